@@ -1,0 +1,1 @@
+"""Pick the rows worth training on from a dataset that is partly wrong."""

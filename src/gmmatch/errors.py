@@ -1,0 +1,50 @@
+"""The exceptions users can catch.
+
+Each one is also the built-in exception that a Python programmer would expect (``ValueError``,
+``TypeError``, ``ImportError``), and carries the exit code that the command line ends with.
+"""
+
+from __future__ import annotations
+
+
+class GmmatchError(Exception):
+    """Base of every error that gmmatch raises on purpose."""
+
+    exit_code = 1
+
+
+class InvalidParameter(GmmatchError, ValueError):
+    """A parameter has a value that no data could make right."""
+
+    exit_code = 2
+
+
+class UnknownParameter(InvalidParameter, TypeError):
+    """A method was given a parameter that it does not have."""
+
+
+class InvalidInput(GmmatchError, ValueError):
+    """The data, or a parameter in view of the data, cannot be used."""
+
+    exit_code = 3
+
+
+class InvalidInputType(InvalidInput, TypeError):
+    """The data is of a kind that cannot hold rows or labels."""
+
+
+class MissingExtra(GmmatchError, ImportError):
+    """An optional dependency is not installed.
+
+    Parameters
+    ----------
+    package
+        The package that could not be imported.
+    extra
+        The extra of gmmatch that installs it.
+    """
+
+    exit_code = 4
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; install it with: pip install 'gmmatch[{extra}]'")

@@ -1,0 +1,45 @@
+"""How long work tells how far it is, without knowing who listens.
+
+Library code wraps a loop in :func:`task` and calls the function it yields. Nothing happens unless a
+caller has installed a listener with :func:`listen`, as the command line does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+
+Advance = Callable[[int], None]
+Listener = Callable[[str, int | None], AbstractContextManager[Advance]]
+
+_listener: ContextVar[Listener | None] = ContextVar("gmmatch_progress_listener", default=None)
+
+
+@contextmanager
+def listen(listener: Listener) -> Iterator[None]:
+    """Send the progress of everything inside the ``with`` block to `listener`."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+@contextmanager
+def task(what: str, total: int | None) -> Iterator[Advance]:
+    """Announce `total` units of work under the name `what`; call the result with units done.
+
+    Examples
+    --------
+    >>> with task("squaring", total=3) as advance:
+    ...     for number in range(3):
+    ...         _ = number**2
+    ...         advance(1)
+    """
+    listener = _listener.get()
+    if listener is None:
+        yield lambda done: None
+    else:
+        with listener(what, total) as advance:
+            yield advance

@@ -1,0 +1,256 @@
+"""Checks of rows, labels, budgets and seeds: once, at the edge, one sentence each."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter
+from .records import FloatArray, IntArray
+
+# Squares of larger numbers leave float64, and no embedding has them.
+LARGEST_VALUE = 1e140
+_CHECK_BYTES = 8 << 20
+_FINGERPRINT_ROWS = 2048
+
+
+def as_rows(X: Any, name: str = "X") -> FloatArray:
+    """Return `X` as a finite float32 or float64 array of shape (rows, features).
+
+    Memory maps and arrays of these types are returned as they are; float16 becomes float32, integers
+    and booleans become float64.
+
+    Raises
+    ------
+    InvalidInput
+        Not two-dimensional, empty, or with NaN or infinite values.
+    InvalidInputType
+        Not numbers.
+    """
+    if hasattr(X, "detach"):  # a torch tensor, which NumPy refuses while it tracks gradients
+        X = X.detach().cpu()
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise InvalidInputType(f"{name} is a sparse matrix; pass a dense array, for example {name}.toarray()")
+    try:
+        array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    except ValueError:
+        raise InvalidInput(f"the rows of {name} differ in length; expected one length for all") from None
+    if array.dtype.kind not in "fiub":
+        raise InvalidInputType(f"{name} must hold numbers; got {_kind_of(array)}")
+    if array.ndim != 2:
+        raise InvalidInput(
+            f"{name} must have two dimensions (rows, features); got {array.ndim}, shape {array.shape}"
+        )
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise InvalidInput(
+            f"{name} has {array.shape[0]} rows and {array.shape[1]} features; expected at least one of each"
+        )
+    if array.dtype.kind != "f":
+        array = array.astype(np.float64)
+    elif array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
+        array = array.astype(np.float32 if array.dtype.itemsize < 4 or array.dtype.itemsize == 4 else np.float64)
+    bad = bad_rows(array)
+    if bad.size:
+        raise InvalidInput(f"{name} has {describe_bad_rows(bad)}")
+    return array
+
+
+def bad_rows(rows: npt.NDArray[Any]) -> IntArray:
+    """Return the numbers of the rows that hold NaN, infinite or absurdly large values."""
+    step = max(1, _CHECK_BYTES // (rows.shape[1] * rows.itemsize))
+    found: list[npt.NDArray[np.int64]] = []
+    for start in range(0, len(rows), step):
+        chunk = rows[start : start + step]
+        # The largest and the smallest value are finite and small exactly when all values are.
+        if not (chunk.max() <= LARGEST_VALUE and chunk.min() >= -LARGEST_VALUE):
+            with np.errstate(invalid="ignore"):
+                good = (np.abs(chunk) <= LARGEST_VALUE).all(axis=1)
+            found.append(np.flatnonzero(~good) + start)
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+
+def describe_bad_rows(bad: IntArray) -> str:
+    """Say how many rows are bad and which come first."""
+    first = ", ".join(str(row) for row in bad[:10])
+    rows = "row" if bad.size == 1 else "rows"
+    return (
+        f"NaN, infinite or absurdly large values (beyond {LARGEST_VALUE:g}) in {bad.size} {rows}"
+        f" (first: {first}); expected finite numbers"
+    )
+
+
+def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[npt.NDArray[Any], IntArray]:
+    """Return the sorted classes and, for each row, the position of its class among them.
+
+    Raises
+    ------
+    InvalidInput
+        Another length than the rows, more than one dimension, missing or fractional values.
+    """
+    if hasattr(labels, "detach"):
+        labels = labels.detach().cpu()
+    array = np.asarray(labels)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InvalidInput(f"{name} must have one dimension; got shape {array.shape}")
+    if len(array) != n_rows:
+        raise InvalidInput(f"{name} has {len(array)} entries for {n_rows} rows; expected one per row")
+    if array.dtype.kind == "O":
+        array = _object_labels(array, name)
+    if array.dtype.kind == "f":
+        whole = np.isfinite(array) & (array == np.floor(array))
+        if not whole.all():
+            row = int(np.flatnonzero(~whole)[0])
+            raise InvalidInput(
+                f"{name} must be classes (whole numbers or text); got {array[row]} at row {row}"
+            )
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iubUS":
+        raise InvalidInputType(f"{name} must be whole numbers or text; got {_kind_of(array)}")
+    classes, codes = np.unique(array, return_inverse=True)
+    return classes, codes.astype(np.int64)
+
+
+def _object_labels(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Turn labels held as Python objects into an array of one kind."""
+    missing = [row for row, label in enumerate(array) if label is None or label != label]
+    if missing:
+        rows = "row" if len(missing) == 1 else "rows"
+        first = ", ".join(map(str, missing[:10]))
+        raise InvalidInput(f"{name} has no value in {len(missing)} {rows} (first: {first})")
+    if all(isinstance(label, str) for label in array):
+        return array.astype(str)
+    if all(isinstance(label, numbers.Real) for label in array):
+        return np.array([float(label) for label in array])
+    kinds = sorted({type(label).__name__ for label in array})
+    raise InvalidInputType(f"{name} must be all whole numbers or all text; got {' and '.join(kinds)}")
+
+
+def resolve_keep(keep: Any, n_rows: int) -> int:
+    """Return how many of `n_rows` rows to keep.
+
+    Examples
+    --------
+    >>> resolve_keep(0.1, 50), resolve_keep(7, 50), resolve_keep(1.0, 50)
+    (5, 7, 50)
+    """
+    check_keep(keep)
+    if isinstance(keep, numbers.Integral):
+        if keep > n_rows:
+            raise InvalidInput(f"keep asks for {int(keep)} rows, but there are only {n_rows}")
+        return int(keep)
+    return max(1, int(np.floor(float(keep) * n_rows + 0.5)))
+
+
+def check_keep(keep: Any) -> None:
+    """Refuse what is neither a fraction nor a count, whatever the data."""
+    whole = isinstance(keep, numbers.Integral) and not isinstance(keep, (bool, np.bool_))
+    fraction = isinstance(keep, numbers.Real) and not isinstance(keep, (numbers.Integral, np.bool_))
+    if not (whole and keep >= 1 or fraction and 0 < keep <= 1):
+        raise InvalidParameter(
+            f"keep must be a fraction in (0, 1] or a count of at least 1; got {keep!r}"
+        )
+
+
+def check_choice(value: Any, allowed: Iterable[str], name: str) -> str:
+    """Return `value` if it is one of the allowed words.
+
+    Examples
+    --------
+    >>> check_choice("residual", ("residual", "projection"), "step")
+    'residual'
+    """
+    known = list(allowed)
+    if not isinstance(value, str) or value not in known:
+        raise InvalidParameter(f"{name} must be {_or(known)}; got {value!r}{nearest(value, known)}")
+    return value
+
+
+def check_parameters(given: Iterable[str], known: Iterable[str], owner: str) -> None:
+    """Refuse parameters that `owner` does not have."""
+    allowed = sorted(known)
+    for name in given:
+        if name not in allowed:
+            raise UnknownParameter(
+                f"{owner} has no parameter {name!r}{nearest(name, allowed)}; it has: {', '.join(allowed)}"
+            )
+
+
+def nearest(word: Any, known: Iterable[str]) -> str:
+    """Return a hint at the known word that is most like `word`, or nothing."""
+    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def check_positive_int(value: Any, name: str) -> int:
+    """Return `value` as an int of at least 1."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or value < 1:
+        raise InvalidParameter(f"{name} must be a whole number of at least 1; got {value!r}")
+    return int(value)
+
+
+def as_seed(random_state: Any) -> int:
+    """Return a seed: the given whole number, or one drawn from a Generator, or a fresh one for None."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**63))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if (
+        isinstance(random_state, numbers.Integral)
+        and not isinstance(random_state, (bool, np.bool_))
+        and random_state >= 0
+    ):
+        return int(random_state)
+    raise InvalidParameter(
+        "random_state must be a whole number of at least 0, a numpy.random.Generator or None;"
+        f" got {random_state!r}"
+    )
+
+
+def as_weights(weights: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
+    """Return row weights as float64: finite, none negative, not all zero."""
+    if weights is None:
+        return None
+    try:
+        array = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputType("weights must be numbers, one per row") from None
+    if array.shape != (n_rows,):
+        raise InvalidInput(f"weights has shape {array.shape}; expected ({n_rows},), one weight per row")
+    if not np.isfinite(array).all() or (array < 0).any() or not array.any():
+        raise InvalidInput("weights must be finite, none negative, and not all zero")
+    return array
+
+
+def fingerprint(rows: npt.NDArray[Any], codes: IntArray | None = None) -> str:
+    """Return a short digest of the shape, the type, the classes and a spread of up to 2,048 rows."""
+    digest = hashlib.blake2b(f"{rows.shape} {rows.dtype.str}".encode(), digest_size=16)
+    spread = np.unique(np.linspace(0, len(rows) - 1, _FINGERPRINT_ROWS).astype(np.int64))
+    digest.update(np.ascontiguousarray(rows[spread]).tobytes())
+    if codes is not None:
+        digest.update(codes.tobytes())
+    return digest.hexdigest()
+
+
+def _kind_of(array: npt.NDArray[Any]) -> str:
+    """Name what an array holds in the user's words, with the first value where that helps."""
+    if array.dtype.kind in "US":
+        return f"text (first value: {str(array.flat[0])!r})" if array.size else "text"
+    if array.dtype.kind == "O":
+        odd = [value for value in array.flat if not isinstance(value, numbers.Real)]
+        return f"{type(odd[0]).__name__} (for example {str(odd[0])[:40]!r})" if odd else "Python objects"
+    return f"values of type {array.dtype}"
+
+
+def _or(words: list[str]) -> str:
+    quoted = [repr(word) for word in words]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
