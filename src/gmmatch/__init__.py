@@ -1,1 +1,18 @@
 """Pick the rows worth training on from a dataset that is partly wrong."""
+
+from .location import geometric_median
+from .pipeline import select
+from .records import GeometricMedian, Selection, load_selection
+from .selectors import GMMatching, methods
+from .version import __version__
+
+__all__ = [
+    "GMMatching",
+    "GeometricMedian",
+    "Selection",
+    "__version__",
+    "geometric_median",
+    "load_selection",
+    "methods",
+    "select",
+]

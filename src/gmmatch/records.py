@@ -95,7 +95,9 @@ class Selection:
         return len(self.indices)
 
     def __repr__(self) -> str:
-        return f"Selection({len(self)} of {self.n_rows} rows by {self.method}, objective {self.objective:.4g})"
+        return (
+            f"Selection({len(self)} of {self.n_rows} rows by {self.method}, objective {self.objective:.4g})"
+        )
 
     def mask(self) -> npt.NDArray[np.bool_]:
         """Return a boolean array over the input's rows, true where the row is kept.

@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import numbers
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,8 @@ def as_rows(X: Any, name: str = "X") -> FloatArray:
         array = X if isinstance(X, np.ndarray) else np.asarray(X)
     except ValueError:
         raise InvalidInput(f"the rows of {name} differ in length; expected one length for all") from None
+    if array.dtype.kind == "O" and all(isinstance(value, numbers.Real) for value in array.flat):
+        array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
         raise InvalidInputType(f"{name} must hold numbers; got {_kind_of(array)}")
     if array.ndim != 2:
@@ -54,7 +56,7 @@ def as_rows(X: Any, name: str = "X") -> FloatArray:
     if array.dtype.kind != "f":
         array = array.astype(np.float64)
     elif array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
-        array = array.astype(np.float32 if array.dtype.itemsize < 4 or array.dtype.itemsize == 4 else np.float64)
+        array = array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64)
     bad = bad_rows(array)
     if bad.size:
         raise InvalidInput(f"{name} has {describe_bad_rows(bad)}")
@@ -68,9 +70,9 @@ def bad_rows(rows: npt.NDArray[Any]) -> IntArray:
     for start in range(0, len(rows), step):
         chunk = rows[start : start + step]
         # The largest and the smallest value are finite and small exactly when all values are.
-        if not (chunk.max() <= LARGEST_VALUE and chunk.min() >= -LARGEST_VALUE):
+        if not (float(chunk.max()) <= LARGEST_VALUE and float(chunk.min()) >= -LARGEST_VALUE):
             with np.errstate(invalid="ignore"):
-                good = (np.abs(chunk) <= LARGEST_VALUE).all(axis=1)
+                good = (np.abs(chunk, dtype=np.float64) <= LARGEST_VALUE).all(axis=1)
             found.append(np.flatnonzero(~good) + start)
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
@@ -142,21 +144,28 @@ def resolve_keep(keep: Any, n_rows: int) -> int:
     (5, 7, 50)
     """
     check_keep(keep)
-    if isinstance(keep, numbers.Integral):
+    if is_whole(keep):
         if keep > n_rows:
-            raise InvalidInput(f"keep asks for {int(keep)} rows, but there are only {n_rows}")
+            raise InvalidInput(f"keep asks for {keep} rows, but there are only {n_rows}")
         return int(keep)
     return max(1, int(np.floor(float(keep) * n_rows + 0.5)))
 
 
 def check_keep(keep: Any) -> None:
     """Refuse what is neither a fraction nor a count, whatever the data."""
-    whole = isinstance(keep, numbers.Integral) and not isinstance(keep, (bool, np.bool_))
-    fraction = isinstance(keep, numbers.Real) and not isinstance(keep, (numbers.Integral, np.bool_))
-    if not (whole and keep >= 1 or fraction and 0 < keep <= 1):
-        raise InvalidParameter(
-            f"keep must be a fraction in (0, 1] or a count of at least 1; got {keep!r}"
-        )
+    valid = keep >= 1 if is_whole(keep) else is_number(keep) and 0 < keep <= 1
+    if not valid:
+        raise InvalidParameter(f"keep must be a fraction in (0, 1] or a count of at least 1; got {keep!r}")
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Tell whether a value is a whole number, of Python or NumPy, and not a truth value."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Tell whether a value is a real number, of Python or NumPy, and not a truth value."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def check_choice(value: Any, allowed: Iterable[str], name: str) -> str:
@@ -191,7 +200,7 @@ def nearest(word: Any, known: Iterable[str]) -> str:
 
 def check_positive_int(value: Any, name: str) -> int:
     """Return `value` as an int of at least 1."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or value < 1:
+    if not is_whole(value) or value < 1:
         raise InvalidParameter(f"{name} must be a whole number of at least 1; got {value!r}")
     return int(value)
 
@@ -204,11 +213,7 @@ def as_seed(random_state: Any) -> int:
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    if (
-        isinstance(random_state, numbers.Integral)
-        and not isinstance(random_state, (bool, np.bool_))
-        and random_state >= 0
-    ):
+    if is_whole(random_state) and random_state >= 0:
         return int(random_state)
     raise InvalidParameter(
         "random_state must be a whole number of at least 0, a numpy.random.Generator or None;"

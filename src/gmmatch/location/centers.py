@@ -1,0 +1,66 @@
+"""Centres by name, and centres that the user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput, InvalidInputType, InvalidParameter
+from ..records import FloatArray
+from ..validation import check_choice
+from .geometric_median import geometric_median
+from .mean import mean
+
+Vector = npt.NDArray[np.float64]
+
+# Each gives a point and, where there is one, its certified epsilon.
+CENTERS: dict[str, Callable[[FloatArray], tuple[Vector, float | None]]] = {
+    "geometric-median": lambda rows: _certified(rows),
+    "mean": lambda rows: (mean(rows), None),
+}
+
+
+def _certified(rows: FloatArray) -> tuple[Vector, float | None]:
+    median = geometric_median(rows)
+    return median.point, median.epsilon
+
+
+def find_center(center: Any, rows: FloatArray, label: Any = None) -> tuple[Vector, float | None]:
+    """Return the centre of one group of rows and, for a geometric median, its certified epsilon.
+
+    Parameters
+    ----------
+    center
+        A name from `CENTERS`, a point, or a mapping from class to point.
+    rows
+        The rows of the group.
+    label
+        The class of the group; None where there are no classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> find_center("mean", np.array([[0.0, 0.0], [2.0, 4.0]]))
+    (array([1., 2.]), None)
+    """
+    if isinstance(center, str):
+        return CENTERS[check_choice(center, CENTERS, "center")](rows)
+    if isinstance(center, Mapping):
+        if label not in center:
+            raise InvalidInput(f"center has no entry for class {label!r}; it has: {list(center)}")
+        center = center[label]
+    try:
+        point = np.array(center, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputType(
+            f"center must be a name ({', '.join(CENTERS)}), a point or a mapping from class to point;"
+            f" got {type(center).__name__}"
+        ) from None
+    if point.shape != (rows.shape[1],):
+        raise InvalidInput(f"center has shape {point.shape}; expected ({rows.shape[1]},), as the rows")
+    if not np.isfinite(point).all():
+        raise InvalidParameter("center must be finite")
+    return point, None

@@ -1,0 +1,206 @@
+"""The one greedy loop: picks whose mean matches a centre.
+
+With m = x - center, theta the accumulated error (theta_t+1 = theta_t - m of the pick) and, in the
+paper's letters, mu the centre:
+
+- the *projection* step (the paper's text) picks argmax <theta, x>, which is argmax <theta, m> because
+  <theta, mu> is the same for every row;
+- the *residual* step picks argmin |theta - m|, which is argmax <theta, m> - |m|^2 / 2.
+
+Scores are computed fast, in the precision of the rows, with a bound on their rounding error. Where two
+rows are closer than that bound, their scores are computed again in float64 from the rows, in a fixed
+order of additions, and decided there; the smallest row number wins exact ties. So the picks are a
+property of the data: a Gram matrix, a product per pick, one BLAS thread or many all give the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..location.blocks import blocks
+from ..progress import task
+from ..records import FloatArray, IntArray
+
+Step = Literal["residual", "projection"]
+Vector = npt.NDArray[np.float64]
+
+GRAM_BYTES = 1 << 30
+"""Largest Gram matrix to hold; larger groups use one matrix-vector product per pick."""
+
+_GRAM_PAYS_FROM = 1 / 40  # share of the rows to pick from which a Gram matrix is the faster way
+_SAFETY = 4.0  # times the typical rounding error of an inner product, sqrt(d) units in the last place
+_LARGEST_FLOAT32_NORM = 1e15  # squares of larger ones come near the end of float32
+
+
+@dataclass(eq=False)
+class Matching:
+    """What is carried from pick to pick, and from batch to batch.
+
+    Attributes
+    ----------
+    center
+        The point to match, float64.
+    start
+        theta before the first pick.
+    theta
+        Accumulated error.
+    count
+        Picks so far.
+    """
+
+    center: Vector
+    start: Vector
+    theta: Vector
+    count: int = 0
+
+    @classmethod
+    def begin(cls, center: Vector, start: Vector) -> Matching:
+        """Return the state before the first pick."""
+        return cls(center=center, start=start, theta=start.copy())
+
+    def add(self, offset: Vector) -> float:
+        """Account for a pick at `offset` from the centre; return the objective after it."""
+        self.theta -= offset
+        self.count += 1
+        error = self.start - self.theta
+        return float(np.sqrt(error @ error)) / self.count
+
+
+def match(
+    rows: FloatArray,
+    quota: int,
+    state: Matching,
+    step: Step,
+    gram_bytes: int = GRAM_BYTES,
+) -> tuple[IntArray, Vector, Vector]:
+    """Pick `quota` rows greedily, carrying `state` on.
+
+    Parameters
+    ----------
+    rows
+        Candidates, in the order of their row numbers.
+    quota
+        How many to pick, at most ``len(rows)``.
+    state
+        Where to go on from; changed in place.
+    step
+        `residual` or `projection`.
+    gram_bytes
+        Largest Gram matrix to hold.
+
+    Returns
+    -------
+    picks, objectives, distances
+        Positions in `rows` in pick order, the objective after each pick, and each pick's distance to
+        the centre.
+
+    Notes
+    -----
+    Time: O(n^2 d) in one BLAS call plus O(n + d) per pick with a Gram matrix, O(n d) per pick without.
+    Memory: the centred rows, and n^2 values where a Gram matrix is used.
+    """
+    offsets, squares = _center(rows, state.center)
+    norms = np.sqrt(squares)
+    penalty = squares / 2 if step == "residual" else np.zeros(len(rows))
+    fits = len(rows) ** 2 * offsets.itemsize <= gram_bytes
+    scorer: _Scorer
+    if fits and quota > len(rows) * _GRAM_PAYS_FROM:
+        scorer = _GramScorer(offsets, norms, penalty, state.theta)
+    else:
+        scorer = _ProductScorer(offsets, norms, penalty, state.theta)
+    picks = np.empty(quota, dtype=np.int64)
+    objectives = np.empty(quota)
+    reach = np.empty(len(rows))
+    close = np.empty(len(rows), dtype=bool)
+    with task("picking rows", quota) as advance:
+        for turn in range(quota):
+            scores = scorer.scores
+            best = int(scores.argmax())
+            np.multiply(norms, scorer.slack, out=reach)
+            floor = scores[best] - reach[best]
+            reach += scores
+            np.greater_equal(reach, floor, out=close)
+            if np.count_nonzero(close) > 1:
+                best = _decide(rows, np.flatnonzero(close), state, step)
+            offset = rows[best] - state.center
+            objectives[turn] = state.add(offset)
+            picks[turn] = best
+            scorer.remove(best, state.theta)
+            advance(1)
+    return picks, objectives, norms[picks]
+
+
+def _center(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
+    """Return the rows minus the centre, in the rows' precision, and their squared norms in float64."""
+    squares = np.empty(len(rows))
+    offsets = np.empty_like(rows, subok=False)
+    for block in blocks(rows):
+        exact = rows[block] - center
+        offsets[block] = exact
+        np.add.reduce(np.multiply(exact, exact, out=exact), axis=1, out=squares[block])
+    if offsets.dtype == np.float32 and squares.max() > _LARGEST_FLOAT32_NORM**2:
+        offsets = rows - center
+    return offsets, squares
+
+
+def _decide(rows: FloatArray, rivals: IntArray, state: Matching, step: Step) -> int:
+    """Return the best of some rows that are too close to tell, from their float64 scores."""
+    exact = rows[rivals] - state.center
+    scores = np.add.reduce(exact * state.theta, axis=1)
+    if step == "residual":
+        scores -= np.add.reduce(exact * exact, axis=1) / 2
+    return int(rivals[scores.argmax()])
+
+
+class _Scorer(ABC):
+    """Scores of all rows, kept up to date as rows are picked, with a bound on their error.
+
+    The error of the score of a row is at most `slack` times the row's norm.
+    """
+
+    def __init__(self, offsets: FloatArray, norms: Vector, penalty: Vector, theta: Vector) -> None:
+        self.offsets = offsets
+        self.norms = norms
+        self.penalty = penalty
+        self.unit = _SAFETY * float(np.finfo(offsets.dtype).eps) / 2 * np.sqrt(offsets.shape[1])
+        self.scores = self._fresh(theta)
+        self.slack = self.unit * float(np.linalg.norm(theta))
+
+    def _fresh(self, theta: Vector) -> Vector:
+        product = self.offsets @ theta.astype(self.offsets.dtype)
+        scores: Vector = product.astype(np.float64)
+        scores -= self.penalty
+        return scores
+
+    @abstractmethod
+    def remove(self, pick: int, theta: Vector) -> None:
+        """Take a row out and follow theta."""
+
+
+class _ProductScorer(_Scorer):
+    """One matrix-vector product per pick."""
+
+    def remove(self, pick: int, theta: Vector) -> None:
+        self.penalty[pick] = np.inf
+        self.scores = self._fresh(theta)
+        self.slack = self.unit * float(np.linalg.norm(theta))
+
+
+class _GramScorer(_Scorer):
+    """One Gram matrix for all picks; errors of the entries add up like a random walk."""
+
+    def __init__(self, offsets: FloatArray, norms: Vector, penalty: Vector, theta: Vector) -> None:
+        super().__init__(offsets, norms, penalty, theta)
+        self.gram = offsets @ offsets.T
+        self.variance = float(theta @ theta)
+
+    def remove(self, pick: int, theta: Vector) -> None:
+        self.scores -= self.gram[pick]
+        self.scores[pick] = -np.inf
+        self.variance += self.norms[pick] ** 2
+        self.slack = self.unit * float(np.sqrt(self.variance))

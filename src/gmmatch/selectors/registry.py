@@ -1,0 +1,92 @@
+"""The methods by name: one line each."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import InvalidParameter
+from ..validation import check_parameters, nearest
+from .base import Selector
+from .gm_matching import GMMatching
+from .random import Random
+
+
+@dataclass(frozen=True)
+class Method:
+    """One entry of the registry.
+
+    Attributes
+    ----------
+    name
+        What users call it.
+    selector
+        The class behind it.
+    keeps
+        What it keeps, in one line.
+    needs
+        What it needs beside the rows.
+    cost
+        Its time.
+    source
+        Paper and year.
+    fixed
+        Parameters that this entry sets and users cannot.
+    """
+
+    name: str
+    selector: type[Selector]
+    keeps: str
+    needs: str
+    cost: str
+    source: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def parameters(self) -> list[str]:
+        """Return the names of the parameters that users can set."""
+        return [name for name in inspect.signature(self.selector).parameters if name not in self.fixed]
+
+    def build(self, **params: Any) -> Selector:
+        """Return the estimator with these parameters."""
+        check_parameters(params, self.parameters(), f"method {self.name!r}")
+        estimator = self.selector(**self.fixed, **params)
+        # An entry with fixed parameters goes by its own name in the results.
+        estimator.name = self.name  # type: ignore[misc]
+        return estimator
+
+
+_PAPER = {"step": "projection", "start": "center", "guard": "off"}
+_GMM = "Acharya et al. 2024"
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("gm-matching", GMMatching, "rows whose mean matches the geometric median",
+               "labels optional", "O(n^2 d) per class, O(n d batch) in batches", _GMM),
+        Method("gm-matching-paper", GMMatching, "the same by the paper's text: projection step, no guard",
+               "labels optional", "O(n^2 d) per class, O(n d batch) in batches", _GMM, _PAPER),
+        Method("random", Random, "a uniformly random subset", "labels optional", "O(n)", "-"),
+    )
+}  # fmt: skip
+
+
+def find_method(name: Any) -> Method:
+    """Return the entry of a method, or raise an error that names the nearest known one."""
+    if not isinstance(name, str) or name not in METHODS:
+        raise InvalidParameter(
+            f"there is no method {name!r}{nearest(name, METHODS)}; the methods are: {', '.join(METHODS)}"
+        )
+    return METHODS[name]
+
+
+def methods() -> list[str]:
+    """Return the names that `gmmatch.select` accepts as `method`.
+
+    Examples
+    --------
+    >>> "gm-matching" in methods()
+    True
+    """
+    return list(METHODS)
