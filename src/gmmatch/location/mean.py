@@ -5,11 +5,53 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..records import FloatArray
-from .blocks import blocks
+from ..records import FloatArray, IntArray
+from .blocks import blocks, map_in_order, sum_runs
+
+Vector = npt.NDArray[np.float64]
 
 
-def mean(rows: FloatArray, weights: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
+def group_means(
+    rows: FloatArray, codes: IntArray | None, n_groups: int, weights: Vector | None = None
+) -> Vector:
+    """Return the (weighted) mean of each group in float64, in one pass.
+
+    Parameters
+    ----------
+    rows
+        Rows; only slices are read.
+    codes
+        Group of each row, none empty; None: one group.
+    n_groups
+        Number of groups.
+    weights
+        Optional weight per row.
+
+    Notes
+    -----
+    Time: one pass. Memory beyond the input: O(groups * features).
+    """
+
+    def part(block: slice) -> tuple[IntArray, Vector, Vector]:
+        values = rows[block].astype(np.float64)
+        weight = np.ones(len(values)) if weights is None else weights[block]
+        if weights is not None:
+            values *= weight[:, None]
+        if codes is None:
+            return np.zeros(1, np.int64), np.add.reduce(values)[None], np.add.reduce(weight)[None]
+        order = np.argsort(codes[block], kind="stable")
+        groups, starts = np.unique(codes[block][order], return_index=True)
+        return groups, sum_runs(values[order], starts), np.add.reduceat(weight[order], starts)
+
+    totals, mass = np.zeros((n_groups, rows.shape[1])), np.zeros(n_groups)
+    for groups, sums, weight in map_in_order(part, blocks(rows)):
+        totals[groups] += sums
+        mass[groups] += weight
+    totals /= mass[:, None]
+    return totals
+
+
+def mean(rows: FloatArray, weights: Vector | None = None) -> Vector:
     """Return the (weighted) mean of the rows in float64.
 
     Time: one pass. Memory beyond the input: O(block).
@@ -20,11 +62,5 @@ def mean(rows: FloatArray, weights: npt.NDArray[np.float64] | None = None) -> np
     >>> mean(np.array([[0.0, 1.0], [2.0, 3.0]]))
     array([1., 2.])
     """
-    total = np.zeros(rows.shape[1])
-    for block in blocks(rows):
-        part = rows[block].astype(np.float64)
-        if weights is not None:
-            part *= weights[block][:, None]
-        total += np.add.reduce(part, axis=0)
-    total /= len(rows) if weights is None else np.add.reduce(weights)
-    return total
+    result: Vector = group_means(rows, None, 1, weights)[0]
+    return result
