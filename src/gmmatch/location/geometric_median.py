@@ -367,7 +367,7 @@ def geometric_median(
     Notes
     -----
     Time: O(rows * features) per pass; 3 to 10 passes in high dimension, 10 to 40 in few dimensions.
-    Memory beyond the input: O(block) (1 MB per core), and O(sample) with `sample`.
+    Memory beyond the input: O(block) (some 10 MB per core), and O(sample) with `sample`.
 
     Examples
     --------
