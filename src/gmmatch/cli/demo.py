@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..experiments.demo import run_demo
 from ._friendly import show_progress
 
 
@@ -23,6 +22,8 @@ def demo(
 
     Example: gmmatch demo
     """
+    from ..experiments.demo import run_demo
+
     with show_progress(quiet=False):
         result = run_demo(output, seed)
     typer.echo(result.introduction)
