@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import blocks, map_in_order, sum_runs
+from .blocks import blocks, group_block, map_in_order, sum_runs
 
 Vector = npt.NDArray[np.float64]
 
@@ -21,7 +21,7 @@ def group_means(
     rows
         Rows; only slices are read.
     codes
-        Group of each row, none empty; None: one group.
+        Group of each row, none empty; a negative one means no group; None: one group.
     n_groups
         Number of groups.
     weights
@@ -33,15 +33,16 @@ def group_means(
     """
 
     def part(block: slice) -> tuple[IntArray, Vector, Vector]:
-        values = rows[block].astype(np.float64)
-        weight = np.ones(len(values)) if weights is None else weights[block]
+        grouped = group_block(
+            rows[block],
+            None if codes is None else codes[block],
+            None if weights is None else weights[block],
+        )
+        values = grouped.rows.astype(np.float64)
         if weights is not None:
-            values *= weight[:, None]
-        if codes is None:
-            return np.zeros(1, np.int64), np.add.reduce(values)[None], np.add.reduce(weight)[None]
-        order = np.argsort(codes[block], kind="stable")
-        groups, starts = np.unique(codes[block][order], return_index=True)
-        return groups, sum_runs(values[order], starts), np.add.reduceat(weight[order], starts)
+            values *= grouped.weights[:, None]
+        mass = np.bincount(grouped.member, grouped.weights, len(grouped.groups)).astype(np.float64)
+        return grouped.groups, sum_runs(values, grouped.starts), mass
 
     totals, mass = np.zeros((n_groups, rows.shape[1])), np.zeros(n_groups)
     for groups, sums, weight in map_in_order(part, blocks(rows)):
