@@ -104,12 +104,11 @@ def match(
     Time: O(n^2 d) in one BLAS call plus O(n + d) per pick with a Gram matrix, O(n d) per pick without.
     Memory: the centred rows, and n^2 values where a Gram matrix is used.
     """
-    offsets, squares = _center(rows, state.center)
+    offsets, squares = centered(rows, state.center)
     norms = np.sqrt(squares)
     penalty = squares / 2 if step == "residual" else np.zeros(len(rows))
-    fits = len(rows) ** 2 * offsets.itemsize <= gram_bytes
     scorer: _Scorer
-    if fits and quota > len(rows) * _GRAM_PAYS_FROM:
+    if gram_pays(offsets, quota, gram_bytes):
         scorer = _GramScorer(offsets, norms, penalty, state.theta)
     else:
         scorer = _ProductScorer(offsets, norms, penalty, state.theta)
@@ -135,7 +134,7 @@ def match(
     return picks, objectives, norms[picks]
 
 
-def _center(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
+def centered(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
     """Return the rows minus the centre, in the rows' precision, and their squared norms in float64."""
     squares = np.empty(len(rows))
     offsets = np.empty_like(rows, subok=False)
@@ -157,6 +156,16 @@ def _decide(rows: FloatArray, rivals: IntArray, state: Matching, step: Step) -> 
     return int(rivals[scores.argmax()])
 
 
+def gram_pays(rows: FloatArray, quota: int, gram_bytes: int = GRAM_BYTES) -> bool:
+    """Tell whether a Gram matrix fits and is faster than one matrix-vector product per pick."""
+    return len(rows) ** 2 * rows.itemsize <= gram_bytes and quota > len(rows) * _GRAM_PAYS_FROM
+
+
+def product_error(rows: FloatArray) -> float:
+    """Return the rounding error of an inner product of two rows, as a share of the product of their norms."""
+    return _SAFETY * float(np.finfo(rows.dtype).eps) / 2 * float(np.sqrt(rows.shape[1]))
+
+
 class _Scorer(ABC):
     """Scores of all rows, kept up to date as rows are picked, with a bound on their error.
 
@@ -167,7 +176,7 @@ class _Scorer(ABC):
         self.offsets = offsets
         self.norms = norms
         self.penalty = penalty
-        self.unit = _SAFETY * float(np.finfo(offsets.dtype).eps) / 2 * np.sqrt(offsets.shape[1])
+        self.unit = product_error(offsets)
         self.scores = self._fresh(theta)
         self.slack = self.unit * float(np.linalg.norm(theta))
 
