@@ -15,7 +15,6 @@ import numpy.typing as npt
 from ..errors import InvalidInput, InvalidInputType
 from ..location.blocks import blocks, map_in_order
 from ..location.centers import CENTERS, find_centers
-from ..location.mean import mean
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice
@@ -24,7 +23,7 @@ from .by_class import class_budgets
 
 Vector = npt.NDArray[np.float64]
 
-_SLAB_VALUES = 1 << 16  # half a megabyte of float64, which stays in a core's cache
+_SLAB_VALUES = 1 << 17  # one megabyte of float64, which stays in a cache
 
 
 class Ranking(Selector):
@@ -48,8 +47,8 @@ class Ranking(Selector):
         self.random_state = random_state
 
     @abstractmethod
-    def _order(self, group: Group, scores: Vector) -> IntArray:
-        """Return the positions of all rows of a group, the first to keep first."""
+    def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
+        """Return the positions of the first `k` rows of a group in the method's order."""
 
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
         """Return the score of every row of the input; by default its distance to its centre."""
@@ -75,9 +74,9 @@ class Ranking(Selector):
         for group, k_group, (center, epsilon) in zip(
             groups, self._budgets(groups, scores, k), centers, strict=True
         ):
-            order = self._order(group, scores[group.members])[:k_group]
+            order = self._order(group, scores[group.members], int(k_group))
             kept = group.members[order]
-            gap = mean(source[kept]) - center if len(kept) else np.zeros_like(center)
+            gap = np.add.reduce(source[kept], dtype=np.float64) / max(1, len(kept)) - center
             objective = float(np.sqrt(np.add.reduce(gap * gap)))
             picks.append(Picks(order, scores[kept], distances[kept], center, objective, epsilon))
         return picks
@@ -142,9 +141,18 @@ def distances_to(points: Vector, rows: FloatArray, codes: IntArray | None = None
     return distances
 
 
-def ascending(values: Vector) -> IntArray:
-    """Return the positions from the smallest value to the largest; the first of equals comes first."""
-    return np.argsort(values, kind="stable")
+def smallest(values: Vector, k: int) -> IntArray:
+    """Return the positions of the `k` smallest values, in ascending order; the first of equals comes first.
+
+    Examples
+    --------
+    >>> smallest(np.array([5.0, 1.0, 3.0, 1.0]), 3)
+    array([1, 3, 2])
+    """
+    if k == 0:
+        return np.empty(0, dtype=np.int64)
+    few = np.flatnonzero(values <= np.partition(values, k - 1)[k - 1])
+    return few[np.argsort(values[few], kind="stable")][:k]
 
 
 def gap_to_median(values: Vector) -> Vector:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..records import IntArray
-from ._ranking import Ranking, Vector, ascending
+from ._ranking import Ranking, Vector, smallest
 from .base import Group
 
 
@@ -40,5 +40,5 @@ class Hard(Ranking):
 
     name = "hard"
 
-    def _order(self, group: Group, scores: Vector) -> IntArray:
-        return ascending(-scores)
+    def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
+        return smallest(-scores, k)

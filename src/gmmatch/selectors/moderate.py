@@ -8,7 +8,7 @@ import numpy as np
 
 from ..records import IntArray
 from ..validation import check_choice
-from ._ranking import Ranking, Vector, ascending, gap_to_median
+from ._ranking import Ranking, Vector, gap_to_median, smallest
 from .base import Group
 
 SCOPES = ("class", "global")
@@ -86,11 +86,11 @@ class Moderate(Ranking):
             return super()._budgets(groups, scores, k)
         members = _all_members(groups)
         kept = np.zeros(len(scores), dtype=bool)
-        kept[members[ascending(scores[members])[:k]]] = True
+        kept[members[smallest(scores[members], k)]] = True
         return np.array([np.count_nonzero(kept[group.members]) for group in groups])
 
-    def _order(self, group: Group, scores: Vector) -> IntArray:
-        return ascending(scores)
+    def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
+        return smallest(scores, k)
 
 
 def _all_members(groups: list[Group]) -> IntArray:

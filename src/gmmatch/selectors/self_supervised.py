@@ -10,7 +10,7 @@ from ..errors import InvalidInput
 from ..records import IntArray
 from ..validation import check_choice, check_positive_int
 from ._kmeans import kmeans
-from ._ranking import Ranking, Vector, ascending, distances_to
+from ._ranking import Ranking, Vector, distances_to, smallest
 from .base import Group
 
 PREFERENCES = ("hard", "easy")
@@ -94,5 +94,5 @@ class SelfSupervised(Ranking):
         prototypes, codes = kmeans(rows, n_clusters, np.random.default_rng(groups[0].seed))
         return distances_to(prototypes, rows, codes)
 
-    def _order(self, group: Group, scores: Vector) -> IntArray:
-        return ascending(-scores if self.prefer == "hard" else scores)
+    def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
+        return smallest(-scores if self.prefer == "hard" else scores, k)

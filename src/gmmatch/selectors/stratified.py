@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import InvalidParameter
 from ..records import IntArray
 from ..validation import check_positive_int, is_number
-from ._ranking import Ranking, Vector, as_scores, ascending
+from ._ranking import Ranking, Vector, as_scores, smallest
 from .base import Group
 
 
@@ -85,8 +85,8 @@ class Stratified(Ranking):
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
         return distances if self.scores is None else as_scores(self.scores, len(distances))
 
-    def _order(self, group: Group, scores: Vector) -> IntArray:
-        by_difficulty = ascending(scores)
+    def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
+        by_difficulty = smallest(scores, len(scores))
         n_kept = max(1, len(scores) - round(self.drop * len(scores)))
         kept, dropped = by_difficulty[:n_kept], by_difficulty[n_kept:]
         strata = _strata(scores[kept], self.strata)
@@ -95,7 +95,7 @@ class Stratified(Ranking):
         starts = np.searchsorted(strata[drawn], strata[drawn])
         turn = np.empty(n_kept, dtype=np.int64)
         turn[drawn] = np.arange(n_kept) - starts
-        return np.concatenate([kept[np.lexsort((key, turn))], dropped])
+        return np.concatenate([kept[np.lexsort((key, turn))], dropped])[:k]
 
 
 def _strata(scores: Vector, n_strata: int) -> IntArray:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ..errors import InvalidParameter
 from ..records import IntArray
 from ..validation import check_choice
-from ._ranking import Ranking, Vector, as_scores, ascending, gap_to_median
+from ._ranking import Ranking, Vector, as_scores, gap_to_median, smallest
 from .base import Group
 
 PREFERENCES = ("highest", "lowest", "median")
@@ -73,7 +73,7 @@ class TopScores(Ranking):
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
         return as_scores(self.scores, len(distances))
 
-    def _order(self, group: Group, scores: Vector) -> IntArray:
+    def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
         if self.prefer == "median":
-            return ascending(gap_to_median(scores))
-        return ascending(-scores if self.prefer == "highest" else scores)
+            return smallest(gap_to_median(scores), k)
+        return smallest(-scores if self.prefer == "highest" else scores, k)
