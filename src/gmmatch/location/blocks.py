@@ -88,10 +88,27 @@ def group_block(
     if codes is None:
         first, none = np.zeros(1, np.int64), np.zeros(len(rows), np.int64)
         return Grouped(rows, weight, none, first, first, none)
+    order, groups, starts = group_order(codes)
+    member = np.repeat(np.arange(len(groups)), np.diff([*starts, len(order)]))
+    return Grouped(rows[order], weight[order], codes[order], groups, starts, member)
+
+
+def group_order(
+    codes: npt.NDArray[Any],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return positions in the order of their groups, the groups, and where the run of each begins.
+
+    Negative codes are left out.
+
+    Examples
+    --------
+    >>> group_order(np.array([3, 1, -1, 3]))
+    (array([1, 0, 3]), array([1, 3]), array([0, 1]))
+    """
     order = np.argsort(codes, kind="stable")
     order = order[np.searchsorted(codes[order], 0) :]
-    groups, starts, member = np.unique(codes[order], return_index=True, return_inverse=True)
-    return Grouped(rows[order], weight[order], codes[order], groups, starts, member)
+    groups, starts = np.unique(codes[order], return_index=True)
+    return order, groups, starts
 
 
 def sum_runs(rows: npt.NDArray[np.float64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

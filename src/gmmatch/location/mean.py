@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import blocks, group_block, map_in_order, sum_runs
+from .blocks import blocks, group_order, map_in_order
 
 Vector = npt.NDArray[np.float64]
 
@@ -33,16 +33,20 @@ def group_means(
     """
 
     def part(block: slice) -> tuple[IntArray, Vector, Vector]:
-        grouped = group_block(
-            rows[block],
-            None if codes is None else codes[block],
-            None if weights is None else weights[block],
-        )
-        values = grouped.rows.astype(np.float64)
+        values = rows[block]
+        weight = np.ones(len(values)) if weights is None else weights[block]
         if weights is not None:
-            values *= grouped.weights[:, None]
-        mass = np.bincount(grouped.member, grouped.weights, len(grouped.groups)).astype(np.float64)
-        return grouped.groups, sum_runs(values, grouped.starts), mass
+            values = values * weight[:, None]
+        if codes is None:
+            total = np.add.reduce(values, dtype=np.float64)
+            return np.zeros(1, np.int64), total[None], np.add.reduce(weight)[None]
+        order, groups, starts = group_order(codes[block])
+        sums, mass = np.zeros((len(groups), values.shape[1])), np.zeros(len(groups))
+        # Gathered run by run in the rows' own precision: a fraction of the time of a sorted float64 copy.
+        for place, run in enumerate(np.split(order, starts[1:]) if len(order) else ()):
+            sums[place] = np.add.reduce(values[run], dtype=np.float64)
+            mass[place] = np.add.reduce(weight[run])
+        return groups, sums, mass
 
     totals, mass = np.zeros((n_groups, rows.shape[1])), np.zeros(n_groups)
     for groups, sums, weight in map_in_order(part, blocks(rows)):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..location.blocks import group_order
 from ..records import IntArray
 
 BLOCK_ROWS = 256
@@ -97,11 +98,8 @@ class Router:
 
     def feed(self, rows: IntArray) -> Iterator[Batch]:
         """Take the rows of a window in their order; yield the batches that became full."""
-        codes = self.codes[rows]
-        order = np.argsort(codes, kind="stable")
-        order = order[np.searchsorted(codes[order], 0) :]
-        present, starts = np.unique(codes[order], return_index=True)
-        for code, own in zip(present, np.split(rows[order], starts[1:]), strict=True):
+        order, present, starts = group_order(self.codes[rows])
+        for code, own in zip(present, np.split(rows[order], starts[1:]), strict=False):
             queue = np.concatenate([self.waiting[code], own])
             full = len(queue) // self.batch_size * self.batch_size
             for start in range(0, full, self.batch_size):

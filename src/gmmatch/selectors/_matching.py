@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..location.blocks import blocks
-from ..progress import task
+from ..progress import Advance, task
 from ..records import FloatArray, IntArray
 
 Step = Literal["residual", "projection"]
@@ -98,13 +98,14 @@ def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM
 
     Time: O(n^2 d) in one BLAS call where a Gram matrix pays and fits `gram_bytes`, else O(n d).
     """
-    offsets, squares = _center(rows, center)
-    fits = len(rows) ** 2 * offsets.itemsize <= gram_bytes
-    gram = offsets @ offsets.T if fits and quota > len(rows) * _GRAM_PAYS_FROM else None
+    offsets, squares = centered(rows, center)
+    gram = offsets @ offsets.T if gram_pays(offsets, quota, gram_bytes) else None
     return Candidates(rows, offsets, np.sqrt(squares), gram)
 
 
-def pick(candidates: Candidates, quota: int, state: Matching, step: Step) -> tuple[IntArray, Vector, Vector]:
+def pick(
+    candidates: Candidates, quota: int, state: Matching, step: Step, advance: Advance = lambda done: None
+) -> tuple[IntArray, Vector, Vector]:
     """Pick `quota` rows greedily, carrying `state` on (it is changed in place).
 
     Returns
@@ -124,20 +125,19 @@ def pick(candidates: Candidates, quota: int, state: Matching, step: Step) -> tup
     objectives = np.empty(quota)
     reach = np.empty(len(rows))
     close = np.empty(len(rows), dtype=bool)
-    with task("picking rows", quota) as advance:
-        for turn in range(quota):
-            scores = scorer.scores
-            best = int(scores.argmax())
-            np.multiply(norms, scorer.slack, out=reach)
-            floor = scores[best] - reach[best]
-            reach += scores
-            np.greater_equal(reach, floor, out=close)
-            if np.count_nonzero(close) > 1:
-                best = _decide(rows, np.flatnonzero(close), state, step)
-            objectives[turn] = state.add(rows[best] - state.center)
-            picks[turn] = best
-            scorer.remove(best, state.theta)
-            advance(1)
+    for turn in range(quota):
+        scores = scorer.scores
+        best = int(scores.argmax())
+        np.multiply(norms, scorer.slack, out=reach)
+        floor = scores[best] - reach[best]
+        reach += scores
+        np.greater_equal(reach, floor, out=close)
+        if np.count_nonzero(close) > 1:
+            best = _decide(rows, np.flatnonzero(close), state, step)
+        objectives[turn] = state.add(rows[best] - state.center)
+        picks[turn] = best
+        scorer.remove(best, state.theta)
+        advance(1)
     return picks, objectives, norms[picks]
 
 
@@ -148,7 +148,8 @@ def match(
 
     Memory: the centred rows, and n^2 values where a Gram matrix is used.
     """
-    return pick(prepare(rows, state.center, quota, gram_bytes), quota, state, step)
+    with task("picking rows", quota) as advance:
+        return pick(prepare(rows, state.center, quota, gram_bytes), quota, state, step, advance)
 
 
 def _center(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
@@ -171,6 +172,16 @@ def _decide(rows: FloatArray, rivals: IntArray, state: Matching, step: Step) -> 
     if step == "residual":
         scores -= np.add.reduce(exact * exact, axis=1) / 2
     return int(rivals[scores.argmax()])
+
+
+def gram_pays(rows: FloatArray, quota: int, gram_bytes: int = GRAM_BYTES) -> bool:
+    """Tell whether a Gram matrix fits and is faster than one matrix-vector product per pick."""
+    return len(rows) ** 2 * rows.itemsize <= gram_bytes and quota > len(rows) * _GRAM_PAYS_FROM
+
+
+def product_error(rows: FloatArray) -> float:
+    """Return the rounding error of an inner product of two rows, as a share of the product of their norms."""
+    return _SAFETY * float(np.finfo(rows.dtype).eps) / 2 * float(np.sqrt(rows.shape[1]))
 
 
 class _Scorer(ABC):
