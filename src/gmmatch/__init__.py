@@ -4,6 +4,7 @@ from .location import geometric_median
 from .pipeline import select
 from .records import GeometricMedian, Selection, load_selection
 from .selectors import GMMatching, methods
+from .sources import open_source
 from .version import __version__
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "geometric_median",
     "load_selection",
     "methods",
+    "open_source",
     "select",
 ]

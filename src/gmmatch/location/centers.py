@@ -80,8 +80,7 @@ def find_centers(
     rows
         The rows of all groups.
     codes
-        Group of each row; None: all rows belong to the first. A code of ``len(labels)`` marks rows that
-        belong to none.
+        Group of each row; a negative one means no group; None: all rows belong to the first.
     labels
         The class of each group.
 
@@ -98,10 +97,9 @@ def find_centers(
     """
     if codes is None or not isinstance(center, str):
         return [find_center(center, rows, label) for label in labels]
-    n_groups = int(codes.max()) + 1
     if center == "mean":
-        return [(point, None) for point in group_means(rows, codes, n_groups)[: len(labels)]]
+        return [(point, None) for point in group_means(rows, codes, len(labels))]
     if center == "geometric-median":
-        medians = group_medians(rows, codes, n_groups)[: len(labels)]
+        medians = group_medians(rows, codes, len(labels))
         return [(median.point, median.epsilon) for median in medians]
     return [find_center(center, rows[codes == group], label) for group, label in enumerate(labels)]

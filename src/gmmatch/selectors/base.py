@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,16 @@ from .by_class import class_budgets, interleave, split
 Vector = npt.NDArray[np.float64]
 
 GUARDS = ("auto", "off")
+
+
+class Checkpoint(Protocol):
+    """Where a long selection leaves what it needs to go on after a kill."""
+
+    def load(self) -> Mapping[str, npt.NDArray[Any]] | None:
+        """Return what was saved last, or None."""
+
+    def save(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Save plain arrays, in place of what was saved before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +50,6 @@ class Group:
         Entropy for `numpy.random.default_rng`, of this group alone.
     n_classes
         How many groups there are.
-    turns
-        Place of each row in the logical order of all rows; None unless the method asks for it.
     """
 
     source: FloatArray
@@ -48,7 +57,6 @@ class Group:
     label: Any
     seed: tuple[int, ...]
     n_classes: int
-    turns: IntArray | None = None
 
     @property
     def rows(self) -> FloatArray:
@@ -108,11 +116,14 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
     def _check(self) -> None:
         """Refuse parameters that are wrong whatever the data."""
 
-    def _logical_turns(self, n_rows: int, n_features: int, seed: int) -> IntArray | None:
-        """Return the place of each row in a seeded order over all rows, if the method wants one."""
-        return None
-
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        usable: npt.NDArray[np.bool_] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Self:
         """Choose rows of `X`, by class where labels `y` are given.
 
         Parameters
@@ -121,6 +132,10 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
             Rows, array-like of shape (rows, features).
         y
             Optional labels, one per row; they may be wrong.
+        usable
+            Which rows may be picked, for rows that were checked already; None: all, after a check.
+        checkpoint
+            Where a method that can be resumed saves its state.
 
         Returns
         -------
@@ -130,11 +145,13 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_choice(self.guard, GUARDS, "guard")
         self._check()
-        rows = as_rows(X)
-        k = resolve_keep(self.keep, len(rows))
+        rows = as_rows(X, finite=usable is None)
+        k = resolve_keep(self.keep, len(rows) if usable is None else int(usable.sum()))
+        self.details_: dict[str, Any] = {}
+        self._checkpoint = checkpoint
         seed = as_seed(self.random_state)
         classes, codes = (None, None) if y is None else as_labels(y, len(rows), "y")
-        groups = self._groups(rows, classes if self.by_class else None, codes, seed)
+        groups = _groups(rows, classes if self.by_class else None, codes, usable, seed)
         picks = self._select_all(groups, k)
         self.classes_ = classes
         self.n_features_in_ = rows.shape[1]
@@ -151,24 +168,6 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         self.fit(X, y)
         kept = _safe_indexing(X, self.sample_indices_)
         return kept, None if y is None else _safe_indexing(y, self.sample_indices_)
-
-    def _groups(
-        self, rows: FloatArray, classes: npt.NDArray[Any] | None, codes: IntArray | None, seed: int
-    ) -> list[Group]:
-        turns = self._logical_turns(len(rows), rows.shape[1], seed)
-        if classes is None or codes is None:
-            return [Group(rows, np.arange(len(rows)), None, (seed, 0), 1, turns)]
-        return [
-            Group(
-                rows,
-                members,
-                classes[code].item(),
-                (seed, code),
-                len(classes),
-                None if turns is None else turns[members],
-            )
-            for code, members in enumerate(split(codes, len(classes)))
-        ]
 
     def _merge(
         self,
@@ -197,9 +196,42 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
             random_state=random_state if isinstance(random_state, int) else None,
             labels=None if classes is None or codes is None else classes[codes[indices]],
             epsilon=max(certified, default=None),
+            details=self.details_,
             versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
             fingerprint=fingerprint(rows, codes),
         )
+
+
+def _groups(
+    rows: FloatArray,
+    classes: npt.NDArray[Any] | None,
+    codes: IntArray | None,
+    usable: npt.NDArray[np.bool_] | None,
+    seed: int,
+) -> list[Group]:
+    """Divide the usable rows by class; classes without a usable row are left out."""
+    if classes is None or codes is None:
+        members = np.arange(len(rows)) if usable is None else np.flatnonzero(usable)
+        return [Group(rows, members, None, (seed, 0), 1)]
+    parts = split(codes, len(classes))
+    if usable is not None:
+        parts = [members[usable[members]] for members in parts]
+    return [
+        Group(rows, members, classes[code].item(), (seed, code), len(classes))
+        for code, members in enumerate(parts)
+        if len(members)
+    ]
+
+
+def group_codes(groups: list[Group]) -> IntArray | None:
+    """Return the group of each row of the input, -1 for rows of none; None: all rows are of one group."""
+    n_rows = len(groups[0].source)
+    if len(groups[0].members) == n_rows:
+        return None
+    codes = np.full(n_rows, -1)
+    for code, group in enumerate(groups):
+        codes[group.members] = code
+    return codes
 
 
 def running_objective(rows: FloatArray, order: IntArray, center: Vector) -> tuple[Vector, Vector]:
