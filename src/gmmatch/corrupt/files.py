@@ -8,6 +8,7 @@ import io
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,8 @@ def read_labels(path: Path, column: str | None = None) -> LabelFile:
     for number, row in enumerate(rows[has_header:], start=has_header + 1):
         if len(row) != len(rows[0]) or not row[position].strip():
             raise InvalidInput(
-                f"record {number} of {path} is {','.join(row)!r}; expected {len(rows[0])} column(s) with a label"
+                f"record {number} of {path} is {','.join(row)!r};"
+                f" expected {len(rows[0])} column(s) with a label"
             )
         labels.append(row[position])
     if not labels:
@@ -175,7 +177,7 @@ def _records(text: str, delimiter: str | None) -> list[str]:
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     ends = [0]
     ends.extend(reader.line_num for _ in reader)
-    return ["".join(lines[start:end]) for start, end in zip(ends, ends[1:], strict=False)]
+    return ["".join(lines[start:end]) for start, end in pairwise(ends)]
 
 
 def _cells(record: str, delimiter: str | None) -> list[str]:

@@ -21,7 +21,7 @@ IMAGE_KINDS: tuple[str, ...] = tuple(KERNELS)
 SMALLEST_SIDE = 5
 # Values per batch: enough to keep NumPy busy, small enough for the cache. Random draws follow the
 # batches, so another number would be another (equally valid) result for the same seed.
-_BATCH_VALUES = 1 << 19
+_BATCH_VALUES = 1 << 17
 
 
 def corrupt_images(

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidParameter
-from ._kinds import KERNELS
 from ._write import whole_or_nothing
-from .images import ImageArray, as_images, corrupt_images
+from .images import IMAGE_KINDS, ImageArray, as_images, corrupt_images
 
 SEVERITIES = (1, 2, 3, 4, 5)
-_LARGEST_SIDE = 256
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".pdf", ".svg")
+_LARGEST_SIDE, _USUAL_SIDE = 256, 96
+_MARGIN, _GAP = 72, 4
+_FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 
 
 def contact_sheet(image: Any, rng: int = 0) -> ImageArray:
@@ -33,7 +33,7 @@ def contact_sheet(image: Any, rng: int = 0) -> ImageArray:
     return np.stack(
         [
             np.stack([corrupt_images(single, 1.0, kind, severity, rng)[0][0] for severity in SEVERITIES])
-            for kind in KERNELS
+            for kind in IMAGE_KINDS
         ]
     )
 
@@ -44,10 +44,10 @@ def save_contact_sheet(image: Any, path: str | os.PathLike[str], rng: int = 0) -
     Parameters
     ----------
     image
-        One image, (height, width) or (height, width, channels), uint8 or floats in [0, 1]; larger ones
-        than 256 pixels are thinned first.
+        One image, (height, width) or (height, width, channels), uint8 or floats in [0, 1]. Sides beyond
+        256 pixels are thinned first, small images shown with larger pixels.
     path
-        Where to write; the ending says the format (png, jpg, pdf, svg).
+        Where to write; the ending says the format (png, jpg, webp).
     rng
         A seed.
 
@@ -59,33 +59,41 @@ def save_contact_sheet(image: Any, path: str | os.PathLike[str], rng: int = 0) -
     >>> file.stat().st_size > 1000
     True
     """
-    from matplotlib.figure import Figure
+    from PIL import Image, ImageDraw, ImageFont
 
     target = Path(path)
-    if target.suffix.lower() not in _SUFFIXES:
-        raise InvalidParameter(f"a contact sheet ends in {', '.join(_SUFFIXES)}; got {target.name!r}")
-    array = np.asarray(image)
-    thin = max(1, -(-max(array.shape[:2]) // _LARGEST_SIDE))
-    array = array[::thin, ::thin]
-    sheet = contact_sheet(array, rng)
-    height, width = array.shape[:2]
-    figure = Figure(figsize=(6.6, 5.7 * height / width), layout="constrained")
-    axes = figure.subplots(len(KERNELS), 1 + len(SEVERITIES))
-    for row, (kind, damaged) in enumerate(zip(KERNELS, sheet, strict=True)):
-        axes[row, 0].set_ylabel(kind.replace("_", " "), fontsize=7)
-        for axis, shown in zip(axes[row], [array, *damaged], strict=True):
-            pixels = shown[..., 0] if shown.ndim == 3 and shown.shape[2] == 1 else shown
-            axis.imshow(pixels, cmap="gray", vmin=0, vmax=255 if pixels.dtype == np.uint8 else 1)
-            axis.set(xticks=[], yticks=[])
-    for axis, title in zip(
-        axes[0], ["original", *(f"severity {level}" for level in SEVERITIES)], strict=True
-    ):
-        axis.set_title(title, fontsize=7)
+    form = _FORMATS.get(target.suffix.lower())
+    if form is None:
+        raise InvalidParameter(f"a contact sheet must end in {', '.join(_FORMATS)}; got {target.name!r}")
+    original = as_images(np.asarray(image)[None])[0]
+    thin = -(-max(original.shape[:2]) // _LARGEST_SIDE)
+    original = original[::thin, ::thin]
+    zoom = max(1, _USUAL_SIDE // max(original.shape[:2]))
+    height, width = (zoom * side + _GAP for side in original.shape[:2])
+    size = (_MARGIN + width * (1 + len(SEVERITIES)), _MARGIN // 4 + height * len(IMAGE_KINDS))
+    page = Image.new("RGB", size, "white")
+    draw, font = ImageDraw.Draw(page), ImageFont.load_default(11)
+    for column, title in enumerate(["original", *(f"severity {level}" for level in SEVERITIES)]):
+        draw.text((_MARGIN + column * width, 2), title, "black", font)
+    for row, (kind, damaged) in enumerate(zip(IMAGE_KINDS, contact_sheet(original, rng), strict=True)):
+        top = _MARGIN // 4 + row * height
+        draw.text((4, top + height // 2 - 12), kind.replace("_", "\n"), "black", font)
+        for column, pixels in enumerate([original, *damaged]):
+            page.paste(Image.fromarray(_as_colour(pixels, zoom)), (_MARGIN + column * width, top))
     with whole_or_nothing(target) as (partial,):
-        figure.savefig(partial, dpi=120, format=target.suffix[1:].lower())
+        page.save(partial, format=form, optimize=True)
 
 
-def sample_image(side: int = 128) -> ImageArray:
+def _as_colour(pixels: ImageArray, zoom: int) -> ImageArray:
+    """Return an image as RGB bytes, every pixel `zoom` times as large."""
+    if pixels.dtype != np.uint8:
+        pixels = np.rint(pixels * 255).astype(np.uint8)
+    if pixels.ndim == 2 or pixels.shape[2] < 3:
+        pixels = np.repeat(pixels.reshape(*pixels.shape[:2], -1)[..., :1], 3, axis=2)
+    return pixels[..., :3].repeat(zoom, axis=0).repeat(zoom, axis=1)
+
+
+def sample_image(side: int = 42) -> ImageArray:
     """Return a square colour photograph, uint8: the public-domain portrait that comes with matplotlib.
 
     Examples
@@ -93,10 +101,9 @@ def sample_image(side: int = 128) -> ImageArray:
     >>> sample_image(64).shape
     (64, 64, 3)
     """
-    from matplotlib.cbook import get_sample_data
+    import matplotlib
     from PIL import Image
 
-    with get_sample_data("grace_hopper.jpg") as file, Image.open(file) as photograph:
-        width = photograph.width
-        square = photograph.convert("RGB").crop((0, 0, width, width))
+    with Image.open(Path(matplotlib.get_data_path(), "sample_data", "grace_hopper.jpg")) as photograph:
+        square = photograph.convert("RGB").crop((0, 0, photograph.width, photograph.width))
         return np.asarray(square.resize((side, side), Image.Resampling.BOX))
