@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +20,7 @@ from ..corrupt import (
     corrupt_labels,
     damage_images,
 )
+from ..corrupt._write import mask_path
 from ..corrupt.files import ARRAY_SUFFIXES, TEXT_SUFFIXES, ArrayFile, LabelFile, read_array, read_labels
 from ..corrupt.folder import corrupt_folder, list_images, read_image
 from ..corrupt.preview import sample_image, save_contact_sheet
@@ -102,7 +102,7 @@ def corrupt(
     """Make a dataset wrong on purpose, exactly and repeatably, and write down where.
 
     Exactly the rounded share of the rows is changed, the others stay as they are. The mask is written
-    beside the output: OUT.mask.npy for arrays, OUT.mask.csv for folders and text files.
+    beside the output: OUT.mask.npy for arrays, OUT.mask.csv for folders, and so on.
 
     For example:
 
@@ -304,8 +304,9 @@ def _check_output(source: Path, output: Path) -> None:
         raise InvalidParameter(f"the output must end in {source.suffix} like the input; got {output}")
     if output.is_dir():
         raise InvalidInput(f"the output {output} is a folder; expected a file")
-    if output.resolve() == source.resolve():
-        raise InvalidInput(f"the output {output} is the input; choose another name")
+    masked = mask_path(output, ".npy" if source.suffix.lower() in ARRAY_SUFFIXES else output.suffix)
+    if source.resolve() in (output.resolve(), masked.resolve()):
+        raise InvalidInput(f"the output {output}, or its mask, would replace the input; choose another name")
 
 
 def _matrix(path: Path | None) -> npt.NDArray[Any] | None:
@@ -343,7 +344,7 @@ def _first_image(source: Path | None, opened: ArrayFile | LabelFile | None) -> n
 
 
 def _counts(names: npt.NDArray[np.str_]) -> dict[str, int]:
-    return dict(Counter(name for name in names.tolist() if name))
+    return {kind: count for kind in IMAGE_KINDS if (count := int((names == kind).sum()))}
 
 
 def _facts(what: str, rows: int, counts: dict[str, int], output: Path, mask: Path) -> dict[str, Any]:

@@ -72,8 +72,9 @@ def draw_rows(n_rows: int, count: int, rng: np.random.Generator) -> IntArray:
 def draw_weighted(weights: npt.NDArray[np.float64], count: int, rng: np.random.Generator) -> IntArray:
     """Return exactly `count` different rows, each with a chance in proportion to its weight.
 
-    Systematic sampling in a random order: the inclusion probabilities are exactly proportional to the
-    weights, but for rows whose share would exceed one, which are taken for certain.
+    Systematic sampling down the weights, ties in random order: the inclusion probabilities are exactly
+    proportional to the weights, but for rows whose share would exceed one, which are taken for certain;
+    and rows of one weight are taken as often as their weight says, to within one.
 
     Raises
     ------
@@ -86,15 +87,14 @@ def draw_weighted(weights: npt.NDArray[np.float64], count: int, rng: np.random.G
     if count == 0:
         return np.empty(0, dtype=np.int64)
     order = rng.permutation(possible)
-    heaviest = np.argsort(-weights[order], kind="stable")
-    weight = weights[order][heaviest]
+    order = order[np.argsort(-weights[order], kind="stable")]
+    weight = weights[order]
     remaining = np.cumsum(weight[::-1])[::-1]
     # The first rank at which a proportional share no longer exceeds one: all before it are certain.
     certain = int(np.argmax(weight * (count - np.arange(weight.size)) <= remaining))
-    taken, rest = order[heaviest[:certain]], np.delete(order, heaviest[:certain])
-    wanted = count - certain
-    if wanted > 0:
-        edges = np.cumsum(weights[rest])
+    taken, rest, wanted = order[:certain], order[certain:], count - certain
+    if wanted:
+        edges = np.cumsum(weights[rest] / weights[rest[0]])
         edges *= wanted / edges[-1]
         edges[-1] = wanted
         ticks = np.arange(wanted) + rng.random()

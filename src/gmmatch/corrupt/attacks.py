@@ -100,6 +100,8 @@ def attack(
     if name == "fgsm":
         start, length, count = "image", limit, 1
     source = _Source(images)
+    if source.is_bytes and limit * 255 < 1 - 1e-6:
+        raise InvalidInput(f"eps must be at least 1/255 to change uint8 images; got {eps:g}")
     generator = as_generator(rng)
     rows = np.sort(draw_rows(len(source), count_of(check_share(share), len(source)), generator))
     classes = _check_labels(labels, len(source))
@@ -173,15 +175,15 @@ class _Source:
         torch = _torch()
         self._on_numpy = not isinstance(images, torch.Tensor)
         self.values: Pixels = np.asarray(images) if self._on_numpy else images.detach()
-        self._bytes = str(self.values.dtype).removeprefix("torch.") == "uint8"
+        self.is_bytes = str(self.values.dtype).removeprefix("torch.") == "uint8"
         shape = tuple(self.values.shape)
         if len(shape) < 2 or 0 in shape:
             raise InvalidInput(f"{name} must hold at least one image, one per entry; got shape {shape}")
-        if not self._bytes and str(self.values.dtype).removeprefix("torch.")[:5] not in ("float", "bfloa"):
+        if not self.is_bytes and str(self.values.dtype).removeprefix("torch.")[:5] not in ("float", "bfloa"):
             raise InvalidInput(
                 f"{name} must be uint8, or floats in [0, 1]; got values of type {self.values.dtype}"
             )
-        if not self._bytes:
+        if not self.is_bytes:
             low, high = float(self.values.min()), float(self.values.max())
             if not (low >= 0 and high <= 1):
                 raise InvalidInput(
@@ -209,7 +211,7 @@ class _Source:
         held = [*model.parameters(), *model.buffers()]
         like = next((tensor for tensor in held if tensor.is_floating_point()), torch.empty(0))
         scaled = x.to(like.device, like.dtype)
-        return scaled / 255 if self._bytes else scaled
+        return scaled / 255 if self.is_bytes else scaled
 
     def store(self, result: Any, rows: npt.NDArray[np.int64], found: Tensor, eps: float) -> Mask:
         """Write attacked images in the caller's form, no farther than `eps`; return which differ."""
@@ -219,7 +221,7 @@ class _Source:
             found = found.permute(0, 2, 3, 1)
         elif self._no_channels:
             found = found.squeeze(1)
-        if self._bytes:
+        if self.is_bytes:
             # Whole steps inside the ball: rounding to bytes must not leave it.
             reach, top = float(np.floor(eps * 255 + 1e-6)), 255
             held, found = before.to(torch.float32), (found.float() * 255).round().to(before.device)

@@ -62,17 +62,23 @@ class LabelFile:
     encoding: str
 
     def write(self, target: Path, values: npt.NDArray[Any], mask: npt.NDArray[np.bool_]) -> Path:
-        """Write the file with changed labels and, beside it, the mask; return the mask's path."""
-        mask_file = mask_path(target, ".csv")
+        """Write the file with changed labels and, beside it, the mask; return the mask's path.
+
+        The mask of a table has the columns ``row`` and ``corrupted``, that of a .txt file a 0 or 1 per line.
+        """
+        mask_file = mask_path(target, target.suffix)
         written = self._written_forms()
         records = list(self.records)
         for row in np.flatnonzero(mask):
             place = int(row) + self.has_header
             records[place] = self._with_label(records[place], written[values[row].item()])
-        marks = "".join(f"{row},{int(wrong)}\n" for row, wrong in enumerate(mask))
+        marks = [f"{int(wrong)}\n" for wrong in mask]
+        if self.delimiter is not None:
+            marks = [f"{row}{self.delimiter}{mark}" for row, mark in enumerate(marks)]
+            marks.insert(0, f"row{self.delimiter}corrupted\n")
         with whole_or_nothing(target, mask_file) as (partial, partial_mask):
             partial.write_bytes("".join(records).encode(self.encoding))
-            partial_mask.write_text(f"row,corrupted\n{marks}", encoding="utf-8")
+            partial_mask.write_text("".join(marks), encoding="utf-8", newline="")
         return mask_file
 
     def _written_forms(self) -> dict[Any, str]:

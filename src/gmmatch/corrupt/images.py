@@ -155,7 +155,7 @@ def gaussian_noise(
     >>> f"{noisy.std():.2f}", mask
     ('0.08', array([ True]))
     """
-    return _damage_all(images, "gaussian_noise", severity, rng)
+    return apply_kind(images, "gaussian_noise", severity, rng)
 
 
 def occlusion(
@@ -174,7 +174,7 @@ def occlusion(
     >>> f"{(hidden > 0).mean():.1f}"
     '0.2'
     """
-    return _damage_all(images, "occlusion", severity, rng)
+    return apply_kind(images, "occlusion", severity, rng)
 
 
 def resolution(
@@ -193,7 +193,7 @@ def resolution(
     >>> mask
     array([ True, False])
     """
-    return _damage_all(images, "resolution", severity, rng)
+    return apply_kind(images, "resolution", severity, rng)
 
 
 def fog(images: Any, severity: int = 3, rng: int | np.random.Generator | None = 0) -> tuple[ImageArray, Mask]:
@@ -210,7 +210,7 @@ def fog(images: Any, severity: int = 3, rng: int | np.random.Generator | None = 
     >>> foggy.min() > 100 and foggy.max() < 250
     np.True_
     """
-    return _damage_all(images, "fog", severity, rng)
+    return apply_kind(images, "fog", severity, rng)
 
 
 def motion_blur(
@@ -231,7 +231,7 @@ def motion_blur(
     >>> f"{blurred.sum():.3f}", bool(blurred.max() < 0.3)
     ('1.000', True)
     """
-    return _damage_all(images, "motion_blur", severity, rng)
+    return apply_kind(images, "motion_blur", severity, rng)
 
 
 def as_images(images: Any) -> ImageArray:
@@ -276,9 +276,10 @@ def check_severity(severity: Any) -> int:
     return int(severity)
 
 
-def _damage_all(
+def apply_kind(
     images: Any, kind: str, severity: int, rng: int | np.random.Generator | None
 ) -> tuple[ImageArray, Mask]:
+    """Damage every image with one kind; the mask is True for those that differ from their original."""
     array = as_images(images)
     level = check_severity(severity)
     corrupted = np.empty_like(array, order="C", subok=False)

@@ -109,6 +109,8 @@ def _check_own(kind: str, given: set[str]) -> None:
 def _encode(array: npt.NDArray[Any], classes: Any) -> tuple[npt.NDArray[Any], IntArray]:
     """Return all classes in order, in the labels' own type, and each row's position among them."""
     present, codes = as_labels(array, array.shape[0] if array.ndim else 0)
+    if not codes.size:
+        raise InvalidInput("labels are empty; expected one class per row")
     if classes is None:
         return present.astype(array.dtype), codes
     known, order = as_labels(classes, len(np.asarray(classes)), "classes")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InvalidParameter
 from ._write import whole_or_nothing
-from .images import IMAGE_KINDS, ImageArray, as_images, corrupt_images
+from .images import IMAGE_KINDS, ImageArray, apply_kind, as_images
 
 SEVERITIES = (1, 2, 3, 4, 5)
 _LARGEST_SIDE, _USUAL_SIDE = 256, 96
@@ -32,7 +32,7 @@ def contact_sheet(image: Any, rng: int = 0) -> ImageArray:
     single = as_images(np.asarray(image)[None])
     return np.stack(
         [
-            np.stack([corrupt_images(single, 1.0, kind, severity, rng)[0][0] for severity in SEVERITIES])
+            np.stack([apply_kind(single, kind, severity, rng)[0][0] for severity in SEVERITIES])
             for kind in IMAGE_KINDS
         ]
     )
