@@ -64,7 +64,12 @@ def corrupt(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", show_default=False, help="Where to write; the mask goes beside it."),
+        typer.Option(
+            "--output",
+            "-o",
+            show_default=False,
+            help="Where to write; a file is replaced, a folder must be new. The mask goes beside it.",
+        ),
     ] = None,
     severity: Annotated[int, typer.Option(help="Strength of image damage, 1 to 5.")] = 3,
     seed: Annotated[int, typer.Option(help="Same seed, same output.")] = 0,
@@ -168,7 +173,7 @@ def _folder(
     source: Path, output: Path, share: float, kinds: tuple[str, ...], severity: int, seed: int
 ) -> dict[str, Any]:
     files, names = corrupt_folder(source, output, share, kinds, severity, seed)
-    return _facts("images", len(files), _counts(names), output, output.with_name(f"{output.name}.mask.csv"))
+    return _facts("images", len(files), _counts(names), output, mask_path(output, ".csv"))
 
 
 def _file(

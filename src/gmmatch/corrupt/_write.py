@@ -13,9 +13,10 @@ from ..errors import InvalidInput
 
 @contextmanager
 def whole_or_nothing(*targets: Path) -> Iterator[tuple[Path, ...]]:
-    """Yield a hidden neighbour of each target to write to; at the end all of them take their places.
+    """Yield a hidden neighbour of each target to write to; at the end they take their places.
 
-    If anything fails before, no target is touched and the neighbours are removed.
+    The first target comes last, so that what belongs to it is there when it appears. If anything fails
+    before, no target is touched and the neighbours are removed.
 
     Raises
     ------
@@ -28,7 +29,7 @@ def whole_or_nothing(*targets: Path) -> Iterator[tuple[Path, ...]]:
     partials = tuple(target.with_name(f".{target.name}.{os.getpid()}.partial") for target in targets)
     try:
         yield partials
-        for partial, target in zip(partials, targets, strict=True):
+        for partial, target in reversed(list(zip(partials, targets, strict=True))):
             os.replace(partial, target)
     except OSError as error:
         raise InvalidInput(f"cannot write {targets[0]}: {error.strerror or error}") from error

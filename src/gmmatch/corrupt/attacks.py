@@ -100,6 +100,8 @@ def attack(
     if name == "fgsm":
         start, length, count = "image", limit, 1
     source = _Source(images)
+    if not isinstance(model, _torch().nn.Module):
+        raise InvalidParameter(f"model must be a torch module; got {type(model).__name__}")
     if source.is_bytes and limit * 255 < 1 - 1e-6:
         raise InvalidInput(f"eps must be at least 1/255 to change uint8 images; got {eps:g}")
     generator = as_generator(rng)

@@ -1,4 +1,4 @@
-"""Corrupt what a file holds: arrays in .npy and .npz, labels in .csv, .tsv and .txt."""
+"""Files to corrupt: arrays in .npy and .npz, labels in .csv, .tsv and .txt; and their masks."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import codecs
 import csv
 import io
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidInput, InvalidParameter
+from ..errors import InvalidInput
 from ..validation import nearest
 from ._write import mask_path, whole_or_nothing
-
-Corruption = Callable[[npt.NDArray[Any]], tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]]
 
 ARRAY_SUFFIXES = (".npy", ".npz")
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
@@ -43,7 +41,7 @@ class ArrayFile:
                 if self.name is None:
                     np.save(file, values)
                 else:
-                    np.savez(file, allow_pickle=False, **{**(self.others or {}), self.name: values})
+                    _write_archive(file, {**(self.others or {}), self.name: values})
             with partial_mask.open("wb") as file:
                 np.save(file, mask)
         return mask_file
@@ -84,7 +82,7 @@ class LabelFile:
     def _written_forms(self) -> dict[Any, str]:
         """Return how the file first spells each class."""
         forms: dict[Any, str] = {}
-        for record, value in zip(self.records[self.has_header :], self.values.tolist(), strict=True):
+        for record, value in zip(self.records[self.has_header :], self.values.tolist(), strict=False):
             if value not in forms:
                 forms[value] = _cells(record, self.delimiter)[self.column]
         return forms
@@ -109,21 +107,15 @@ def read_array(path: Path, name: str | None = None) -> ArrayFile:
     path
         The file.
     name
-        The array inside a .npz file; may be left out where there is only one.
+        The array inside a .npz file; may be left out where there is only one. A .npy file has no names.
     """
     try:
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(loaded, np.ndarray):
-            if name is not None:
-                raise InvalidParameter(
-                    f"{path} holds a single array; {name!r} can only be named in a .npz file"
-                )
             return ArrayFile(path, loaded)
         with loaded:
             arrays = {key: loaded[key] for key in loaded.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InvalidParameter):
-            raise
         raise InvalidInput(f"cannot read the array {path}: {error}") from error
     if name is None and len(arrays) == 1:
         name = next(iter(arrays))
@@ -159,6 +151,8 @@ def read_labels(path: Path, column: str | None = None) -> LabelFile:
         rows = [_cells(record, delimiter) for record in records]
     except csv.Error as error:
         raise InvalidInput(f"cannot read the labels {path}: {error}") from error
+    while rows and not any(cell.strip() for cell in rows[-1]):
+        rows.pop()
     if not rows:
         raise InvalidInput(f"{path} holds no labels")
     position, has_header = _find_column(path, rows, column)
@@ -173,6 +167,14 @@ def read_labels(path: Path, column: str | None = None) -> LabelFile:
     if not labels:
         raise InvalidInput(f"{path} holds no labels")
     return LabelFile(path, _as_values(labels), records, position, has_header, delimiter, encoding)
+
+
+def _write_archive(file: BinaryIO, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write a .npz file; unlike ``numpy.savez`` an array may have any name, such as ``file``."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, values in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(values), allow_pickle=False)
 
 
 def _records(text: str, delimiter: str | None) -> list[str]:

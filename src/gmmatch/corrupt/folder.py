@@ -43,7 +43,7 @@ def corrupt_folder(
     share: float = 0.2,
     kinds: str | Sequence[str] | None = None,
     severity: int = 3,
-    rng: int = 0,
+    rng: int | np.random.Generator | None = 0,
 ) -> tuple[list[str], npt.NDArray[np.str_]]:
     """Copy a folder, and damage a random share of its pictures as :func:`corrupt_images` does.
 
@@ -63,7 +63,7 @@ def corrupt_folder(
     share, kinds, severity
         As for :func:`corrupt_images`.
     rng
-        A seed.
+        A seed or a Generator.
 
     Returns
     -------
@@ -89,7 +89,9 @@ def corrupt_folder(
     root, out = Path(source), Path(target)
     files, others = list_images(root)
     _check_target(root, out)
-    rows = draw_rows(len(files), count_of(check_share(share), len(files)), as_generator(rng))
+    generator = as_generator(rng)
+    rows = draw_rows(len(files), count_of(check_share(share), len(files)), generator)
+    seed = int(generator.integers(2**63))
     planned = {
         int(row): chosen[part:] + chosen[:part]
         for part, rows_of_kind in enumerate(np.array_split(rows, len(chosen)))
@@ -102,7 +104,7 @@ def corrupt_folder(
             _copy(root / file, folder / file)
         for row, file in enumerate(files):
             if row in planned:
-                names[row] = _damage_file(root / file, folder / file, planned[row], level, (rng, row))
+                names[row] = _damage_file(root / file, folder / file, planned[row], level, (seed, row))
             else:
                 _copy(root / file, folder / file)
             advance(1)
@@ -194,6 +196,8 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _check_target(root: Path, out: Path) -> None:
+    if out.name in ("", ".."):
+        raise InvalidInput(f"the output {out} is not a new folder; give it a name")
     inside = out.resolve()
     if root.resolve() in (inside, *inside.parents):
         raise InvalidInput(f"the output {out} lies inside the input {root}; choose a folder outside it")

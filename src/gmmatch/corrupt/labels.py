@@ -173,18 +173,21 @@ def _by_instance(
         raise InvalidInput(
             f"features has {len(features)} rows for {codes.size} labels; expected one per label"
         )
+    if count == 0:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     share = count / codes.size
     low, high = ndtr(-share / _INSTANCE_DEVIATION), ndtr((1 - share) / _INSTANCE_DEVIATION)
     chance = share + _INSTANCE_DEVIATION * ndtri(rng.uniform(low, high, codes.size))
     rows = draw_weighted(np.clip(chance, 1e-12, 1), count, rng)
-    mean = features.mean(axis=0, dtype=np.float64)
-    deviation = features.std(axis=0, dtype=np.float64)
-    deviation[deviation == 0] = 1
+    drawn = features[rows].astype(np.float64)
+    drawn -= drawn.mean(axis=0)
+    deviation = drawn.std(axis=0)
+    drawn /= np.where(deviation > 0, deviation, 1)
     wrong = np.empty(rows.size, dtype=np.int64)
     for code in range(n_classes):
         projection = rng.standard_normal((features.shape[1], n_classes))
         members = np.flatnonzero(codes[rows] == code)
-        scores = (features[rows[members]] - mean) / deviation @ projection
+        scores = drawn[members] @ projection
         scores[:, code] = -np.inf
         # The largest of scores plus Gumbel noise is a draw from their softmax.
         wrong[members] = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from gmmatch.cli.corrupt import corrupt
 from gmmatch.corrupt.folder import corrupt_folder
 from gmmatch.corrupt.preview import sample_image
 from gmmatch.errors import GmmatchError, InvalidInput, InvalidParameter
+from gmmatch.progress import listen
 
 app = typer.Typer(add_completion=False)
 app.command()(corrupt)
@@ -114,12 +117,36 @@ def test_a_folder_that_cannot_be_damaged_leaves_nothing_behind(pictures, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["pictures"]
 
 
-def test_folders_are_never_written_over_or_into(pictures, tmp_path):
+def test_an_interruption_leaves_nothing_behind(pictures, tmp_path):
+    class Stopped(BaseException):
+        pass
+
+    @contextmanager
+    def stop_after_three(what, total):
+        done = []
+
+        def advance(count):
+            done.append(count)
+            if len(done) == 3:
+                raise Stopped
+
+        yield advance
+
+    with pytest.raises(Stopped), listen(stop_after_three):
+        corrupt_folder(pictures, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["pictures"]
+
+
+def test_folders_are_never_written_over_or_into(pictures, tmp_path, monkeypatch):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "precious").write_text("data")
     for output in (tmp_path / "full", pictures, pictures / "below"):
         with pytest.raises(InvalidInput, match="the output"):
             run(pictures, "-o", output)
+    monkeypatch.chdir(tmp_path / "full")
+    (tmp_path / "full" / "precious").unlink()
+    with pytest.raises(InvalidInput, match="give it a name"):
+        run(pictures, "-o", ".")
     (tmp_path / "empty").mkdir()
     run(pictures, "-o", tmp_path / "empty")
     assert files_below(tmp_path / "empty")
@@ -182,6 +209,19 @@ def test_one_array_of_an_archive_is_changed_and_the_others_kept(tmp_path):
         run(tmp_path / "data.npz", "--array", "label", "-o", tmp_path / "x.npz")
 
 
+def test_arrays_of_an_archive_may_have_any_name(tmp_path):
+    arrays = {"file": np.arange(20) % 4, "allow_pickle": np.eye(2), "folder/x": np.array(["a", "b"])}
+    with zipfile.ZipFile(tmp_path / "odd.npz", "w") as archive:
+        for name, values in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, values)
+    run(tmp_path / "odd.npz", "--array", "file", "-o", tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as out:
+        assert set(out.files) == set(arrays)
+        assert (out["file"] != arrays["file"]).sum() == 4
+        np.testing.assert_array_equal(out["folder/x"], arrays["folder/x"])
+
+
 def test_a_table_changes_in_its_label_cells_alone(tmp_path):
     lines = ["\ufeffid,label,note\r\n"]
     for number in range(40):
@@ -214,6 +254,7 @@ def test_numbers_in_text_are_classes_in_their_order(tmp_path):
 @pytest.mark.parametrize(
     ("content", "column", "labels"),
     [
+        ("1\n2\n\n\n", None, [1, 2]),
         ("label\n1\n2\n", None, [1, 2]),
         ("kind\n1\n2\n", None, [1, 2]),
         ("a\nb\n", None, ["a", "b"]),

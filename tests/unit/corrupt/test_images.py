@@ -273,6 +273,13 @@ def test_bad_input_is_refused_in_one_sentence(images, parameters, error, message
         corrupt.corrupt_images(images, **parameters)
 
 
+def test_the_documented_strengths_are_the_ones_used():
+    page = Path(__file__).parents[3] / "docs" / "corrupt.md"
+    for kind, strengths in STRENGTHS.items():
+        (row,) = [line for line in page.read_text().splitlines() if line.startswith(f"| `{kind}`")]
+        assert [float(cell) for cell in row.strip("| ").split("|")[2:]] == list(strengths)
+
+
 def test_the_contact_sheet_holds_every_kind_and_severity(tmp_path):
     photo = sample_image()
     sheet = contact_sheet(photo)
