@@ -80,6 +80,19 @@ def test_a_folder_is_copied_and_the_share_of_its_pictures_damaged(pictures, tmp_
     assert files_below(tmp_path / "again") == after
 
 
+def test_the_seed_changes_the_damage_and_not_only_the_choice(pictures, tmp_path):
+    for seed in (0, 1):
+        corrupt_folder(pictures, tmp_path / f"out{seed}", share=1.0, kinds="gaussian_noise", rng=seed)
+    first, second = (files_below(tmp_path / f"out{seed}") for seed in (0, 1))
+    assert all(first[name] != second[name] for name in first if name != "readme.txt")
+    images = [np.asarray(Image.open(tmp_path / "out0" / "cat" / f"{number}.png")) for number in (0, 1)]
+    noise = [
+        image.astype(float) - np.asarray(Image.open(pictures / "cat" / f"{number}.png"))
+        for number, image in enumerate(images)
+    ]
+    assert abs(np.corrcoef(noise[0].ravel(), noise[1].ravel())[0, 1]) < 0.2
+
+
 def test_damaged_pictures_keep_format_size_and_what_is_not_colour(pictures, tmp_path):
     corrupt_folder(pictures, tmp_path / "out", share=1.0, kinds="occlusion")
     for path in pictures.rglob("*.*"):
