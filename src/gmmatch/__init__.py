@@ -1,5 +1,6 @@
 """Pick the rows worth training on from a dataset that is partly wrong."""
 
+from . import corrupt
 from .location import geometric_median
 from .pipeline import select
 from .records import GeometricMedian, Selection, load_selection
@@ -12,6 +13,7 @@ __all__ = [
     "GeometricMedian",
     "Selection",
     "__version__",
+    "corrupt",
     "geometric_median",
     "load_selection",
     "methods",

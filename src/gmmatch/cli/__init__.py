@@ -8,6 +8,7 @@ import typer
 
 from ..version import __version__
 from ._friendly import friendly
+from .corrupt import corrupt
 from .demo import demo
 from .methods import methods
 from .select import select
@@ -21,7 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (select, demo, methods):
+for _command in (select, corrupt, demo, methods):
     app.command()(friendly(_command))
 
 

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray
-from ..validation import check_choice
-
-
-def is_whole(value: Any) -> TypeGuard[int]:
-    """Tell whether `value` is a whole number, and not a truth value."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Tell whether `value` is a real number, and not a truth value."""
-    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+from ..validation import check_choice, is_number, is_whole
 
 
 def as_generator(rng: Any) -> np.random.Generator:

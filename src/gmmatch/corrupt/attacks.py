@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidParameter, MissingExtra
 from ..progress import task
-from ..validation import check_positive_int
-from ._draw import as_generator, check_kind, check_share, count_of, draw_rows, is_number
+from ..validation import check_positive_int, is_number
+from ._draw import as_generator, check_kind, check_share, count_of, draw_rows
 
 if TYPE_CHECKING:
     import torch

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidParameter
 from ..records import FloatArray, IntArray
-from ..validation import as_labels, as_rows, check_parameters
-from ._draw import as_generator, check_kind, check_share, count_of, draw_rows, is_number
+from ..validation import as_labels, as_rows, check_parameters, is_number
+from ._draw import as_generator, check_kind, check_share, count_of, draw_rows
 
 _PARAMETERS: dict[str, tuple[str, ...]] = {
     "far-cluster": ("distance", "spread"),

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from ..errors import InvalidInput, InvalidInputType, InvalidParameter
 from ..progress import task
 from ..records import IntArray
-from ._draw import as_generator, check_kind, check_share, count_of, draw_rows, is_whole
+from ..validation import is_whole
+from ._draw import as_generator, check_kind, check_share, count_of, draw_rows
 from ._kinds import KERNELS, STRENGTHS
 
 ImageArray = npt.NDArray[Any]

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
+from ..corrupt import corrupt_images, corrupt_labels
 from ..pipeline import select
 from ..progress import task
 from ..records import Selection
@@ -82,15 +83,9 @@ def damaged_digits(seed: int) -> DamagedDigits:
     rows, test_rows, labels, test_labels = train_test_split(
         pixels / _PIXEL_MAX, labels, test_size=0.25, random_state=seed, stratify=labels
     )
-    rng = np.random.default_rng(seed)
-    flipped = rng.choice(len(rows), round(WRONG_LABELS * len(rows)), replace=False)
-    given = labels.copy()
-    given[flipped] = (labels[flipped] + rng.integers(1, 10, len(flipped))) % 10
-    spoiled = rng.choice(len(rows), round(DAMAGED_IMAGES * len(rows)), replace=False)
-    rows = rows.copy()
-    rows[spoiled] = np.clip(rows[spoiled] + rng.normal(0.0, 0.5, (len(spoiled), rows.shape[1])), 0, 1)
-    corrupted = np.zeros(len(rows), dtype=bool)
-    corrupted[flipped] = corrupted[spoiled] = True
+    given, flipped = corrupt_labels(labels, WRONG_LABELS, rng=seed)
+    images, spoiled = corrupt_images(rows.reshape(-1, 8, 8), DAMAGED_IMAGES, severity=5, rng=seed + 1)
+    rows, corrupted = images.reshape(len(rows), -1), flipped | spoiled
     return DamagedDigits(rows, given, labels, corrupted, test_rows, test_labels)
 
 
@@ -98,7 +93,7 @@ def run_demo(folder: Path, seed: int) -> DemoResult:
     """Keep 10 % of damaged digits by every method and write the selection and a picture to `folder`."""
     digits = damaged_digits(seed)
     folder.mkdir(parents=True, exist_ok=True)
-    names = list(METHODS)
+    names = [name for name, method in METHODS.items() if method.needs_rows_only]
     rows, selections = [], {}
     # Problems this small lose time when several BLAS threads wait for each other.
     with threadpool_limits(1), task("trying methods", len(names)) as advance:

@@ -53,6 +53,11 @@ class Method:
     source: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def needs_rows_only(self) -> bool:
+        """Whether it runs on rows and labels, without scores or a training run."""
+        return self.needs.startswith("labels optional")
+
     def parameters(self) -> list[str]:
         """Return the names of the parameters that users can set."""
         return [name for name in inspect.signature(self.selector).parameters if name not in self.fixed]
