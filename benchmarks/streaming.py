@@ -28,9 +28,8 @@ def make(path: Path, n_rows: int) -> None:
     for start in range(0, n_rows, 50_000):
         stop = min(start + 50_000, n_rows)
         latent = rng.standard_normal((stop - start, 64), dtype=np.float32)
-        rows[start:stop] = latent @ mixing / 8 + rng.standard_normal(
-            (stop - start, FEATURES), dtype=np.float32
-        )
+        noise = rng.standard_normal((stop - start, FEATURES), dtype=np.float32)
+        rows[start:stop] = latent @ mixing / 8 + noise
     rows.flush()
 
 
@@ -72,7 +71,7 @@ def measure(path: Path) -> dict[str, float]:
     done.set()
     watcher.join()
     median = gmmatch.geometric_median(rows, epsilon=1e-3, sample=100_000).point
-    drawn = np.sort(np.random.default_rng(0).choice(len(rows), len(selection), replace=False))
+    drawn = np.sort(np.random.default_rng(1).choice(len(rows), len(selection), replace=False))
     random = float(np.linalg.norm(rows[drawn].mean(axis=0, dtype=float) - median))
     return {
         "rows": len(rows),

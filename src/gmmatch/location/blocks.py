@@ -23,6 +23,7 @@ Result = TypeVar("Result")
 
 _BLOCK_VALUES = 1 << 19  # four megabytes of float64: enough work for a thread, little memory
 _LARGEST_BLOCK = 32768
+SINGLE_RUN = 128  # rows that may be added up in float32
 _AHEAD = 4  # blocks under way per thread
 
 
@@ -45,10 +46,10 @@ def blocks(rows: npt.NDArray[Any]) -> Iterator[slice]:
         yield slice(start, min(start + step, len(rows)))
 
 
-def row_norms(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the Euclidean norm of each row of a block."""
-    norms: npt.NDArray[np.float64] = np.sqrt(np.add.reduce(rows * rows, axis=1))
-    return norms
+def row_norms(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the Euclidean norm of each row of a block, in float64."""
+    squares: npt.NDArray[np.float64] = np.add.reduce(rows * rows, axis=1).astype(np.float64, copy=False)
+    return np.sqrt(squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +86,10 @@ def group_block(
     ([3.0, 1.0], [2, 4], [0, 1])
     """
     weight = np.ones(len(rows)) if weights is None else weights
-    if codes is None:
-        first, none = np.zeros(1, np.int64), np.zeros(len(rows), np.int64)
-        return Grouped(rows, weight, none, first, first, none)
+    if codes is None or (len(codes) and codes[0] >= 0 and (codes == codes[0]).all()):
+        start, zeros = np.zeros(1, np.int64), np.zeros(len(rows), np.int64)
+        own = zeros if codes is None else codes
+        return Grouped(rows, weight, own, own[:1], start, zeros)
     order, groups, starts = group_order(codes)
     member = np.repeat(np.arange(len(groups)), np.diff([*starts, len(order)]))
     return Grouped(rows[order], weight[order], codes[order], groups, starts, member)
@@ -111,8 +113,8 @@ def group_order(
     return order, groups, starts
 
 
-def sum_runs(rows: npt.NDArray[np.float64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Return the sum of each run of consecutive rows; ten times as fast as ``numpy.add.reduceat``.
+def sum_runs(rows: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the float64 sum of each run of consecutive rows; ten times as fast as ``numpy.add.reduceat``.
 
     Examples
     --------
@@ -123,7 +125,16 @@ def sum_runs(rows: npt.NDArray[np.float64], starts: npt.NDArray[np.int64]) -> np
     ends = [*starts[1:], len(rows)]
     if not len(starts):
         return np.zeros((0, rows.shape[1]))
-    return np.stack([np.add.reduce(rows[start:end]) for start, end in zip(starts, ends, strict=True)])
+    return np.stack([_sum(rows[start:end]) for start, end in zip(starts, ends, strict=True)])
+
+
+def _sum(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the sum of rows; single precision is trusted for a few rows at a time only."""
+    if rows.dtype == np.float64:
+        total: npt.NDArray[np.float64] = np.add.reduce(rows)
+        return total
+    parts = [np.add.reduce(rows[start : start + SINGLE_RUN]) for start in range(0, len(rows), SINGLE_RUN)]
+    return np.asarray(np.add.reduce(np.stack(parts), dtype=np.float64))
 
 
 def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

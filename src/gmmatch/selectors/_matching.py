@@ -123,17 +123,18 @@ def pick(
     scorer = (_ProductScorer if candidates.gram is None else _GramScorer)(candidates, penalty, state.theta)
     picks = np.empty(quota, dtype=np.int64)
     objectives = np.empty(quota)
-    reach = np.empty(len(rows))
     close = np.empty(len(rows), dtype=bool)
+    largest = 2.0 * float(norms.max())
     for turn in range(quota):
         scores = scorer.scores
         best = int(scores.argmax())
-        np.multiply(norms, scorer.slack, out=reach)
-        floor = scores[best] - reach[best]
-        reach += scores
-        np.greater_equal(reach, floor, out=close)
+        # First a bound that fits every row, then, where it leaves rivals, each row's own.
+        np.greater_equal(scores, scores[best] - largest * scorer.slack, out=close)
         if np.count_nonzero(close) > 1:
-            best = _decide(rows, np.flatnonzero(close), state, step)
+            reach = norms * scorer.slack
+            rivals = np.flatnonzero(scores + reach >= scores[best] - reach[best])
+            if len(rivals) > 1:
+                best = _decide(rows, rivals, state, step)
         objectives[turn] = state.add(rows[best] - state.center)
         picks[turn] = best
         scorer.remove(best, state.theta)

@@ -80,7 +80,13 @@ def stream_centers(
     else:
         starts = _sample_medians(rows[sample], codes[sample], len(labels))
         medians = group_medians(
-            rows, codes, len(labels), STREAM_EPSILON, starts=starts, max_iter=_MOST_PASSES
+            rows,
+            codes,
+            len(labels),
+            STREAM_EPSILON,
+            starts=starts,
+            max_iter=_MOST_PASSES,
+            precision=rows.dtype,
         )
     return StreamCenters(
         np.stack([median.point for median in medians]),
@@ -94,7 +100,10 @@ def _sample_medians(rows: FloatArray, codes: IntArray, n_classes: int) -> Vector
     present = group_order(codes)[1]
     dense = np.searchsorted(present, codes)
     dense[codes < 0] = -1
-    overall = group_medians(rows, np.where(codes < 0, -1, 0), 1, STREAM_EPSILON)[0].point
-    starts = np.tile(overall, (n_classes, 1))
-    starts[present] = [median.point for median in group_medians(rows, dense, len(present), STREAM_EPSILON)]
+    starts = np.zeros((n_classes, rows.shape[1]))
+    if len(present) < n_classes:
+        everyone = np.where(codes < 0, -1, 0)
+        starts[:] = group_medians(rows, everyone, 1, STREAM_EPSILON, precision=rows.dtype)[0].point
+    medians = group_medians(rows, dense, len(present), STREAM_EPSILON, precision=rows.dtype)
+    starts[present] = [median.point for median in medians]
     return starts
