@@ -1,6 +1,6 @@
 """Pick the rows worth training on from a dataset that is partly wrong."""
 
-from . import corrupt
+from . import corrupt, errors
 from .location import geometric_median
 from .pipeline import select
 from .records import GeometricMedian, Selection, load_selection
@@ -14,6 +14,7 @@ __all__ = [
     "Selection",
     "__version__",
     "corrupt",
+    "errors",
     "geometric_median",
     "load_selection",
     "methods",

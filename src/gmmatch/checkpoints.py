@@ -17,11 +17,13 @@ import numpy.typing as npt
 from .errors import InvalidInput
 from .records import plain
 
-_SECONDS_BETWEEN_SAVES = 5.0
+# At least so long between saves, and so many times as long as a save takes: it never costs much.
+_SECONDS_BETWEEN_SAVES = 0.5
+_TIMES_AS_LONG = 30
 
 
 class FileCheckpoint:
-    """Saves arrays to one file, at most every few seconds.
+    """Saves arrays to one file, seldom enough not to be felt.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ class FileCheckpoint:
         self.path = path
         recipe = json.dumps(plain(params), sort_keys=True)
         self.identity = f"{fingerprint}-{hashlib.blake2b(recipe.encode(), digest_size=8).hexdigest()}"
-        self._saved_at = 0.0
+        self._next_save = 0.0
         if not resume:
             path.unlink(missing_ok=True)
 
@@ -62,8 +64,8 @@ class FileCheckpoint:
 
     def save(self, state: dict[str, npt.NDArray[Any]]) -> None:
         """Put `state` in place of what was saved, unless that was a moment ago."""
-        now = time.monotonic()
-        if self._saved_at and now - self._saved_at < _SECONDS_BETWEEN_SAVES:
+        started = time.monotonic()
+        if started < self._next_save:
             return
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
         try:
@@ -74,7 +76,8 @@ class FileCheckpoint:
             raise InvalidInput(f"cannot save the state {self.path}: {error.strerror or error}") from error
         finally:
             partial.unlink(missing_ok=True)
-        self._saved_at = time.monotonic()
+        ended = time.monotonic()
+        self._next_save = ended + max(_SECONDS_BETWEEN_SAVES, _TIMES_AS_LONG * (ended - started))
 
     def discard(self) -> None:
         """Remove the file: the run is finished."""

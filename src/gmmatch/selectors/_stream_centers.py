@@ -70,7 +70,7 @@ def stream_centers(
     -----
     Memory: the sample (128 MB at most) and O(classes * features).
     """
-    if center != "geometric-median":
+    if not (isinstance(center, str) and center == "geometric-median"):
         found = find_centers(center, rows, codes, labels)
         passes = 1 if isinstance(center, str) else 0
         return StreamCenters(np.stack([point for point, _ in found]), [None] * len(found), passes)

@@ -1,0 +1,317 @@
+"""Every kind of file gives the same rows, and damaged ones a sentence."""
+
+import json
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gmmatch
+from gmmatch.errors import InvalidInput, MissingExtra
+from gmmatch.sources import RowView, open_source
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(700, 6)).astype(np.float32)
+LABELS = np.array(["cat", "dog", "eel"])[RNG.integers(0, 3, 700)]
+IDS = np.array([f"row-{number}" for number in range(700)])
+
+
+def table(rows=ROWS, kind=None):
+    kind = kind or pa.list_(pa.float32())
+    vectors = pa.array(rows.tolist(), type=kind)
+    return pa.table({"key": IDS[: len(rows)], "vector": vectors, "topic": LABELS[: len(rows)]})
+
+
+def make_npy(folder):
+    np.save(folder / "rows.npy", ROWS)
+    return folder / "rows.npy", {}
+
+
+def make_shards(folder):
+    for number, part in enumerate(np.array_split(ROWS, 4)):
+        np.save(folder / f"part-{number}.npy", part)
+    return folder / "part-*.npy", {}
+
+
+def make_folder(folder):
+    make_shards(folder)
+    return folder, {}
+
+
+def make_npz(folder):
+    np.savez(folder / "rows.npz", vectors=ROWS, topic=LABELS, key=IDS)
+    return folder / "rows.npz", {"labels": "topic", "ids": "key"}
+
+
+def make_parquet(folder):
+    pq.write_table(table(), folder / "rows.parquet", row_group_size=111)
+    return folder / "rows.parquet", {"labels": "topic", "ids": "key"}
+
+
+def make_parquet_shards(folder):
+    whole = table(kind=pa.list_(pa.float32(), 6))
+    for number, start in enumerate(range(0, 700, 250)):
+        pq.write_table(whole.slice(start, 250), folder / f"part-{number}.parquet")
+    return folder, {"embedding": "vector", "labels": "topic", "ids": "key"}
+
+
+def make_dictionary_labels(folder):
+    whole = table(kind=pa.large_list(pa.float32()))
+    whole = whole.set_column(2, "topic", whole["topic"].dictionary_encode())
+    pq.write_table(whole, folder / "rows.parquet")
+    return folder / "rows.parquet", {"labels": "topic", "ids": "key"}
+
+
+def make_arrow_file(folder):
+    with pa.ipc.new_file(folder / "rows.arrow", table().schema) as writer:
+        writer.write_table(table(), max_chunksize=99)
+    return folder / "rows.arrow", {"labels": "topic", "ids": "key"}
+
+
+def make_saved_dataset(folder):
+    """What `datasets.Dataset.save_to_disk` leaves: Arrow streams and two JSON files."""
+    files = []
+    for number, start in enumerate((0, 400)):
+        name = f"data-{number:05d}-of-00002.arrow"
+        with pa.ipc.new_stream(folder / name, table().schema) as writer:
+            writer.write_table(table().slice(start, 400))
+        files.append({"filename": name})
+    (folder / "state.json").write_text(json.dumps({"_data_files": files}))
+    (folder / "dataset_info.json").write_text("{}")
+    return folder, {"labels": "topic", "ids": "key"}
+
+
+def make_safetensors(folder):
+    from safetensors.numpy import save_file
+
+    codes = np.unique(LABELS, return_inverse=True)[1]
+    save_file({"vectors": ROWS, "codes": codes}, folder / "rows.safetensors")
+    return folder / "rows.safetensors", {"embedding": "vectors"}
+
+
+MAKERS = [value for name, value in list(globals().items()) if name.startswith("make_")]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_every_kind_gives_the_same_rows_and_picks(make, tmp_path):
+    path, columns = make(tmp_path)
+    source = open_source(path, cache=tmp_path / "cache", **columns)
+    assert source.shape == (700, 6)
+    np.testing.assert_array_equal(np.asarray(source.rows), ROWS)
+    np.testing.assert_array_equal(source.rows[5:9], ROWS[5:9])
+    np.testing.assert_array_equal(source.rows[np.array([1, 300, 699])], ROWS[[1, 300, 699]])
+    for batch_size in (None, 64):
+        picked = gmmatch.select(source, keep=70, labels=LABELS, batch_size=batch_size, guard="off")
+        expected = gmmatch.select(ROWS, keep=70, labels=LABELS, batch_size=batch_size, guard="off")
+        assert picked.indices.tolist() == expected.indices.tolist()
+    if "labels" in columns:
+        assert source.labels.tolist() == LABELS.tolist()
+        assert picked.ids.tolist() == IDS[picked.indices].tolist()
+
+
+@pytest.mark.parametrize("make", [make_parquet, make_parquet_shards, make_saved_dataset])
+def test_columns_that_do_not_fit_are_decoded_once_into_the_cache(make, tmp_path):
+    path, columns = make(tmp_path)
+    cache = tmp_path / "cache"
+    source = open_source(path, memory=1 << 10, cache=cache, **columns)
+    assert isinstance(source.rows, np.memmap)
+    np.testing.assert_array_equal(source.rows, ROWS)
+    (decoded,) = cache.iterdir()
+    before = decoded.stat().st_mtime_ns
+    open_source(path, memory=1 << 10, cache=cache, **columns)
+    assert [(file, file.stat().st_mtime_ns) for file in cache.iterdir()] == [(decoded, before)]
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64(), pa.int8()])
+def test_number_types_of_a_column(kind, tmp_path):
+    rows = RNG.integers(-5, 5, (20, 3)).astype(np.float32)
+    values = pa.array(rows.astype(kind.to_pandas_dtype()).ravel(), type=kind)
+    vectors = pa.FixedSizeListArray.from_arrays(values, 3)
+    pq.write_table(pa.table({"vector": vectors}), tmp_path / "rows.parquet")
+    source = open_source(tmp_path / "rows.parquet")
+    assert source.rows.dtype == (np.float64 if kind in (pa.float64(), pa.int8()) else np.float32)
+    np.testing.assert_array_equal(np.asarray(source.rows), rows)
+
+
+def test_half_precision_and_whole_numbers_are_read_as_floats(tmp_path):
+    for dtype, expected in (("float16", "float32"), ("int16", "float64"), (">f4", "float32")):
+        rows = np.arange(12).reshape(4, 3).astype(dtype)
+        np.save(tmp_path / "rows.npy", rows)
+        view = open_source(tmp_path / "rows.npy").rows
+        assert isinstance(view, RowView)
+        assert view.dtype == expected
+        assert view[1].tolist() == [3.0, 4.0, 5.0]
+        assert view[::2].tolist() == [[0.0, 1.0, 2.0], [6.0, 7.0, 8.0]]
+        assert view[np.array([True, False, False, True])].tolist() == [[0.0, 1.0, 2.0], [9.0, 10.0, 11.0]]
+
+
+def test_bfloat16_tensors(tmp_path):
+    import torch
+    from safetensors.torch import save_file
+
+    rows = torch.randn(9, 4).to(torch.bfloat16)
+    save_file({"x": rows}, tmp_path / "rows.safetensors")
+    source = open_source(tmp_path / "rows.safetensors")
+    np.testing.assert_array_equal(np.asarray(source.rows), rows.float().numpy())
+
+
+def test_a_dataset_object(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="the package datasets is not installed")
+    dataset = datasets.Dataset(table())
+    source = open_source(dataset, labels="topic", ids="key", cache=tmp_path)
+    np.testing.assert_array_equal(np.asarray(source.rows), ROWS)
+    shuffled = open_source(dataset.select([5, 3, 1]), labels="topic", cache=tmp_path)
+    np.testing.assert_array_equal(np.asarray(shuffled.rows), ROWS[[5, 3, 1]])
+    dataset.save_to_disk(tmp_path / "saved")
+    saved = open_source(tmp_path / "saved", labels="topic")
+    np.testing.assert_array_equal(np.asarray(saved.rows), ROWS)
+
+
+def test_remote_paths_go_through_fsspec():
+    fsspec = pytest.importorskip("fsspec", reason="the package fsspec is not installed")
+    with fsspec.open("memory://bucket/rows.parquet", "wb") as file:
+        pq.write_table(table(), file)
+    source = open_source("memory://bucket/rows.parquet", labels="topic")
+    np.testing.assert_array_equal(np.asarray(source.rows), ROWS)
+    with pytest.raises(InvalidInput, match="no Parquet file at memory://bucket/nothing"):
+        open_source("memory://bucket/nothing.parquet")
+
+
+def test_without_fsspec_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingExtra, match=r"gmmatch\[hf\]"):
+        open_source("s3://bucket/rows.parquet")
+
+
+@pytest.mark.parametrize("name", ["labels.npy", "labels.csv", "labels.txt", "labels.parquet"])
+def test_labels_beside_the_rows(name, tmp_path):
+    path, _ = make_npy(tmp_path)
+    file = tmp_path / name
+    codes = np.unique(LABELS, return_inverse=True)[1]
+    if name.endswith("npy"):
+        np.save(file, codes)
+    elif name.endswith("csv"):
+        file.write_text("id,label\n" + "".join(f"{i},{c}\n" for i, c in enumerate(codes)))
+    elif name.endswith("txt"):
+        file.write_text("".join(f"{code}\n" for code in codes))
+    else:
+        pq.write_table(pa.table({"label": codes}), file)
+    assert open_source(path, labels=str(file)).labels.tolist() == codes.tolist()
+
+
+def damage(name, folder):
+    """Make one kind of bad input; return what to open and what the sentence must say."""
+    path, words, columns = folder / "bad.parquet", "", {}
+    if name == "missing":
+        return folder / "none.npy", "there is no file", {}
+    if name == "no match":
+        return folder / "*.npy", "no file matches", {}
+    if name == "empty folder":
+        return folder, "has no file of embeddings", {}
+    if name == "unknown kind":
+        (folder / "rows.doc").write_text("x")
+        return folder / "rows.doc", "of a kind that holds no embeddings", {}
+    if name == "truncated npy":
+        np.save(folder / "rows.npy", ROWS)
+        data = (folder / "rows.npy").read_bytes()
+        (folder / "rows.npy").write_bytes(data[: len(data) // 2])
+        return folder / "rows.npy", "is not a readable .npy file", {}
+    if name == "pickled npy":
+        np.save(folder / "rows.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+        return folder / "rows.npy", "is not a readable .npy file", {}
+    if name == "text npy":
+        np.save(folder / "rows.npy", np.array([["a", "b"]]))
+        return folder / "rows.npy", "expected numbers", {}
+    if name == "flat npy":
+        np.save(folder / "rows.npy", np.arange(5.0))
+        return folder / "rows.npy", "two dimensions", {}
+    if name == "mixed widths":
+        np.save(folder / "a.npy", ROWS)
+        np.save(folder / "b.npy", ROWS[:, :4])
+        return folder, "has rows of 4 numbers", {}
+    if name == "mixed kinds":
+        np.save(folder / "a.npy", ROWS)
+        pq.write_table(table(), folder / "b.parquet")
+        return folder, "mixes files of several kinds", {}
+    if name == "truncated parquet":
+        pq.write_table(table(), path)
+        path.write_bytes(path.read_bytes()[:-50])
+        words = "is not a readable Parquet file"
+    elif name == "missing column":
+        pq.write_table(table(), path)
+        words, columns = "has no column 'vectr'; it has: key, vector, topic", {"embedding": "vectr"}
+    elif name == "text column":
+        pq.write_table(table(), path)
+        words, columns = "is of type string; expected lists of numbers", {"embedding": "topic"}
+    elif name == "ragged lists":
+        rows = ROWS[:10].tolist()
+        rows[7] = [1.0]
+        pq.write_table(pa.table({"vector": rows}), path)
+        words = "has 1 numbers at row 7; expected 6"
+    elif name == "null list":
+        pq.write_table(pa.table({"vector": [[1.0, 2.0], None]}), path)
+        words = "has no value at row 1"
+    elif name == "null number":
+        pq.write_table(pa.table({"vector": [[1.0, 2.0], [3.0, None]]}), path)
+        words = "has a missing number at row 1"
+    elif name == "null label":
+        pq.write_table(pa.table({"vector": [[1.0], [2.0]], "topic": ["a", None]}), path)
+        words, columns = "has no value in 1 rows (first: 1)", {"labels": "topic"}
+    elif name == "two vector columns":
+        pq.write_table(pa.table({"a": [[1.0]], "b": [[2.0]]}), path)
+        words = "has several columns of lists of numbers"
+    elif name == "no rows":
+        pq.write_table(table().slice(0, 0), path)
+        words = "has no rows"
+    elif name == "bad safetensors":
+        path = folder / "rows.safetensors"
+        path.write_bytes(b"\xff" * 64)
+        words = "is not a readable safetensors file"
+    elif name == "short safetensors":
+        from safetensors.numpy import save_file
+
+        path = folder / "rows.safetensors"
+        save_file({"x": ROWS}, path)
+        path.write_bytes(path.read_bytes()[:-100])
+        words = "truncated"
+    elif name == "short labels":
+        make_npy(folder)
+        np.save(folder / "labels.npy", np.arange(3))
+        path, words = folder / "rows.npy", "labels has 3 entries for 700 rows"
+        columns = {"labels": str(folder / "labels.npy")}
+    elif name == "column of npy":
+        path, _ = make_npy(folder)
+        words, columns = "has no columns", {"labels": "topic"}
+    elif name == "splits":
+        (folder / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+        path, words = folder, "holds the splits train, test"
+    return path, words, columns
+
+
+KINDS = """missing, no match, empty folder, unknown kind, truncated npy, pickled npy, text npy, flat npy,
+mixed widths, mixed kinds, truncated parquet, missing column, text column, ragged lists, null list,
+null number, null label, two vector columns, no rows, bad safetensors, short safetensors, short labels,
+column of npy, splits""".replace("\n", " ").split(", ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_input_gets_a_sentence_exit_code_3_and_no_output(kind, tmp_path):
+    from typer.testing import CliRunner
+
+    from gmmatch.cli import app
+
+    folder = tmp_path / "input"
+    folder.mkdir()
+    path, words, columns = damage(kind.strip(), folder)
+    with pytest.raises(InvalidInput) as caught:
+        open_source(path, cache=tmp_path / "cache", **columns)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    options = [word for name, value in columns.items() for word in (f"--{name}", value)]
+    output = tmp_path / "kept.parquet"
+    done = CliRunner().invoke(app, ["select", str(path), "--keep", "1", "-o", str(output), *options])
+    assert done.exit_code == 3, done.output
+    assert words in done.stderr
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["input"]
