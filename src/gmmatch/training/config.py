@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import InvalidInput, InvalidParameter
 from ..validation import check_choice, check_parameters, check_positive_int
-from .recipes import RECIPES, Recipe
+from .recipes import RECIPES, Precision, Recipe
 
 NETWORKS = ("resnet8", "resnet18", "resnet50", "vgg16", "shufflenetv2", "senet18", "efficientnet-b0")
 
@@ -50,7 +50,7 @@ class TrainConfig:
     seeds: int = 1
     score_at: int | None = None
     device: str = "auto"
-    precision: str = "auto"
+    precision: Precision = "auto"
 
     def __post_init__(self) -> None:
         check_choice(self.network, NETWORKS, "network")
@@ -64,7 +64,7 @@ class TrainConfig:
             raise InvalidParameter(f"device must be text such as 'auto' or 'cpu'; got {self.device!r}")
         if self.early_epoch() > self.resolved().epochs:
             raise InvalidParameter(
-                f"score_at must be at most the {self.resolved().epochs} epochs of the run; got {self.score_at}"
+                f"score_at must be at most the run's {self.resolved().epochs} epochs; got {self.score_at}"
             )
 
     def resolved(self) -> Recipe:
@@ -94,13 +94,13 @@ class TrainConfig:
 
 
 def load_config(path: str | os.PathLike[str]) -> TrainConfig:
-    """Read a configuration from a ``.toml`` or ``.json`` file.
+    r"""Read a configuration from a ``.toml`` or ``.json`` file.
 
     Examples
     --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "train.toml"
-    >>> _ = file.write_text('network = "resnet8"\\nseeds = 3\\n')
+    >>> _ = file.write_text('network = "resnet8"\nseeds = 3\n')
     >>> load_config(file).seeds
     3
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import zipfile
 from collections.abc import Mapping
@@ -104,7 +105,7 @@ def read_images(
             if labels is not None and str(labels) in arrays:
                 return images, _checked_length(arrays[str(labels)], images, f"{source}:{labels}")
     else:
-        raise InvalidInput(f"{source} has the ending {source.suffix!r}; images are read from .npy and .npz files")
+        raise InvalidInput(f"{source} has the ending {source.suffix!r}; expected .npy or .npz")
     if labels is not None:
         found = _checked_length(_load_npy(Path(labels)), images, str(labels))
     return images, found
@@ -115,8 +116,7 @@ def _from_npz(
 ) -> tuple[UInt8Array, npt.NDArray[Any] | None]:
     if "images" in arrays:
         images = as_images(arrays["images"], f"{source}:images")
-        found = _checked_length(arrays["labels"], images, f"{source}:labels") if "labels" in arrays else None
-        return images, found
+        return images, _labels(arrays, "labels", images, source)
     parts = [f"{split}_jpeg", f"{split}_offsets"]
     if not all(part in arrays for part in parts):
         raise InvalidInput(
@@ -124,8 +124,13 @@ def _from_npz(
             f" expected images and labels, or {parts[0]} and {parts[1]}"
         )
     images = decode_jpeg(arrays[parts[0]], arrays[parts[1]])
-    found = arrays[f"{split}_labels"] if f"{split}_labels" in arrays else None
-    return images, found if found is None else _checked_length(found, images, f"{source}:{split}_labels")
+    return images, _labels(arrays, f"{split}_labels", images, source)
+
+
+def _labels(
+    arrays: Mapping[str, npt.NDArray[Any]], name: str, images: UInt8Array, source: Path
+) -> npt.NDArray[Any] | None:
+    return _checked_length(arrays[name], images, f"{source}:{name}") if name in arrays else None
 
 
 def decode_jpeg(data: UInt8Array, offsets: npt.NDArray[np.integer[Any]]) -> UInt8Array:
@@ -136,7 +141,7 @@ def decode_jpeg(data: UInt8Array, offsets: npt.NDArray[np.integer[Any]]) -> UInt
         raise MissingExtra("pillow", "images") from None
     images: UInt8Array | None = None
     with task("decoding images", total=len(offsets) - 1) as advance:
-        for row, (start, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+        for row, (start, stop) in enumerate(itertools.pairwise(offsets)):
             try:
                 pixels = np.asarray(Image.open(io.BytesIO(data[start:stop].tobytes())))
             except (UnidentifiedImageError, OSError) as error:
@@ -171,5 +176,7 @@ def _open_npz(path: Path) -> Any:
 
 def _checked_length(labels: npt.NDArray[Any], images: UInt8Array, name: str) -> npt.NDArray[Any]:
     if labels.ndim != 1 or len(labels) != len(images):
-        raise InvalidInput(f"{name} has shape {labels.shape} for {len(images)} images; expected one per image")
+        raise InvalidInput(
+            f"{name} has shape {labels.shape} for {len(images)} images; expected one per image"
+        )
     return np.asarray(labels)

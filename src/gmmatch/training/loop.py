@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,8 @@ from .images import UInt8Array, as_codes, as_images
 from .inference import check_fits, resolve_device, to_pixels
 from .networks import Network
 from .networks.base import seeded
-from .recipes import Recipe, as_recipe
+from .recipes import Precision, Recipe, as_recipe
 
-Precision = Literal["auto", "full", "mixed"]
 OnEpoch = Callable[[int, Network], None]
 
 
@@ -109,7 +108,8 @@ def train(
     stop_after
         Epochs after which to stop although the recipe goes on.
     on_epoch
-        Called after each epoch with the number of epochs done and the network.
+        Called after each epoch, before the checkpoint is written, with the number of epochs done and
+        the network.
     label_names
         What the class numbers stand for, to be kept in the checkpoint.
 
@@ -131,16 +131,18 @@ def train(
     codes = as_codes(labels, len(pictures), network.classes)
     if len(pictures) < 2:
         raise InvalidInput("training needs at least 2 images; got 1")
-    last = recipe.epochs if stop_after is None else min(check_positive_int(stop_after, "stop_after"), recipe.epochs)
+    last = recipe.epochs
+    if stop_after is not None:
+        last = min(last, check_positive_int(stop_after, "stop_after"))
     state = _State.start(network, pictures, codes, recipe, as_seed(seed), resolve_device(device), precision)
     if checkpoint is not None and resume and Path(checkpoint).exists():
         state.restore(checkpoint)
     while state.epoch < last:
         state.run_epoch(pictures, codes)
-        if checkpoint is not None:
-            state.save(checkpoint, label_names)
         if on_epoch is not None:
             on_epoch(state.epoch, network)
+        if checkpoint is not None:
+            state.save(checkpoint, label_names)
     network.eval()
     return state.result()
 

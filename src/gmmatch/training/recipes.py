@@ -10,6 +10,8 @@ from typing import Literal
 
 from ..validation import check_choice
 
+Precision = Literal["auto", "full", "mixed"]
+
 
 @dataclass(frozen=True)
 class Recipe:
