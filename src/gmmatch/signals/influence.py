@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidParameter
 from ..training.probe import standardised
-from ..training.softmax import errors, fit_softmax, probabilities, solve_hessian, with_bias
+from ..training.softmax import errors, fit_softmax, probabilities, with_bias
 from ..validation import as_labels, as_rows, as_seed, check_positive_int
+from .hessian import inverse_hessian_products
 
 _CHUNK_BYTES = 32 << 20
 
@@ -73,8 +74,9 @@ def parameter_influence(
     Returns
     -------
     Influence
-        Conjugate gradients cost O(steps * rows * features * classes * sketch); no matrix of
-        parameters by parameters is formed.
+        Up to 8,192 parameters (features + 1, times classes) the Hessian is formed and factored, in
+        O(rows * parameters^2); beyond, conjugate gradients take O(rows * parameters * sketch) a
+        step and never form it.
 
     Examples
     --------
@@ -95,7 +97,7 @@ def parameter_influence(
     theta, fitted = fit_softmax(inputs, codes, len(classes), l2)
     logits = inputs @ theta
     directions = _directions(theta.size, sketch, as_seed(random_state)).reshape(*theta.shape, -1)
-    solved, converged = solve_hessian(inputs, probabilities(logits), directions, l2)
+    solved, converged = inverse_hessian_products(inputs, probabilities(logits), directions, l2)
     several = solved.shape[2]
     flat = solved.reshape(len(solved), -1)
     gaps = errors(logits, codes) / len(rows)

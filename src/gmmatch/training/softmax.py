@@ -1,4 +1,4 @@
-"""Softmax regression as functions of arrays: fit, gradient residuals, Hessian products.
+"""Softmax regression as functions of arrays.
 
 The model has weights `theta` of shape (features, classes); a column of ones among the features is
 its bias. The objective is mean cross-entropy + l2/2 * ||theta||^2, strictly convex for l2 > 0.
@@ -80,73 +80,3 @@ def fit_softmax(
         options={"maxiter": max_iter, "maxcor": 20, "gtol": 1e-7, "ftol": 1e-12},
     )
     return found.x.reshape(shape), bool(found.success)
-
-
-def hessian_product(
-    rows: FloatArray, chances: Float64Array, vectors: Float64Array, l2: float
-) -> Float64Array:
-    """Return the objective's Hessian times each of several vectors, without forming the Hessian.
-
-    Parameters
-    ----------
-    rows
-        Shape (rows, features).
-    chances
-        Class probabilities of the rows at `theta`.
-    vectors
-        Shape (features, classes, several).
-    l2
-        Strength of the penalty.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (features, classes, several). Two matrix products per chunk of rows; memory
-        O(chunk * classes * several).
-    """
-    features, classes, several = vectors.shape
-    flat = vectors.reshape(features, classes * several)
-    product = np.zeros_like(flat)
-    chunk = max(1, (32 << 20) // (8 * classes * several))
-    for start in range(0, len(rows), chunk):
-        part = rows[start : start + chunk].astype(np.float64, copy=False)
-        share = chances[start : start + chunk]
-        change = (part @ flat).reshape(len(part), classes, several)
-        change -= np.einsum("nc,ncs->ns", share, change)[:, None, :]
-        change *= share[:, :, None]
-        product += part.T @ change.reshape(len(part), classes * several)
-    return product.reshape(vectors.shape) / len(rows) + l2 * vectors
-
-
-def solve_hessian(
-    rows: FloatArray,
-    chances: Float64Array,
-    targets: Float64Array,
-    l2: float,
-    *,
-    tolerance: float = 1e-8,
-    max_iter: int = 1000,
-) -> tuple[Float64Array, bool]:
-    """Return the inverse Hessian times each target by conjugate gradients, and whether all converged.
-
-    All targets advance together, each with its own step; one stops moving when its residual is
-    below `tolerance` times its length.
-    """
-    solution = np.zeros_like(targets)
-    residual = targets.copy()
-    direction = residual.copy()
-    squared = np.einsum("fcs,fcs->s", residual, residual)
-    enough = tolerance**2 * squared
-    for _ in range(max_iter):
-        active = squared > enough
-        if not active.any():
-            break
-        product = hessian_product(rows, chances, direction[:, :, active], l2)
-        curvature = np.einsum("fcs,fcs->s", direction[:, :, active], product)
-        step = squared[active] / curvature
-        solution[:, :, active] += step * direction[:, :, active]
-        residual[:, :, active] -= step * product
-        fresh = np.einsum("fcs,fcs->s", residual[:, :, active], residual[:, :, active])
-        direction[:, :, active] = residual[:, :, active] + (fresh / squared[active]) * direction[:, :, active]
-        squared[active] = fresh
-    return solution, bool((squared <= enough).all())
