@@ -155,9 +155,9 @@ def _test_set(
     if given is None:
         raise InvalidInput(f"{path} holds no labels; name them with --test-labels")
     present, codes = as_labels(given, len(images), "test labels")
-    unknown = np.setdiff1d(present, classes)
-    if unknown.size:
+    unknown = set(present.tolist()) - set(classes.tolist())
+    if unknown:
         raise InvalidInput(
-            f"the test labels have a class {unknown[0]!r} that the training labels do not have"
+            f"the test labels have a class {min(unknown)!r} that the training labels do not have"
         )
     return images, np.searchsorted(classes, present)[codes]

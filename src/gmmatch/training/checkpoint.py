@@ -115,7 +115,10 @@ def load_checkpoint(path: str | os.PathLike[str], *, device: str | torch.device 
             f" this version of gmmatch knows {', '.join(BUILDERS)}"
         )
     network = build_network(content["network"], content["classes"], content["channels"])
-    network.load_state_dict(content["weights"])
+    try:
+        network.load_state_dict(content["weights"])
+    except RuntimeError as error:
+        raise InvalidInput(f"{os.fspath(path)} is damaged: its weights do not fit its network") from error
     network.to(resolve_device(device))
     labels = content["labels"]
     return Checkpoint(

@@ -131,6 +131,8 @@ def train(
     codes = as_codes(labels, len(pictures), network.classes)
     if len(pictures) < 2:
         raise InvalidInput("training needs at least 2 images; got 1")
+    if checkpoint is not None and not Path(checkpoint).parent.is_dir():
+        raise InvalidInput(f"cannot write {os.fspath(checkpoint)}: its folder does not exist")
     last = recipe.epochs
     if stop_after is not None:
         last = min(last, check_positive_int(stop_after, "stop_after"))
