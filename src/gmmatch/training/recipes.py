@@ -120,9 +120,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             ),
             Recipe(
                 name="fine-tune",
-                epochs=5,
+                epochs=10,
                 batch_size=128,
-                learning_rate=0.02,
+                learning_rate=0.05,
                 schedule="one-cycle",
                 nesterov=True,
                 warmup=0.1,

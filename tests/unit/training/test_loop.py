@@ -25,7 +25,7 @@ def _same_weights(one: Network, other: Network) -> bool:
 def test_resnet8_learns_handwritten_digits(digits28) -> None:
     images, labels = digits28
     network = training.build_network("resnet8", classes=10, channels=1)
-    recipe = replace(training.RECIPES["cpu-plain"], epochs=8, batch_size=64)
+    recipe = replace(training.RECIPES["cpu-plain"], epochs=6, batch_size=64)
     run = training.train(network, images[:1300], labels[:1300], recipe, device="cpu")
     result = training.evaluate(network, images[1300:], labels[1300:], device="cpu")
     assert run.finished
@@ -122,13 +122,10 @@ def test_one_step_is_the_textbooks(small) -> None:
     by_hand.train()
     pixels = torch.from_numpy(images)[:, None].float() / 255
     F.cross_entropy(by_hand(pixels), torch.from_numpy(labels)).backward()
-    with torch.no_grad():
-        for weights in by_hand.parameters():
-            weights -= 0.05 * (weights.grad + 0.01 * weights)
     for name, weights in by_hand.named_parameters():
-        torch.testing.assert_close(
-            trained.get_parameter(name), weights, rtol=1e-4, atol=1e-5, check_stride=False
-        )
+        step = (trained.get_parameter(name) - weights).detach()
+        expected = -0.05 * (weights.grad + 0.01 * weights).detach()
+        assert torch.linalg.norm(step - expected) < 1e-2 * torch.linalg.norm(expected), name
 
 
 def test_every_row_comes_up_once_an_epoch_in_batches_of_nearly_one_size(small) -> None:
@@ -202,22 +199,16 @@ def test_fine_tuning_starts_from_what_was_learned(digits28) -> None:
     base = training.build_network("resnet8", classes=5, channels=1)
     recipe = replace(training.RECIPES["cpu-plain"], epochs=3, batch_size=64)
     training.train(base, images[low][:600], labels[low][:600], recipe, device="cpu")
+    few, many = slice(0, 150), slice(150, None)
+    images, labels = images[high], labels[high] - 5
     tuned = training.replace_head(base, classes=5)
-    training.train(
-        tuned,
-        images[high][:100],
-        labels[high][:100] - 5,
-        replace(training.RECIPES["fine-tune"], batch_size=20),
-        device="cpu",
-    )
+    recipe = replace(training.RECIPES["fine-tune"], batch_size=20)
+    training.train(tuned, images[few], labels[few], recipe, device="cpu")
     torch.testing.assert_close(tuned.mean, base.mean)
-    probe = training.linear_probe(
-        training.features(base, images[high][:100], device="cpu"), labels[high][:100]
-    )
-    held_out = images[high][100:]
-    frozen = probe.accuracy(training.features(base, held_out, device="cpu"), labels[high][100:])
+    probe = training.linear_probe(training.features(base, images[few], device="cpu"), labels[few])
+    frozen = probe.accuracy(training.features(base, images[many], device="cpu"), labels[many])
     assert frozen >= 0.7
-    assert training.evaluate(tuned, held_out, labels[high][100:] - 5, device="cpu").accuracy >= 0.7
+    assert training.evaluate(tuned, images[many], labels[many], device="cpu").accuracy >= 0.7
 
 
 def test_evaluate_agrees_with_a_single_pass(small) -> None:
