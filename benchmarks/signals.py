@@ -9,6 +9,7 @@ keeps its highest scores; ``optimization`` keeps what its discrete program choos
 from __future__ import annotations
 
 import argparse
+import functools
 import gzip
 import json
 import os
@@ -73,45 +74,42 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 def measure(images: np.ndarray, labels: np.ndarray, wrong: np.ndarray, config: training.TrainConfig) -> dict:
     """Train once for all signals, then time each and count the wrong labels that it keeps."""
-    thousands = len(images) / 1000
+    network_thousands = len(images) * config.seeds / 1000
     runs, seconds = timed(lambda: signals.train_runs(images, labels, config))
-    epoch = seconds / (config.resolved().epochs * config.seeds * thousands)
+    epoch = seconds / (config.resolved().epochs * network_thousands)
+    score = functools.partial(signals.score_rows, images=images, labels=labels, config=config, runs=runs)
+    scorers = {name: functools.partial(score, name) for name in ("forgetting", "el2n", "grand")}
+    scorers["grand, last layer"] = functools.partial(score, "grand", layers="last")
     rows: dict[str, dict[str, Any]] = {}
-    for name in ("forgetting", "el2n", "grand"):
-        scores, seconds = timed(lambda name=name: signals.score_rows(name, images, labels, config, runs=runs))
+    for name, scorer in scorers.items():
+        scores, seconds = timed(scorer)
         order = np.argsort(-scores, kind="stable")
-        rows[name] = cost(seconds, config, thousands, epoch)
-        rows[name]["wrong_among_kept"] = {
-            f"{keep:.0%}": round(float(wrong[order[: round(keep * len(order))]].mean()), 4) for keep in KEEPS
+        rows[name] = cost(seconds / network_thousands, epoch) | {
+            "wrong_among_kept": {
+                f"{keep:.0%}": share(wrong[order[: round(keep * len(order))]]) for keep in KEEPS
+            }
         }
-    last, seconds = timed(
-        lambda: [signals.grand_scores(run.early, images, labels, layers="last") for run in runs]
-    )
-    rows["grand, last layer"] = cost(seconds, config, thousands, epoch)
-    order = np.argsort(-np.mean(last, axis=0), kind="stable")
-    rows["grand, last layer"]["wrong_among_kept"] = {
-        f"{keep:.0%}": round(float(wrong[order[: round(keep * len(order))]].mean()), 4) for keep in KEEPS
-    }
     influence, seconds = timed(lambda: signals.influence_of_rows(images, labels, config, runs=runs))
-    rows["optimization"] = cost(seconds, config, thousands, epoch)
     kept = {f"{keep:.0%}": signals.keep_least_change(influence.vectors, keep) for keep in KEEPS[:2]}
-    rows["optimization"]["wrong_among_kept"] = {
-        keep: round(float(wrong[found.indices].mean()), 4) for keep, found in kept.items()
-    }
-    rows["optimization"]["change_over_bound"] = {
-        keep: round(found.change / found.bound, 6) for keep, found in kept.items()
+    rows["optimization"] = cost(seconds / network_thousands, epoch) | {
+        "wrong_among_kept": {keep: share(wrong[found.indices]) for keep, found in kept.items()},
+        "change_over_bound": {keep: round(found.change / found.bound, 6) for keep, found in kept.items()},
     }
     return {
         "epoch_seconds_per_1000": round(epoch, 4),
-        "train_accuracy_with_wrong_labels": round(float(runs[0].correct[-1].mean()), 4),
-        "wrong_among_all": round(float(wrong.mean()), 4),
+        "train_accuracy_with_wrong_labels": share(runs[0].correct[-1]),
+        "wrong_among_all": share(wrong),
         "signals": rows,
     }
 
 
-def cost(seconds: float, config: training.TrainConfig, thousands: float, epoch: float) -> dict[str, float]:
-    each = seconds / (config.seeds * thousands)
-    return {"seconds_per_1000": round(each, 4), "epochs": round(each / epoch, 3)}
+def share(marks: np.ndarray) -> float:
+    return round(float(marks.mean()), 4)
+
+
+def cost(seconds: float, epoch: float) -> dict[str, float]:
+    """Return the seconds for 1,000 rows and one network, and how many training epochs that is."""
+    return {"seconds_per_1000": round(seconds, 6), "epochs": round(seconds / epoch, 6)}
 
 
 def main() -> None:

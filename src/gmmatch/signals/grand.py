@@ -18,8 +18,6 @@ from ..training.networks import Network
 from ..training.softmax import errors
 from ..validation import check_choice
 
-Layers = Literal["all", "last"]
-
 # Gradients of one chunk of rows together; a chunk of one row is taken however large the network is.
 _CHUNK_BYTES = 256 << 20
 _LARGEST_CHUNK = 64
@@ -30,7 +28,7 @@ def grand_scores(
     images: Any,
     labels: Any,
     *,
-    layers: Layers = "all",
+    layers: Literal["all", "last"] = "all",
     device: str | torch.device = "auto",
 ) -> npt.NDArray[np.float64]:
     """Return the norm of each row's cross-entropy gradient; higher means more important.

@@ -1,4 +1,4 @@
-"""What removing a row does to the parameters of the last layer (Yang et al., 2023).
+"""What removing a row does to the parameters of the last layer (Yang et al., 2022).
 
 The last layer is refitted on the network's features to the optimum of a softmax regression with an
 L2 penalty, where the theory of influence functions holds: removing row i moves the parameters by

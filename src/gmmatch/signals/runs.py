@@ -25,6 +25,7 @@ from .influence import Influence, parameter_influence
 if TYPE_CHECKING:
     from ..training.networks import Network
 
+Layers = Literal["all", "last"]
 Signal = Literal["forgetting", "el2n", "grand", "optimization"]
 
 SIGNALS = ("forgetting", "el2n", "grand", "optimization")
@@ -96,6 +97,7 @@ def score_rows(
     seed: int = 0,
     runs: Sequence[SignalRun] | None = None,
     folder: str | os.PathLike[str] | None = None,
+    layers: Layers = "all",
 ) -> npt.NDArray[np.float64]:
     """Return one score per row, the mean over ``config.seeds`` networks; higher means harder.
 
@@ -103,13 +105,16 @@ def score_rows(
     ----------
     name
         ``forgetting``: forgetting events over the whole run. ``el2n`` and ``grand``: length of the
-        error, or of the gradient in all parameters, early in training. ``optimization``: how far
+        error, or of the gradient, early in training. ``optimization``: how far
         removing the row moves the last layer of the trained network (root mean square over
         networks); its own selection is :func:`keep_least_change` of :func:`influence_of_rows`.
     images, labels, config, seed, folder
         As :func:`train_runs` takes them.
     runs
         Runs of :func:`train_runs` on the same rows, to train only once for several signals.
+    layers
+        Whose gradient ``grand`` takes: ``all`` parameters, or the ``last`` layer's, which is as
+        cheap as EL2N.
 
     Examples
     --------
@@ -129,7 +134,7 @@ def score_rows(
         whole = name in _NEEDS_WHOLE_RUN
         runs = train_runs(images, labels, config, seed=seed, whole=whole, folder=folder)
     pictures, codes, _ = _checked(images, labels)
-    scores = [_score(name, run, pictures, codes, config) for run in runs]
+    scores = [_score(name, run, pictures, codes, config, layers) for run in runs]
     return np.asarray(np.mean(scores, axis=0))
 
 
@@ -171,7 +176,7 @@ def influence_of_rows(
 
 
 def _score(
-    name: str, run: SignalRun, pictures: UInt8Array, codes: IntArray, config: TrainConfig
+    name: str, run: SignalRun, pictures: UInt8Array, codes: IntArray, config: TrainConfig, layers: Layers
 ) -> npt.NDArray[np.float64]:
     if name == "forgetting":
         return forgetting_scores(run.correct)
@@ -179,7 +184,7 @@ def _score(
         return el2n_scores(training.predict(run.early, pictures, device=config.device), codes)
     from .grand import grand_scores
 
-    return grand_scores(run.early, pictures, codes, device=config.device)
+    return grand_scores(run.early, pictures, codes, layers=layers, device=config.device)
 
 
 def _train_member(

@@ -38,7 +38,7 @@ class Checkpoint:
     metadata
         Facts about the run, as plain data.
     progress
-        State of an unfinished run, or None.
+        What a training run needs to go on, or to give its record again; None where there was no run.
     """
 
     network: Network

@@ -1,4 +1,7 @@
-"""Running a network without changing it: logits, features, accuracy."""
+"""Running a network without training it: logits, features, accuracy.
+
+The network is moved to the device that is asked for, and stays there.
+"""
 
 from __future__ import annotations
 

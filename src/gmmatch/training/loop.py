@@ -175,13 +175,14 @@ class _State:
         device: torch.device,
         precision: str,
     ) -> _State:
+        """Return a run before its first epoch."""
         check_choice(precision, ("auto", "full", "mixed"), "precision")
         identity = {
             "network": network.name,
             "recipe": asdict(recipe) | {"milestones": list(recipe.milestones)},
             "seed": seed,
             "data": fingerprint(pictures, codes),
-            "start": _digest(network),
+            "initial weights": _digest(network),
         }
         if not network.standardised:
             network.standardise(pictures)

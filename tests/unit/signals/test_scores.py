@@ -92,13 +92,15 @@ def test_signals_share_runs_and_each_alone_gives_the_same(pictures, tmp_path: Pa
     runs = signals.train_runs(images, labels, CONFIG, seed=5)
     assert len(runs) == 2
     assert runs[0].correct.shape == (4, 36)
-    for name in ("forgetting", "el2n", "optimization"):
+    for name in ("el2n", "forgetting", "optimization"):
         shared = signals.score_rows(name, images, labels, CONFIG, seed=5, runs=runs)
-        alone = signals.score_rows(name, images, labels, CONFIG, seed=5, folder=tmp_path / name)
+        alone = signals.score_rows(name, images, labels, CONFIG, seed=5, folder=tmp_path / "runs")
         assert shared.dtype == np.float64
         np.testing.assert_array_equal(shared, alone)
-        again = signals.score_rows(name, images, labels, CONFIG, seed=5, folder=tmp_path / name)
-        np.testing.assert_array_equal(alone, again)
+    again = signals.score_rows("el2n", images, labels, CONFIG, seed=5, folder=tmp_path / "runs")
+    np.testing.assert_array_equal(
+        again, signals.score_rows("el2n", images, labels, CONFIG, seed=5, runs=runs)
+    )
 
 
 def test_scores_are_the_mean_over_networks_with_seeds_of_their_own(pictures) -> None:
@@ -108,6 +110,8 @@ def test_scores_are_the_mean_over_networks_with_seeds_of_their_own(pictures) -> 
     assert not np.allclose(each[0], each[1])
     both = signals.score_rows("grand", images, labels, CONFIG, runs=runs)
     np.testing.assert_allclose(both, np.mean(each, axis=0))
+    last = signals.score_rows("grand", images, labels, CONFIG, runs=runs, layers="last")
+    assert (last < both).all()
     assert runs[0].final is None
     assert runs[0].correct.shape == (2, 36)
     with pytest.raises(InvalidParameter, match="these stopped early"):

@@ -139,6 +139,6 @@ def initialise(network: nn.Module) -> None:
 def seeded(*entropy: int) -> Iterator[None]:
     """Let torch draw from a generator seeded with whole numbers; afterwards it is as it was before."""
     seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0])
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         yield
