@@ -40,7 +40,8 @@ def test_resnet8_learns_fashion_mnist() -> None:
     images = read("train-images-idx3-ubyte.gz", 16).reshape(-1, 28, 28)[:6000]
     labels = read("train-labels-idx1-ubyte.gz", 8).astype(np.int64)[:6000]
     network = training.build_network("resnet8", classes=10, channels=1)
-    training.train(network, images, labels, replace(training.RECIPES["cpu-plain"], epochs=2), device="cpu")
+    recipe = replace(training.RECIPES["cpu-plain"], epochs=2, batch_size=32, learning_rate=0.1)
+    training.train(network, images, labels, recipe, device="cpu")
     held_out = read("t10k-images-idx3-ubyte.gz", 16).reshape(-1, 28, 28)[:2000]
     answers = read("t10k-labels-idx1-ubyte.gz", 8).astype(np.int64)[:2000]
     assert training.evaluate(network, held_out, answers, device="cpu").accuracy >= 0.75
