@@ -12,6 +12,7 @@ from .corrupt import corrupt
 from .demo import demo
 from .methods import methods
 from .select import select
+from .train import train
 
 app = typer.Typer(
     name="gmmatch",
@@ -22,7 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (select, corrupt, demo, methods):
+for _command in (select, train, corrupt, demo, methods):
     app.command()(friendly(_command))
 
 

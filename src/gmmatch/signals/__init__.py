@@ -1,0 +1,49 @@
+"""Scores that come out of a training run: forgetting, EL2N, GraNd, influence (extra ``torch``).
+
+Every signal gives one float64 score per row, and a higher score means a harder or weightier row.
+Importing this package does not import torch; training a network does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MissingExtra
+from .el2n import el2n_scores
+from .forgetting import forgetting_scores
+from .influence import Influence, parameter_influence
+from .program import LeastChange, keep_least_change
+from .runs import SIGNALS, SignalRun, influence_of_rows, score_rows, train_runs
+from .scores import load_scores, save_scores
+
+if TYPE_CHECKING:
+    from .grand import grand_scores
+
+__all__ = [
+    "SIGNALS",
+    "Influence",
+    "LeastChange",
+    "SignalRun",
+    "el2n_scores",
+    "forgetting_scores",
+    "grand_scores",
+    "influence_of_rows",
+    "keep_least_change",
+    "load_scores",
+    "parameter_influence",
+    "save_scores",
+    "score_rows",
+    "train_runs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "grand_scores":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from .grand import grand_scores
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtra("torch", "torch") from None
+    return grand_scores

@@ -1,0 +1,102 @@
+"""The discrete program of optimization-based pruning: which rows to keep under a fixed budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..progress import task
+from ..records import IntArray
+from ..validation import as_rows, resolve_keep
+
+
+@dataclass(frozen=True, eq=False)
+class LeastChange:
+    """Rows whose complement can be removed with little change.
+
+    Attributes
+    ----------
+    indices
+        Rows to keep, in the order they were picked.
+    change
+        Length of the sum of the removed rows' vectors.
+    bound
+        What `change` cannot exceed: the root mean square change over all subsets of that size.
+    """
+
+    indices: IntArray
+    change: float
+    bound: float
+
+
+def keep_least_change(vectors: Any, keep: int | float) -> LeastChange:
+    """Choose the rows to keep so that the vectors of the removed rows add up to little.
+
+    The program min ||sum of s_i over the removed rows|| with a fixed number of removed rows is hard
+    to solve exactly. Each step of this greedy solution keeps the row after which the expected
+    squared change is smallest, were all later picks left to chance. With m rows to be removed, u rows
+    undecided after the pick, T and A the sum of their vectors and of their squared lengths, that
+    expectation is (a - c) A + c ||T||^2, where a = m/u and c = m(m-1)/(u(u-1)).
+
+    The smallest expectation is at most their average, which is the expectation before the pick.
+    Hence the bound: the change is at most the root mean square change of a random choice of that size,
+
+        change^2 <= (m/n) (n-m)/(n-1) sum ||s_i||^2 + m(m-1)/(n(n-1)) ||sum s_i||^2.
+
+    Picks depend on the budget: those of a smaller one are not a prefix of those of a larger one.
+
+    Parameters
+    ----------
+    vectors
+        Shape (rows, parameters): change of the parameters when the row is removed.
+    keep
+        Fraction or count of rows to keep.
+
+    Returns
+    -------
+    LeastChange
+        Time O(keep * rows * parameters), memory O(rows) beside the vectors.
+
+    Examples
+    --------
+    >>> found = keep_least_change([[3.0], [-1.0], [1.0], [-9.0]], keep=2)
+    >>> sorted(found.indices.tolist()), found.change
+    ([0, 3], 0.0)
+    """
+    rows = as_rows(vectors, "vectors")
+    n = len(rows)
+    budget = resolve_keep(keep, n)
+    removed = n - budget
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    total = rows.sum(axis=0, dtype=np.float64)
+    bound = _expected_square(removed, n, float(squares.sum()), float(total @ total)) ** 0.5
+    picked = np.empty(budget, dtype=np.int64)
+    taken = np.zeros(n, dtype=bool)
+    with task("choosing rows", total=budget) as advance:
+        for pick in range(budget):
+            left = n - pick - 1
+            single, pair = _shares(removed, left)
+            expected = (2 * pair - single) * squares - 2 * pair * (rows @ total.astype(rows.dtype))
+            expected[taken] = np.inf
+            row = int(expected.argmin())
+            picked[pick] = row
+            taken[row] = True
+            total -= rows[row]
+            advance(1)
+    change = float(np.linalg.norm(rows[~taken].sum(axis=0, dtype=np.float64)))
+    return LeastChange(picked, change, bound)
+
+
+def _shares(removed: int, left: int) -> tuple[float, float]:
+    """Return how likely one undecided row, and how likely a pair of them, is to be removed."""
+    single = removed / left if left else 0.0
+    pair = removed * (removed - 1) / (left * (left - 1)) if left > 1 else 0.0
+    return single, pair
+
+
+def _expected_square(removed: int, left: int, squares: float, total_square: float) -> float:
+    """Return the expected squared length of the sum of randomly removed rows."""
+    single, pair = _shares(removed, left)
+    return max(0.0, (single - pair) * squares + pair * total_square)

@@ -1,0 +1,69 @@
+"""Networks, recipes and the training loop (extra ``torch``).
+
+Recipes, configurations, image files and the linear probe need no torch; everything else loads it
+when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MissingExtra
+from .config import NETWORKS, TrainConfig, load_config
+from .images import read_images
+from .probe import LinearProbe, linear_probe
+from .recipes import RECIPES, Recipe
+
+if TYPE_CHECKING:
+    from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+    from .inference import Evaluation, evaluate, features, predict, resolve_device
+    from .loop import TrainingRun, train
+    from .networks import Network, build_network, replace_head
+
+__all__ = [
+    "NETWORKS",
+    "RECIPES",
+    "Checkpoint",
+    "Evaluation",
+    "LinearProbe",
+    "Network",
+    "Recipe",
+    "TrainConfig",
+    "TrainingRun",
+    "build_network",
+    "evaluate",
+    "features",
+    "linear_probe",
+    "load_checkpoint",
+    "load_config",
+    "predict",
+    "read_images",
+    "replace_head",
+    "resolve_device",
+    "save_checkpoint",
+    "train",
+]
+
+_NEEDS_TORCH = {
+    "checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
+    "inference": ("Evaluation", "evaluate", "features", "predict", "resolve_device"),
+    "loop": ("TrainingRun", "train"),
+    "networks": ("Network", "build_network", "replace_head"),
+}
+_HOME = {name: module for module, names in _NEEDS_TORCH.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtra("torch", "torch") from None
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,147 @@
+"""Running a network without training it: logits, features, accuracy.
+
+The network is moved to the device that is asked for, and stays there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..errors import InvalidInput, InvalidParameter
+from ..progress import task
+from ..validation import check_positive_int
+from .images import UInt8Array, as_codes, as_images
+from .networks import Network
+
+BATCH = 512
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well a network does on labelled images: share of right answers, mean cross-entropy, rows."""
+
+    accuracy: float
+    loss: float
+    rows: int
+
+
+def resolve_device(device: str | torch.device = "auto") -> torch.device:
+    """Return the named device; ``auto`` takes CUDA, then Apple's MPS, then the CPU.
+
+    Examples
+    --------
+    >>> resolve_device("cpu")
+    device(type='cpu')
+    """
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        named = torch.device(device)
+    except RuntimeError:
+        raise InvalidParameter(
+            f"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'; got {device!r}"
+        ) from None
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if not present.get(named.type, False):
+        raise InvalidParameter(f"device {str(device)!r} is not present on this machine")
+    return named
+
+
+def check_fits(network: Network, images: UInt8Array) -> None:
+    """Refuse images with another number of channels than the network takes."""
+    if images.shape[3] != network.channels:
+        raise InvalidInput(
+            f"the network takes images with {network.channels} channel(s); got {images.shape[3]}"
+        )
+
+
+def to_pixels(images: Tensor) -> Tensor:
+    """Turn uint8 (rows, height, width, channels) into float32 in [0, 1], channels first.
+
+    The memory stays as it is, which is the channels-last layout that convolutions are fastest on.
+    """
+    return images.permute(0, 3, 1, 2).float().div_(255)
+
+
+def predict(
+    network: Network, images: Any, *, batch_size: int = BATCH, device: str | torch.device = "auto"
+) -> npt.NDArray[np.float32]:
+    """Return the logits of images, shape (rows, classes)."""
+    return _apply(network, network, images, batch_size, device)
+
+
+def features(
+    network: Network, images: Any, *, batch_size: int = BATCH, device: str | torch.device = "auto"
+) -> npt.NDArray[np.float32]:
+    """Return the penultimate activations of images, shape (rows, feature_size).
+
+    Examples
+    --------
+    >>> from gmmatch.training import build_network
+    >>> pictures = np.zeros((3, 28, 28), dtype=np.uint8)
+    >>> features(build_network("resnet8", classes=10, channels=1), pictures, device="cpu").shape
+    (3, 64)
+    """
+    return _apply(network, network.features, images, batch_size, device)
+
+
+def evaluate(
+    network: Network,
+    images: Any,
+    labels: Any,
+    *,
+    batch_size: int = BATCH,
+    device: str | torch.device = "auto",
+) -> Evaluation:
+    """Return accuracy and mean cross-entropy on labelled images."""
+    pictures = as_images(images)
+    codes = torch.from_numpy(as_codes(labels, len(pictures), network.classes))
+    logits = torch.from_numpy(predict(network, pictures, batch_size=batch_size, device=device))
+    right = (logits.argmax(1) == codes).sum().item()
+    loss = F.cross_entropy(logits.double(), codes).item()
+    return Evaluation(accuracy=right / len(codes), loss=loss, rows=len(codes))
+
+
+@contextmanager
+def evaluation_mode(network: Network) -> Iterator[None]:
+    """Switch the network to evaluation without gradients, and back to what it was."""
+    was_training = network.training
+    network.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        network.train(was_training)
+
+
+def _apply(
+    network: Network,
+    function: Callable[[Tensor], Tensor],
+    images: Any,
+    batch_size: int,
+    device: str | torch.device,
+) -> npt.NDArray[np.float32]:
+    pictures = as_images(images)
+    check_fits(network, pictures)
+    check_positive_int(batch_size, "batch_size")
+    place = resolve_device(device)
+    network.to(place, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    parts: list[npt.NDArray[np.float32]] = []
+    with evaluation_mode(network), task("running the network", total=len(pictures)) as advance:
+        for start in range(0, len(pictures), batch_size):
+            batch = np.ascontiguousarray(pictures[start : start + batch_size])
+            outputs = function(to_pixels(torch.tensor(batch, device=place)))
+            parts.append(outputs.float().cpu().numpy())
+            advance(len(batch))
+    return np.concatenate(parts)
