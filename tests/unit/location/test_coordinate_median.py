@@ -1,5 +1,6 @@
 """The coordinate-wise median against NumPy's."""
 
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,9 @@ def test_neither_chunks_nor_the_way_rows_are_held_change_it(
     rows = np.random.default_rng(0).normal(size=(500, 20)).astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)
     expected = coordinate_median(rows)
-    monkeypatch.setattr("gmmatch.location.coordinate_median._CHUNK_BYTES", 3 * rows[:, 0].nbytes)
+    # The package's attribute of that name is the function, not its module.
+    module = import_module("gmmatch.location.coordinate_median")
+    monkeypatch.setattr(module, "_CHUNK_BYTES", 3 * rows[:, 0].nbytes)
     for form in (rows, np.load(tmp_path / "rows.npy", mmap_mode="r"), np.asfortranarray(rows)):
         np.testing.assert_array_equal(coordinate_median(form), expected)
 
