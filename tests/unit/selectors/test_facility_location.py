@@ -34,7 +34,7 @@ def greedy(table: np.ndarray, k: int) -> list[int]:
     return picks
 
 
-@pytest.mark.parametrize(("seed", "dtype"), [(0, np.float32), (1, np.float64), (2, np.float64)])
+@pytest.mark.parametrize(("seed", "dtype"), [(0, np.float32), (1, np.float64)])
 def test_it_is_as_good_as_apricot(seed: int, dtype: type) -> None:
     apricot = pytest.importorskip("apricot", reason="apricot-select is not installed")
     rows = np.random.default_rng(seed).normal(size=(400, 3)).astype(dtype)

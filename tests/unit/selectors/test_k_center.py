@@ -7,7 +7,6 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import gmmatch
-from gmmatch.selectors import k_center
 from gmmatch.selectors.k_center import cover
 
 
@@ -28,11 +27,7 @@ def greedy(rows: np.ndarray, k: int) -> tuple[list[int], list[float]]:
 
 @pytest.mark.parametrize("k", [1, 2, 30, 200])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("with_gram", [True, False])
-def test_it_is_the_farthest_first_traversal(
-    k: int, dtype: type, with_gram: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(k_center, "gram_pays", lambda rows, quota: with_gram)
+def test_it_is_the_farthest_first_traversal(k: int, dtype: type) -> None:
     rows = np.random.default_rng(k).normal(size=(200, 9)).astype(dtype)
     found = gmmatch.select(rows, k, method="k-center")
     picks, radii = greedy(rows, k)
@@ -58,11 +53,7 @@ def test_the_radius_never_grows() -> None:
     assert radii[-1] == 0.0
 
 
-@pytest.mark.parametrize("with_gram", [True, False])
-def test_ties_that_float32_cannot_tell_are_decided_exactly(
-    with_gram: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(k_center, "gram_pays", lambda rows, quota: with_gram)
+def test_ties_that_float32_cannot_tell_are_decided_exactly() -> None:
     # A grid far from the origin: nearly every choice is a tie, and products lose all digits that matter.
     side = np.arange(8, dtype=np.float32)
     grid = np.stack(np.meshgrid(side, side, side), axis=-1).reshape(-1, 3) + np.float32(4096)
