@@ -38,7 +38,7 @@ def coordinate_median(rows: FloatArray) -> Vector:
     low, high = (len(rows) - 1) // 2, len(rows) // 2
 
     def part(columns: slice) -> Vector:
-        values = np.ascontiguousarray(rows[:, columns].T)
+        values = np.array(rows[:, columns].T, order="C")
         values.partition((low, high), axis=1)
         return (values[:, low].astype(np.float64) + values[:, high]) / 2
 

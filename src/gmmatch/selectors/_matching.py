@@ -99,7 +99,8 @@ def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM
     Time: O(n^2 d) in one BLAS call where a Gram matrix pays and fits `gram_bytes`, else O(n d).
     """
     offsets, squares = centered(rows, center)
-    gram = offsets @ offsets.T if gram_pays(offsets, quota, gram_bytes) else None
+    fits = len(rows) ** 2 * offsets.itemsize <= gram_bytes
+    gram = offsets @ offsets.T if fits and quota > len(rows) * _GRAM_PAYS_FROM else None
     return Candidates(rows, offsets, np.sqrt(squares), gram)
 
 
@@ -173,11 +174,6 @@ def _decide(rows: FloatArray, rivals: IntArray, state: Matching, step: Step) -> 
     if step == "residual":
         scores -= np.add.reduce(exact * exact, axis=1) / 2
     return int(rivals[scores.argmax()])
-
-
-def gram_pays(rows: FloatArray, quota: int, gram_bytes: int = GRAM_BYTES) -> bool:
-    """Tell whether a Gram matrix fits and is faster than one matrix-vector product per pick."""
-    return len(rows) ** 2 * rows.itemsize <= gram_bytes and quota > len(rows) * _GRAM_PAYS_FROM
 
 
 def product_error(rows: FloatArray) -> float:

@@ -12,7 +12,7 @@ from ..location.centers import CENTERS, find_center
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice
-from ._matching import centered, gram_pays, product_error
+from ._matching import centered, product_error
 from .base import Group, Picks, Selector, running_objective
 
 Vector = npt.NDArray[np.float64]
@@ -42,9 +42,8 @@ class KCenter(Selector):
     smallest row number wins ties, and a smaller budget's picks of a class are a prefix of a larger
     one's.
 
-    Time: O(n d) per pick for a class of n rows, as one matrix-vector product, or O(n^2 d) once in one
-    BLAS call where that is less. Memory: a centred copy of the rows of one class, and at most 1 GB for a
-    Gram matrix.
+    Time: O(n d) per pick for a class of n rows, as one matrix-vector product. Memory: the rows of one
+    class and a centred copy of them.
 
     References
     ----------
@@ -109,25 +108,34 @@ def cover(rows: FloatArray, k: int, center: Vector) -> tuple[IntArray, Vector]:
     """
     offsets, squares = centered(rows, center)
     norms = np.sqrt(squares)
-    gram = offsets @ offsets.T if gram_pays(offsets, k) else None
-    unit = 2 * product_error(offsets)
+    unit = 2.0 * product_error(offsets)
     exact = _ExactGaps(rows, k)
     gaps = np.full(len(rows), np.inf)
     radii = np.zeros(k)
     pick, reach = int(squares.argmin()), 0.0
     with task("covering rows", k) as advance:
         for turn in range(k):
+            new = squares + squares[pick]
+            new -= 2.0 * (offsets @ offsets[pick])
+            reach = max(reach, float(norms[pick]))
+            if turn:
+                radii[turn - 1] = exact.distance(pick, new, 2.0 * unit * reach * norms[pick])
             exact.add(pick)
-            products = offsets @ offsets[pick] if gram is None else gram[pick]
-            np.minimum(gaps, squares + squares[pick] - 2.0 * products, out=gaps)
-            gaps[exact.picks[: turn + 1]] = -np.inf
-            reach = max(reach, norms[pick])
-            error = unit * reach * norms
-            rivals = np.flatnonzero(gaps + error >= (gaps - error).max())
+            np.minimum(gaps, new, out=gaps)
+            gaps[pick] = -np.inf
             if turn + 1 < len(rows):
-                pick, radii[turn] = exact.farthest(rivals)
+                pick = _farthest(gaps, unit * reach * norms, exact)
             advance(1)
+    if k < len(rows):
+        radii[-1] = exact.distance(pick)
     return exact.picks, radii
+
+
+def _farthest(gaps: Vector, error: Vector, exact: _ExactGaps) -> int:
+    """Return the row of the largest gap, the first of equals, where each gap is known up to an error."""
+    best = int(gaps.argmax())
+    rivals = np.flatnonzero(gaps + error >= gaps[best] - error[best])
+    return best if len(rivals) == 1 else exact.farthest(rivals)
 
 
 class _ExactGaps:
@@ -148,12 +156,24 @@ class _ExactGaps:
         self.picks[self.count] = pick
         self.count += 1
 
-    def farthest(self, rivals: IntArray) -> tuple[int, float]:
-        """Return which of some rows, in ascending order, is the farthest, and its distance."""
+    def farthest(self, rivals: IntArray) -> int:
+        """Return which of some rows, given in ascending order, is the farthest from the picks."""
         for seen in np.unique(self.seen[rivals]):
             self._update(rivals[self.seen[rivals] == seen], self.picks[seen : self.count])
-        best = int(rivals[self.gaps[rivals].argmax()])
-        return best, float(np.sqrt(self.gaps[best]))
+        return int(rivals[self.gaps[rivals].argmax()])
+
+    def distance(self, row: int, squares: Vector | None = None, error: float = 0.0) -> float:
+        """Return the distance of a row to its nearest pick.
+
+        `squares`, squared distances of the row to all rows that are off by at most half of `error`, saves
+        the comparison with picks that cannot be the nearest.
+        """
+        picks = self.picks[: self.count]
+        if squares is not None:
+            known = squares[picks]
+            picks = picks[known <= known.min() + error]
+        offsets = self.rows[picks] - self.rows[row].astype(np.float64)
+        return float(np.sqrt(np.einsum("ij,ij->i", offsets, offsets).min()))
 
     def _update(self, rivals: IntArray, picks: IntArray) -> None:
         """Compare rows with picks that they have not seen: the few one by one with the many in blocks."""
