@@ -93,11 +93,6 @@ def group_codes(groups: list[Group]) -> IntArray | None:
     return codes
 
 
-def all_members(groups: list[Group]) -> IntArray:
-    """Return the row numbers of all groups together, ascending."""
-    return np.sort(np.concatenate([group.members for group in groups]))
-
-
 def distances_to(points: Vector, rows: FloatArray, codes: IntArray | None = None) -> Vector:
     """Return the distance of each row to the point of its group, in one pass.
 
@@ -146,6 +141,11 @@ def distances_to(points: Vector, rows: FloatArray, codes: IntArray | None = None
             distances[block] = values
             advance(len(values))
     return distances
+
+
+def all_members(groups: list[Group]) -> IntArray:
+    """Return the row numbers of all groups together, ascending."""
+    return np.sort(np.concatenate([group.members for group in groups]))
 
 
 def smallest(values: Vector, k: int) -> IntArray:
