@@ -107,8 +107,9 @@ def match(
     offsets, squares = centered(rows, state.center)
     norms = np.sqrt(squares)
     penalty = squares / 2 if step == "residual" else np.zeros(len(rows))
+    fits = len(rows) ** 2 * offsets.itemsize <= gram_bytes
     scorer: _Scorer
-    if gram_pays(offsets, quota, gram_bytes):
+    if fits and quota > len(rows) * _GRAM_PAYS_FROM:
         scorer = _GramScorer(offsets, norms, penalty, state.theta)
     else:
         scorer = _ProductScorer(offsets, norms, penalty, state.theta)
@@ -154,11 +155,6 @@ def _decide(rows: FloatArray, rivals: IntArray, state: Matching, step: Step) -> 
     if step == "residual":
         scores -= np.add.reduce(exact * exact, axis=1) / 2
     return int(rivals[scores.argmax()])
-
-
-def gram_pays(rows: FloatArray, quota: int, gram_bytes: int = GRAM_BYTES) -> bool:
-    """Tell whether a Gram matrix fits and is faster than one matrix-vector product per pick."""
-    return len(rows) ** 2 * rows.itemsize <= gram_bytes and quota > len(rows) * _GRAM_PAYS_FROM
 
 
 def product_error(rows: FloatArray) -> float:
