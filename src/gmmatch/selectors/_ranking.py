@@ -92,7 +92,7 @@ def distances_to(points: Vector, rows: FloatArray, codes: IntArray | None = None
     rows
         Rows; only slices are read.
     codes
-        Group of each row; None: all belong to the first. Beyond the last point means the last one.
+        Group of each row; None: all belong to the first. Rows of no group get a number without meaning.
 
     Notes
     -----
@@ -112,13 +112,15 @@ def distances_to(points: Vector, rows: FloatArray, codes: IntArray | None = None
         for start in range(block.start, block.stop, step):
             slab = slice(start, min(start + step, block.stop))
             offsets = buffer[: slab.stop - slab.start]
-            if codes is None:
-                np.subtract(rows[slab], points[0], out=offsets)
-            else:
-                points.take(codes[slab], axis=0, out=offsets, mode="clip")
-                np.subtract(rows[slab], offsets, out=offsets)
             into = squares[start - block.start : slab.stop - block.start]
-            np.einsum("ij,ij->i", offsets, offsets, out=into)
+            # Rows of no group may hold anything; their distances mean nothing.
+            with np.errstate(over="ignore", invalid="ignore"):
+                if codes is None:
+                    np.subtract(rows[slab], points[0], out=offsets)
+                else:
+                    points.take(codes[slab], axis=0, out=offsets, mode="clip")
+                    np.subtract(rows[slab], offsets, out=offsets)
+                np.einsum("ij,ij->i", offsets, offsets, out=into)
         return np.sqrt(squares, out=squares)
 
     distances = np.empty(len(rows))
@@ -128,6 +130,11 @@ def distances_to(points: Vector, rows: FloatArray, codes: IntArray | None = None
             distances[block] = values
             advance(len(values))
     return distances
+
+
+def all_members(groups: list[Group]) -> IntArray:
+    """Return the row numbers of all groups together, ascending."""
+    return np.sort(np.concatenate([group.members for group in groups]))
 
 
 def smallest(values: Vector, k: int) -> IntArray:

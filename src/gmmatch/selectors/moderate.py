@@ -8,7 +8,7 @@ import numpy as np
 
 from ..records import IntArray
 from ..validation import check_choice
-from ._ranking import Ranking, Vector, gap_to_median, smallest
+from ._ranking import Ranking, Vector, all_members, gap_to_median, smallest
 from .base import Group
 
 SCOPES = ("class", "global")
@@ -77,21 +77,17 @@ class Moderate(Ranking):
 
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
         scores = np.empty_like(distances)
-        for members in [_all_members(groups)] if self.scope == "global" else [g.members for g in groups]:
+        for members in [all_members(groups)] if self.scope == "global" else [g.members for g in groups]:
             scores[members] = gap_to_median(distances[members])
         return scores
 
     def _budgets(self, groups: list[Group], scores: Vector, k: int) -> IntArray:
         if self.scope == "class":
             return super()._budgets(groups, scores, k)
-        members = _all_members(groups)
+        members = all_members(groups)
         kept = np.zeros(len(scores), dtype=bool)
         kept[members[smallest(scores[members], k)]] = True
         return np.array([np.count_nonzero(kept[group.members]) for group in groups])
 
     def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
         return smallest(scores, k)
-
-
-def _all_members(groups: list[Group]) -> IntArray:
-    return np.sort(np.concatenate([group.members for group in groups]))

@@ -10,7 +10,7 @@ from ..errors import InvalidInput
 from ..records import IntArray
 from ..validation import check_choice, check_positive_int
 from ._kmeans import kmeans
-from ._ranking import Ranking, Vector, distances_to, smallest
+from ._ranking import Ranking, Vector, all_members, distances_to, smallest
 from .base import Group
 
 PREFERENCES = ("hard", "easy")
@@ -83,16 +83,24 @@ class SelfSupervised(Ranking):
             check_positive_int(self.n_clusters, "n_clusters")
 
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
-        rows = groups[0].source
-        n_clusters = self.n_clusters
-        if n_clusters is None:
-            n_clusters = len(groups) if len(groups) > 1 else min(CLUSTERS_WITHOUT_CLASSES, len(rows))
-        elif n_clusters > len(rows):
+        source, members = groups[0].source, all_members(groups)
+        rows = source if len(members) == len(source) else source[members]
+        prototypes, codes = kmeans(
+            rows, self._count(groups, len(rows)), np.random.default_rng(groups[0].seed)
+        )
+        scores = np.zeros(len(source))
+        scores[members] = distances_to(prototypes, rows, codes)
+        return scores
+
+    def _count(self, groups: list[Group], n_rows: int) -> int:
+        """Return the number of clusters to look for."""
+        if self.n_clusters is None:
+            return len(groups) if len(groups) > 1 else min(CLUSTERS_WITHOUT_CLASSES, n_rows)
+        if self.n_clusters > n_rows:
             raise InvalidInput(
-                f"n_clusters asks for {n_clusters} clusters, but there are only {len(rows)} rows"
+                f"n_clusters asks for {self.n_clusters} clusters, but there are only {n_rows} rows"
             )
-        prototypes, codes = kmeans(rows, n_clusters, np.random.default_rng(groups[0].seed))
-        return distances_to(prototypes, rows, codes)
+        return self.n_clusters
 
     def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
         return smallest(-scores if self.prefer == "hard" else scores, k)

@@ -41,8 +41,7 @@ def test_the_rows_are_left_as_they_are() -> None:
 @pytest.mark.parametrize("center", ["mean", "geometric-median", "coordinate-median", np.array([1.0, 2.0])])
 def test_centers_of_all_groups_are_those_of_each(center: object) -> None:
     rng = np.random.default_rng(3)
-    rows, codes = rng.normal(size=(400, 2)), rng.integers(4, size=400)
-    # Rows of the last code belong to no group.
+    rows, codes = rng.normal(size=(400, 2)), rng.integers(3, size=400)
     found = find_centers(center, rows, codes, ["a", "b", "c"])
     assert len(found) == 3
     for code, (point, epsilon) in enumerate(found):
