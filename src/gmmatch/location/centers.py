@@ -11,7 +11,9 @@ import numpy.typing as npt
 from ..errors import InvalidInput, InvalidInputType, InvalidParameter
 from ..records import FloatArray
 from ..validation import check_choice
+from .concentrated import concentrated
 from .geometric_median import geometric_median
+from .huber import huber
 from .mean import mean
 
 Vector = npt.NDArray[np.float64]
@@ -20,6 +22,8 @@ Vector = npt.NDArray[np.float64]
 CENTERS: dict[str, Callable[[FloatArray], tuple[Vector, float | None]]] = {
     "geometric-median": lambda rows: _certified(rows),
     "mean": lambda rows: (mean(rows), None),
+    "huber": lambda rows: _certified_huber(rows),
+    "concentrated": lambda rows: (concentrated(rows), None),
 }
 
 
@@ -28,8 +32,13 @@ def _certified(rows: FloatArray) -> tuple[Vector, float | None]:
     return median.point, median.epsilon
 
 
+def _certified_huber(rows: FloatArray) -> tuple[Vector, float | None]:
+    center = huber(rows)
+    return center.point, center.epsilon
+
+
 def find_center(center: Any, rows: FloatArray, label: Any = None) -> tuple[Vector, float | None]:
-    """Return the centre of one group of rows and, for a geometric median, its certified epsilon.
+    """Return the centre of one group of rows and, where it has one, its certified epsilon.
 
     Parameters
     ----------
