@@ -28,6 +28,7 @@ FEWEST_ROWS = 8
 
 _REACH = 1.25
 _SIGMAS = 3.0
+_ROUNDS = 20
 _MAD_TO_SIGMA = 1.4826
 _TOLERANCE = 1 + 1e-9  # equal distances that rounding tells apart fall on one side
 _SAMPLE_VALUES = 1 << 26
@@ -101,10 +102,21 @@ def find_gate(rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Ke
 
 
 def _thresholds(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
-    """Return for each class the distance beyond which a row is far outside."""
-    medians = group_quantiles(distances, codes, n_classes)[:, 0]
-    spreads = group_quantiles(np.abs(distances - medians[codes]), codes, n_classes)[:, 0]
-    thresholds = medians + _SIGMAS * _MAD_TO_SIGMA * spreads
+    """Return for each class the distance beyond which a row is far outside.
+
+    Where far rows are many they widen the median and the MAD, so that these are taken again of the rows
+    that passed, until nothing changes.
+    """
+    thresholds = np.full(n_classes, np.inf)
+    for _ in range(_ROUNDS):
+        within = distances <= thresholds[codes] * _TOLERANCE
+        values, code = distances[within], codes[within]
+        medians = group_quantiles(values, code, n_classes)[:, 0]
+        spreads = group_quantiles(np.abs(values - medians[code]), code, n_classes)[:, 0]
+        latest = medians + _SIGMAS * _MAD_TO_SIGMA * spreads
+        if (latest >= thresholds).all():
+            break
+        thresholds = np.minimum(thresholds, latest)
     return np.where(np.bincount(codes, minlength=n_classes) < FEWEST_ROWS, np.inf, thresholds)
 
 
