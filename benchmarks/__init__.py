@@ -1,1 +1,1 @@
-"""Side-by-side measurements: ``python -m benchmarks.NAME`` prints JSON."""
+"""Side-by-side measurements; each module prints JSON when run as `python -m benchmarks.NAME`."""

@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,6 +51,66 @@ def row_norms(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return norms
 
 
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """A block of rows sorted by group.
+
+    Attributes
+    ----------
+    rows, weights, codes
+        The rows, their weights and their groups, in the order of the groups.
+    groups, starts
+        The groups present, ascending, and where the run of each begins.
+    member
+        For each row, the position of its group in `groups`.
+    """
+
+    rows: npt.NDArray[Any]
+    weights: npt.NDArray[np.float64]
+    codes: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    member: npt.NDArray[np.int64]
+
+
+def group_block(
+    rows: npt.NDArray[Any], codes: npt.NDArray[Any] | None, weights: npt.NDArray[np.float64] | None
+) -> Grouped:
+    """Sort a block of rows by group; rows of a negative group belong to none and are left out.
+
+    Examples
+    --------
+    >>> block = group_block(np.array([[1.0], [2.0], [3.0]]), np.array([4, -1, 2]), None)
+    >>> block.rows.ravel().tolist(), block.groups.tolist(), block.starts.tolist()
+    ([3.0, 1.0], [2, 4], [0, 1])
+    """
+    weight = np.ones(len(rows)) if weights is None else weights
+    if codes is None:
+        first, none = np.zeros(1, np.int64), np.zeros(len(rows), np.int64)
+        return Grouped(rows, weight, none, first, first, none)
+    order, groups, starts = group_order(codes)
+    member = np.repeat(np.arange(len(groups)), np.diff([*starts, len(order)]))
+    return Grouped(rows[order], weight[order], codes[order], groups, starts, member)
+
+
+def group_order(
+    codes: npt.NDArray[Any],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return positions in the order of their groups, the groups, and where the run of each begins.
+
+    Negative codes are left out.
+
+    Examples
+    --------
+    >>> group_order(np.array([3, 1, -1, 3]))
+    (array([1, 0, 3]), array([1, 3]), array([0, 1]))
+    """
+    order = np.argsort(codes, kind="stable")
+    order = order[np.searchsorted(codes[order], 0) :]
+    groups, starts = np.unique(codes[order], return_index=True)
+    return order, groups, starts
+
+
 def sum_runs(rows: npt.NDArray[np.float64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Return the sum of each run of consecutive rows; ten times as fast as ``numpy.add.reduceat``.
 
@@ -60,6 +121,8 @@ def sum_runs(rows: npt.NDArray[np.float64], starts: npt.NDArray[np.int64]) -> np
            [4.]])
     """
     ends = [*starts[1:], len(rows)]
+    if not len(starts):
+        return np.zeros((0, rows.shape[1]))
     return np.stack([np.add.reduce(rows[start:end]) for start, end in zip(starts, ends, strict=True)])
 
 

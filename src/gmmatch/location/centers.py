@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidInputType, InvalidParameter
-from ..records import FloatArray
+from ..records import FloatArray, IntArray
 from ..validation import check_choice
 from .concentrated import concentrated
-from .geometric_median import geometric_median
-from .huber import huber
-from .mean import mean
+from .coordinate_median import coordinate_median
+from .geometric_median import geometric_median, group_medians
+from .huber import group_hubers, huber
+from .mean import group_means, mean
 
 Vector = npt.NDArray[np.float64]
 
@@ -22,6 +23,7 @@ Vector = npt.NDArray[np.float64]
 CENTERS: dict[str, Callable[[FloatArray], tuple[Vector, float | None]]] = {
     "geometric-median": lambda rows: _certified(rows),
     "mean": lambda rows: (mean(rows), None),
+    "coordinate-median": lambda rows: (coordinate_median(rows), None),
     "huber": lambda rows: _certified_huber(rows),
     "concentrated": lambda rows: (concentrated(rows), None),
 }
@@ -73,3 +75,45 @@ def find_center(center: Any, rows: FloatArray, label: Any = None) -> tuple[Vecto
     if not np.isfinite(point).all():
         raise InvalidParameter("center must be finite")
     return point, None
+
+
+def find_centers(
+    center: Any, rows: FloatArray, codes: IntArray | None, labels: Sequence[Any]
+) -> list[tuple[Vector, float | None]]:
+    """Return for each group what `find_center` returns, without holding the rows of a class where possible.
+
+    Parameters
+    ----------
+    center
+        As for `find_center`.
+    rows
+        The rows of all groups.
+    codes
+        Group of each row; None: all rows belong to the first. A code of ``len(labels)`` marks rows that
+        belong to none.
+    labels
+        The class of each group.
+
+    Notes
+    -----
+    Means, geometric medians and Huber centres of all groups come out of the same passes. Other centres by name are
+    found group by group, on a copy of the group's rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> find_centers("mean", np.array([[0.0], [2.0], [9.0]]), np.array([0, 0, 1]), ["cat", "dog"])
+    [(array([1.]), None), (array([9.]), None)]
+    """
+    if codes is None or not isinstance(center, str):
+        return [find_center(center, rows, label) for label in labels]
+    n_groups = int(codes.max()) + 1
+    if center == "mean":
+        return [(point, None) for point in group_means(rows, codes, n_groups)[: len(labels)]]
+    if center == "geometric-median":
+        medians = group_medians(rows, codes, n_groups)[: len(labels)]
+        return [(median.point, median.epsilon) for median in medians]
+    if center == "huber":
+        hubers = group_hubers(rows, codes, n_groups)[: len(labels)]
+        return [(found.point, found.epsilon) for found in hubers]
+    return [find_center(center, rows[codes == group], label) for group, label in enumerate(labels)]

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from ..errors import InvalidParameter
 from ..records import FloatArray, GeometricMedian, IntArray
 from ..validation import as_rows, as_seed, as_weights, check_positive_int, is_number, resolve_keep
-from .blocks import blocks, map_in_order, row_norms, sum_runs
+from .blocks import blocks, group_block, map_in_order, row_norms, sum_runs
 from .mean import group_means
 
 Vector = npt.NDArray[np.float64]
@@ -104,7 +104,7 @@ def partial_sums(
     points
         One point per group.
     codes
-        Group of each row; None: all rows belong to the first.
+        Group of each row; a negative one means no group; None: all rows belong to the first.
     weights
         Weight of each row; None: all one.
 
@@ -113,33 +113,34 @@ def partial_sums(
     Only element-wise operations and NumPy's own reductions, whose order is fixed: the same sums on any
     machine. Memory: O(block).
     """
-    weight = np.ones(len(rows)) if weights is None else weights
-    if codes is None:
-        groups, starts, member = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(len(rows), np.int64)
-        units = np.subtract(rows, points[0], dtype=np.float64)
+    block = group_block(rows, codes, weights)
+    groups, starts, member, weight = block.groups, block.starts, block.member, block.weights
+    if len(points) == 1:
+        units = np.subtract(block.rows, points[0], dtype=np.float64)
     else:
-        order = np.argsort(codes, kind="stable")
-        groups, starts, member = np.unique(codes[order], return_index=True, return_inverse=True)
-        weight = weight[order]
-        units = np.subtract(rows[order], points[codes[order]], dtype=np.float64)
+        units = np.subtract(block.rows, points[block.codes], dtype=np.float64)
     distances = row_norms(units)
     apart = (distances > 0) & (weight > 0)
-    inverse = np.divide(weight, distances, out=np.zeros(len(rows)), where=apart)
+    inverse = np.divide(weight, distances, out=np.zeros(len(weight)), where=apart)
     units *= inverse[:, None]
-    nearest = np.minimum.reduceat(np.where(apart, distances, np.inf), starts)
+    nearest = np.full(len(groups), np.inf)
+    np.minimum.at(nearest, member[apart], distances[apart])
     closest = np.flatnonzero(apart & (distances == nearest[member]))
-    nearest_weight, nearest_pull = np.zeros(len(groups)), np.zeros((len(groups), rows.shape[1]))
-    np.add.at(nearest_weight, member[closest], weight[closest])
+    nearest_pull = np.zeros((len(groups), rows.shape[1]))
     np.add.at(nearest_pull, member[closest], units[closest])
+
+    def totals(values: Vector) -> Vector:
+        return np.bincount(member, values, len(groups)).astype(np.float64)
+
     return GroupSums(
         groups=groups,
-        weight=np.add.reduceat(weight, starts),
-        distance=np.add.reduceat(weight * distances, starts),
+        weight=totals(weight),
+        distance=totals(weight * distances),
         pull=sum_runs(units, starts),
-        stiffness=np.add.reduceat(inverse, starts),
-        at_weight=np.add.reduceat(np.where(apart, 0.0, weight), starts),
+        stiffness=totals(inverse),
+        at_weight=totals(np.where(apart, 0.0, weight)),
         nearest=nearest,
-        nearest_weight=nearest_weight,
+        nearest_weight=np.bincount(member[closest], weight[closest], len(groups)).astype(np.float64),
         nearest_pull=nearest_pull,
     )
 
@@ -295,7 +296,8 @@ def group_medians(
     rows
         Rows; only slices are read, so that a memory map will do.
     codes
-        Group of each row, from 0 to `n_groups` - 1, none empty; None: one group.
+        Group of each row, from 0 to `n_groups` - 1, none empty; a negative one means no group; None: one
+        group.
     n_groups
         Number of groups.
     epsilon, weights, max_iter

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import blocks, map_in_order, sum_runs
+from .blocks import blocks, group_order, map_in_order
 
 Vector = npt.NDArray[np.float64]
 
@@ -21,7 +21,7 @@ def group_means(
     rows
         Rows; only slices are read.
     codes
-        Group of each row, none empty; None: one group.
+        Group of each row, none empty; a negative one means no group; None: one group.
     n_groups
         Number of groups.
     weights
@@ -33,15 +33,20 @@ def group_means(
     """
 
     def part(block: slice) -> tuple[IntArray, Vector, Vector]:
-        values = rows[block].astype(np.float64)
+        values = rows[block]
         weight = np.ones(len(values)) if weights is None else weights[block]
         if weights is not None:
-            values *= weight[:, None]
+            values = values * weight[:, None]
         if codes is None:
-            return np.zeros(1, np.int64), np.add.reduce(values)[None], np.add.reduce(weight)[None]
-        order = np.argsort(codes[block], kind="stable")
-        groups, starts = np.unique(codes[block][order], return_index=True)
-        return groups, sum_runs(values[order], starts), np.add.reduceat(weight[order], starts)
+            total = np.add.reduce(values, dtype=np.float64)
+            return np.zeros(1, np.int64), total[None], np.add.reduce(weight)[None]
+        order, groups, starts = group_order(codes[block])
+        sums, mass = np.zeros((len(groups), values.shape[1])), np.zeros(len(groups))
+        # Gathered run by run in the rows' own precision: a fraction of the time of a sorted float64 copy.
+        for place, run in enumerate(np.split(order, starts[1:]) if len(order) else ()):
+            sums[place] = np.add.reduce(values[run], dtype=np.float64)
+            mass[place] = np.add.reduce(weight[run])
+        return groups, sums, mass
 
     totals, mass = np.zeros((n_groups, rows.shape[1])), np.zeros(n_groups)
     for groups, sums, weight in map_in_order(part, blocks(rows)):

@@ -2,13 +2,17 @@
 
 The order is a property of the data's shape and the seed, never of memory or machine. Blocks of rows are
 visited in random order; the rows of a window of blocks are shuffled together. A reader needs one window
-in memory and reads whole blocks, and a file sorted by class, time or corruption does no harm.
+at a time and reads whole blocks, and a file sorted by class, time or corruption does no harm.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
+from ..location.blocks import group_order
 from ..records import IntArray
 
 BLOCK_ROWS = 256
@@ -21,6 +25,28 @@ def window_blocks(n_features: int) -> int:
     return max(8, min(_MOST_BLOCKS, _WINDOW_VALUES // (n_features * BLOCK_ROWS)))
 
 
+def windows(n_rows: int, n_features: int, seed: int, first: int = 0) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield, window by window, the blocks to read and their rows in the order to visit them.
+
+    Parameters
+    ----------
+    n_rows, n_features, seed
+        What the order follows from.
+    first
+        Window to start from.
+    """
+    n_blocks = -(-n_rows // BLOCK_ROWS)
+    visits = np.random.default_rng([seed, n_rows]).permutation(n_blocks)
+    step = window_blocks(n_features)
+    for number, start in enumerate(range(0, n_blocks, step)):
+        if number < first:
+            continue
+        chosen = visits[start : start + step]
+        rows = (chosen[:, None] * BLOCK_ROWS + np.arange(BLOCK_ROWS)).ravel()
+        shuffle = np.random.default_rng([seed, n_rows, number])
+        yield np.sort(chosen), shuffle.permutation(rows[rows < n_rows])
+
+
 def logical_order(n_rows: int, n_features: int, seed: int) -> IntArray:
     """Return the order in which the rows are visited.
 
@@ -29,16 +55,81 @@ def logical_order(n_rows: int, n_features: int, seed: int) -> IntArray:
     >>> sorted(logical_order(1000, 8, seed=0).tolist()) == list(range(1000))
     True
     """
-    rng = np.random.default_rng([seed, n_rows])
-    n_blocks = -(-n_rows // BLOCK_ROWS)
-    visits = rng.permutation(n_blocks)
-    step = window_blocks(n_features)
-    parts = []
-    for start in range(0, n_blocks, step):
-        window = visits[start : start + step]
-        rows = (window[:, None] * BLOCK_ROWS + np.arange(BLOCK_ROWS)).ravel()
-        parts.append(rng.permutation(rows[rows < n_rows]))
-    return np.concatenate(parts)
+    return np.concatenate([rows for _, rows in windows(n_rows, n_features, seed)])
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows of one class that compete for the same picks.
+
+    Attributes
+    ----------
+    code
+        The class.
+    number
+        How many batches of the class came before.
+    rows
+        Row numbers, ascending, so that the smallest one wins exact ties.
+    """
+
+    code: int
+    number: int
+    rows: IntArray
+
+
+class Router:
+    """Deals the rows of one window after the other out to batches of their classes.
+
+    Parameters
+    ----------
+    codes
+        Class of each row; a negative one means that the row takes no part.
+    n_classes
+        Number of classes.
+    batch_size
+        Rows in a batch; the last one of a class may have fewer.
+    """
+
+    def __init__(self, codes: IntArray, n_classes: int, batch_size: int) -> None:
+        self.codes = codes
+        self.batch_size = batch_size
+        self.waiting: list[IntArray] = [np.empty(0, np.int64) for _ in range(n_classes)]
+        self.numbers = np.zeros(n_classes, np.int64)
+
+    def feed(self, rows: IntArray) -> Iterator[Batch]:
+        """Take the rows of a window in their order; yield the batches that became full."""
+        order, present, starts = group_order(self.codes[rows])
+        for code, own in zip(present, np.split(rows[order], starts[1:]), strict=False):
+            queue = np.concatenate([self.waiting[code], own])
+            full = len(queue) // self.batch_size * self.batch_size
+            for start in range(0, full, self.batch_size):
+                yield self._batch(int(code), queue[start : start + self.batch_size])
+            self.waiting[code] = queue[full:]
+
+    def flush(self) -> Iterator[Batch]:
+        """Yield what is left, one last batch per class."""
+        for code, queue in enumerate(self.waiting):
+            if len(queue):
+                yield self._batch(code, queue)
+
+    def _batch(self, code: int, rows: IntArray) -> Batch:
+        batch = Batch(code, int(self.numbers[code]), np.sort(rows))
+        self.numbers[code] += 1
+        return batch
+
+
+def chain_sizes(n_rows: int, batch_size: int, streams: int) -> IntArray:
+    """Return how many rows of a class each of its chains sees: batches are dealt out in turn.
+
+    Examples
+    --------
+    >>> chain_sizes(10, 4, 2)
+    array([6, 4])
+    """
+    sizes = np.zeros(streams, np.int64)
+    lengths = np.minimum(batch_size, n_rows - np.arange(0, n_rows, batch_size))
+    np.add.at(sizes, np.arange(len(lengths)) % streams, lengths)
+    return sizes
 
 
 def batch_quotas(n_rows: int, k: int, batch_size: int) -> IntArray:
@@ -51,5 +142,4 @@ def batch_quotas(n_rows: int, k: int, batch_size: int) -> IntArray:
     """
     ends = np.minimum(np.arange(batch_size, n_rows + batch_size, batch_size), n_rows)
     # The k-th pick falls due when the k-th equal part of the rows has been seen.
-    due = ends * k // n_rows
-    return np.diff(due, prepend=0)
+    return np.diff(ends * k // n_rows, prepend=0)

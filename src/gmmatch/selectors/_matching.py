@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..location.blocks import blocks
-from ..progress import task
+from ..progress import Advance, task
 from ..records import FloatArray, IntArray
 
 Step = Literal["residual", "projection"]
@@ -71,74 +71,91 @@ class Matching:
         return float(np.sqrt(error @ error)) / self.count
 
 
-def match(
-    rows: FloatArray,
-    quota: int,
-    state: Matching,
-    step: Step,
-    gram_bytes: int = GRAM_BYTES,
-) -> tuple[IntArray, Vector, Vector]:
-    """Pick `quota` rows greedily, carrying `state` on.
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Rows made ready for picking: all that does not depend on theta, so that it can be done ahead.
 
-    Parameters
+    Attributes
     ----------
     rows
-        Candidates, in the order of their row numbers.
-    quota
-        How many to pick, at most ``len(rows)``.
-    state
-        Where to go on from; changed in place.
-    step
-        `residual` or `projection`.
-    gram_bytes
-        Largest Gram matrix to hold.
+        The rows, in the order of their row numbers.
+    offsets
+        The rows minus the centre, in the rows' precision.
+    norms
+        Their lengths, float64.
+    gram
+        Their inner products, or None where a product per pick is the better way.
+    """
+
+    rows: FloatArray
+    offsets: FloatArray
+    norms: Vector
+    gram: FloatArray | None
+
+
+def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM_BYTES) -> Candidates:
+    """Make rows ready for `quota` picks.
+
+    Time: O(n^2 d) in one BLAS call where a Gram matrix pays and fits `gram_bytes`, else O(n d).
+    """
+    offsets, squares = centered(rows, center)
+    gram = offsets @ offsets.T if gram_pays(offsets, quota, gram_bytes) else None
+    return Candidates(rows, offsets, np.sqrt(squares), gram)
+
+
+def pick(
+    candidates: Candidates, quota: int, state: Matching, step: Step, advance: Advance = lambda done: None
+) -> tuple[IntArray, Vector, Vector]:
+    """Pick `quota` rows greedily, carrying `state` on (it is changed in place).
 
     Returns
     -------
     picks, objectives, distances
-        Positions in `rows` in pick order, the objective after each pick, and each pick's distance to
-        the centre.
+        Positions among the candidates in pick order, the objective after each pick, and each pick's
+        distance to the centre.
 
     Notes
     -----
-    Time: O(n^2 d) in one BLAS call plus O(n + d) per pick with a Gram matrix, O(n d) per pick without.
-    Memory: the centred rows, and n^2 values where a Gram matrix is used.
+    Time: O(n + d) per pick with a Gram matrix, O(n d) without.
     """
-    offsets, squares = _center(rows, state.center)
-    norms = np.sqrt(squares)
-    penalty = squares / 2 if step == "residual" else np.zeros(len(rows))
-    fits = len(rows) ** 2 * offsets.itemsize <= gram_bytes
-    scorer: _Scorer
-    if fits and quota > len(rows) * _GRAM_PAYS_FROM:
-        scorer = _GramScorer(offsets, norms, penalty, state.theta)
-    else:
-        scorer = _ProductScorer(offsets, norms, penalty, state.theta)
+    rows, norms = candidates.rows, candidates.norms
+    penalty = norms**2 / 2 if step == "residual" else np.zeros(len(rows))
+    scorer = (_ProductScorer if candidates.gram is None else _GramScorer)(candidates, penalty, state.theta)
     picks = np.empty(quota, dtype=np.int64)
     objectives = np.empty(quota)
     reach = np.empty(len(rows))
     close = np.empty(len(rows), dtype=bool)
-    with task("picking rows", quota) as advance:
-        for turn in range(quota):
-            scores = scorer.scores
-            best = int(scores.argmax())
-            np.multiply(norms, scorer.slack, out=reach)
-            floor = scores[best] - reach[best]
-            reach += scores
-            np.greater_equal(reach, floor, out=close)
-            if np.count_nonzero(close) > 1:
-                best = _decide(rows, np.flatnonzero(close), state, step)
-            offset = rows[best] - state.center
-            objectives[turn] = state.add(offset)
-            picks[turn] = best
-            scorer.remove(best, state.theta)
-            advance(1)
+    for turn in range(quota):
+        scores = scorer.scores
+        best = int(scores.argmax())
+        np.multiply(norms, scorer.slack, out=reach)
+        floor = scores[best] - reach[best]
+        reach += scores
+        np.greater_equal(reach, floor, out=close)
+        if np.count_nonzero(close) > 1:
+            best = _decide(rows, np.flatnonzero(close), state, step)
+        objectives[turn] = state.add(rows[best] - state.center)
+        picks[turn] = best
+        scorer.remove(best, state.theta)
+        advance(1)
     return picks, objectives, norms[picks]
+
+
+def match(
+    rows: FloatArray, quota: int, state: Matching, step: Step, gram_bytes: int = GRAM_BYTES
+) -> tuple[IntArray, Vector, Vector]:
+    """Prepare rows and pick `quota` of them; see `prepare` and `pick`.
+
+    Memory: the centred rows, and n^2 values where a Gram matrix is used.
+    """
+    with task("picking rows", quota) as advance:
+        return pick(prepare(rows, state.center, quota, gram_bytes), quota, state, step, advance)
 
 
 def _center(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
     """Return the rows minus the centre, in the rows' precision, and their squared norms in float64."""
     squares = np.empty(len(rows))
-    offsets = np.empty_like(rows, subok=False)
+    offsets = np.empty(rows.shape, rows.dtype)
     for block in blocks(rows):
         exact = rows[block] - center
         offsets[block] = exact
@@ -157,17 +174,28 @@ def _decide(rows: FloatArray, rivals: IntArray, state: Matching, step: Step) -> 
     return int(rivals[scores.argmax()])
 
 
+def gram_pays(rows: FloatArray, quota: int, gram_bytes: int = GRAM_BYTES) -> bool:
+    """Tell whether a Gram matrix fits and is faster than one matrix-vector product per pick."""
+    return len(rows) ** 2 * rows.itemsize <= gram_bytes and quota > len(rows) * _GRAM_PAYS_FROM
+
+
+def product_error(rows: FloatArray) -> float:
+    """Return the rounding error of an inner product of two rows, as a share of the product of their norms."""
+    return _SAFETY * float(np.finfo(rows.dtype).eps) / 2 * float(np.sqrt(rows.shape[1]))
+
+
 class _Scorer(ABC):
     """Scores of all rows, kept up to date as rows are picked, with a bound on their error.
 
     The error of the score of a row is at most `slack` times the row's norm.
     """
 
-    def __init__(self, offsets: FloatArray, norms: Vector, penalty: Vector, theta: Vector) -> None:
-        self.offsets = offsets
-        self.norms = norms
+    def __init__(self, candidates: Candidates, penalty: Vector, theta: Vector) -> None:
+        self.offsets = candidates.offsets
+        self.norms = candidates.norms
         self.penalty = penalty
-        self.unit = _SAFETY * float(np.finfo(offsets.dtype).eps) / 2 * np.sqrt(offsets.shape[1])
+        precision = float(np.finfo(self.offsets.dtype).eps) / 2
+        self.unit = _SAFETY * precision * float(np.sqrt(self.offsets.shape[1]))
         self.scores = self._fresh(theta)
         self.slack = self.unit * float(np.linalg.norm(theta))
 
@@ -194,9 +222,10 @@ class _ProductScorer(_Scorer):
 class _GramScorer(_Scorer):
     """One Gram matrix for all picks; errors of the entries add up like a random walk."""
 
-    def __init__(self, offsets: FloatArray, norms: Vector, penalty: Vector, theta: Vector) -> None:
-        super().__init__(offsets, norms, penalty, theta)
-        self.gram = offsets @ offsets.T
+    def __init__(self, candidates: Candidates, penalty: Vector, theta: Vector) -> None:
+        super().__init__(candidates, penalty, theta)
+        assert candidates.gram is not None
+        self.gram = candidates.gram
         self.variance = float(theta @ theta)
 
     def remove(self, pick: int, theta: Vector) -> None:

@@ -29,10 +29,10 @@ class Group:
 
     Attributes
     ----------
-    rows
-        The embeddings, in the order of their row numbers.
+    source
+        The embeddings of all rows of the input.
     members
-        Their row numbers in the input, ascending.
+        Which of them are the group's, by row number, ascending.
     label
         The class; None where there are no classes.
     seed
@@ -43,12 +43,17 @@ class Group:
         Place of each row in the logical order of all rows; None unless the method asks for it.
     """
 
-    rows: FloatArray
+    source: FloatArray
     members: IntArray
     label: Any
     seed: tuple[int, ...]
     n_classes: int
     turns: IntArray | None = None
+
+    @property
+    def rows(self) -> FloatArray:
+        """The group's rows in the order of their row numbers: a copy at every call, unless it has all."""
+        return self.source if len(self.members) == len(self.source) else self.source[self.members]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +100,11 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
     def _select(self, group: Group, k: int) -> Picks:
         """Pick `k` rows of a group."""
 
+    def _select_all(self, groups: list[Group], k: int) -> list[Picks]:
+        """Pick `k` rows in all: the groups share them by size, and each is handled on its own."""
+        budgets = class_budgets([len(group.members) for group in groups], k)
+        return [self._select(group, int(budget)) for group, budget in zip(groups, budgets, strict=True)]
+
     def _check(self) -> None:
         """Refuse parameters that are wrong whatever the data."""
 
@@ -125,8 +135,7 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         seed = as_seed(self.random_state)
         classes, codes = (None, None) if y is None else as_labels(y, len(rows), "y")
         groups = self._groups(rows, classes if self.by_class else None, codes, seed)
-        budgets = class_budgets([len(group.members) for group in groups], k)
-        picks = [self._select(group, int(budget)) for group, budget in zip(groups, budgets, strict=True)]
+        picks = self._select_all(groups, k)
         self.classes_ = classes
         self.n_features_in_ = rows.shape[1]
         self.centers_ = np.stack([pick.center for pick in picks])
@@ -151,7 +160,7 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
             return [Group(rows, np.arange(len(rows)), None, (seed, 0), 1, turns)]
         return [
             Group(
-                rows[members],
+                rows,
                 members,
                 classes[code].item(),
                 (seed, code),

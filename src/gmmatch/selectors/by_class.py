@@ -30,16 +30,27 @@ def class_budgets(sizes: Sequence[int] | IntArray, k: int) -> IntArray:
             f"keep gives {k} rows for {len(size)} classes, so that {len(size) - k} would have none;"
             f" keep at least {len(size)} rows, or pass by_class=False"
         )
-    total = int(size.sum())
-    # Whole numbers throughout: floating-point shares would misjudge remainders of large inputs.
-    budgets = np.array([int(n) * k // total for n in size], dtype=np.int64)
-    remainders = np.array([int(n) * k % total for n in size], dtype=object)
-    short = k - int(budgets.sum())
-    order = sorted(range(len(size)), key=lambda i: (-remainders[i], i))
-    budgets[order[:short]] += 1
+    budgets = proportional(size, k)
     for empty in np.flatnonzero(budgets == 0):
         budgets[np.argmax(budgets)] -= 1
         budgets[empty] = 1
+    return budgets
+
+
+def proportional(sizes: IntArray, k: int) -> IntArray:
+    """Share `k` in proportion to sizes, by largest remainder; the first of equal remainders wins.
+
+    Examples
+    --------
+    >>> proportional(np.array([5, 3, 0]), 4)
+    array([3, 1, 0])
+    """
+    total = int(sizes.sum())
+    # Whole numbers throughout: floating-point shares would misjudge remainders of large inputs.
+    budgets = np.array([int(n) * k // total for n in sizes], dtype=np.int64)
+    remainders = [int(n) * k % total for n in sizes]
+    order = sorted(range(len(sizes)), key=lambda i: (-remainders[i], i))
+    budgets[order[: k - int(budgets.sum())]] += 1
     return budgets
 
 

@@ -33,7 +33,7 @@ class GMMatching(Selector):
         `residual` picks the row that leaves the smallest accumulated error; `projection` is the
         paper's text: the row with the largest inner product with it.
     center
-        `geometric-median`, `mean`, a point, or a mapping from class to point.
+        `geometric-median`, `mean`, `coordinate-median`, a point, or a mapping from class to point.
     start
         theta before the first pick: `center`, `zero` or a vector. None means `zero` for the residual
         step, which works relative to the centre, and `center` for the projection step, which works in

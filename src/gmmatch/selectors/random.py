@@ -55,7 +55,8 @@ class Random(Selector):
             check_choice(self.center, CENTERS, "center")
 
     def _select(self, group: Group, k: int) -> Picks:
-        order = np.random.default_rng(group.seed).permutation(len(group.rows))[:k]
-        center, epsilon = find_center(self.center, group.rows, group.label)
-        scores, distances = running_objective(group.rows, order, center)
+        rows = group.rows
+        order = np.random.default_rng(group.seed).permutation(len(rows))[:k]
+        center, epsilon = find_center(self.center, rows, group.label)
+        scores, distances = running_objective(rows, order, center)
         return Picks(order, scores, distances, center, float(scores[-1]), epsilon)

@@ -10,8 +10,17 @@ from typing import Any
 from ..errors import InvalidParameter
 from ..validation import check_parameters, nearest
 from .base import Selector
+from .easy import Easy
+from .facility_location import FacilityLocation
 from .gm_matching import GMMatching
+from .hard import Hard
+from .herding import Herding
+from .k_center import KCenter
+from .moderate import Moderate
 from .random import Random
+from .self_supervised import SelfSupervised
+from .stratified import Stratified
+from .top_scores import TopScores
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,26 @@ METHODS: dict[str, Method] = {
                "labels optional", "O(n^2 d) per class, O(n d batch) in batches", _GMM),
         Method("gm-matching-paper", GMMatching, "the same by the paper's text: projection step, no guard",
                "labels optional", "O(n^2 d) per class, O(n d batch) in batches", _GMM, _PAPER),
+        Method("herding", Herding, "rows whose mean matches the mean",
+               "labels optional", "O(n^2 d) per class, O(n d batch) in batches", "Welling 2009"),
         Method("random", Random, "a uniformly random subset", "labels optional", "O(n)", "-"),
+        Method("easy", Easy, "the rows nearest to the centre",
+               "labels optional", "O(n d)", "Acharya et al. 2024, ablation"),
+        Method("hard", Hard, "the rows farthest from the centre",
+               "labels optional", "O(n d)", "Acharya et al. 2024, ablation"),
+        Method("moderate", Moderate, "the rows around the median distance to the centre",
+               "labels optional", "O(n d)", "Xia et al. 2023"),
+        Method("self-supervised", SelfSupervised, "the rows farthest from (or nearest to) k-means prototypes",
+               "labels optional", "O(n d clusters) per pass", "Sorscher et al. 2022"),
+        Method("k-center", KCenter, "rows that leave no row far from a pick",
+               "labels optional", "O(n d) per pick", "Gonzalez 1985; Sener and Savarese 2018"),
+        Method("facility-location", FacilityLocation, "rows that bring the rows near a pick on average",
+               "labels optional", "O(n^2 d) per class, O(n d anchors) with anchors",
+               "Nemhauser et al. 1978; Minoux 1978"),
+        Method("stratified", Stratified, "equal draws from strata of difficulty, the hardest rows dropped",
+               "labels optional, scores optional", "O(n d)", "Zheng et al. 2023"),
+        Method("top-scores", TopScores, "the highest, lowest or most ordinary of given scores",
+               "scores, labels optional", "O(n log n)", "-"),
     )
 }  # fmt: skip
 

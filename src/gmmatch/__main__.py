@@ -1,0 +1,5 @@
+"""`python -m gmmatch` is the command `gmmatch`."""
+
+from .cli import main
+
+main()

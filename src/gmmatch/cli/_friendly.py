@@ -1,0 +1,123 @@
+"""What every command shares: one clear sentence for an error, an exit code, and progress."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from .. import progress
+from ..errors import GmmatchError, InvalidParameter
+
+INTERRUPTED = 130
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def friendly(command: Command) -> Command:
+    """Turn the errors that gmmatch raises on purpose into a sentence and an exit code."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except GmmatchError as error:
+            typer.echo(f"gmmatch: {error}", err=True)
+            raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt:
+            typer.echo("gmmatch: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
+    return wrapped  # type: ignore[return-value]
+
+
+def show_progress(quiet: bool) -> AbstractContextManager[None]:
+    """Show bars with rate and time left on a terminal's standard error, nothing anywhere else."""
+    if quiet or not sys.stderr.isatty():
+        return nullcontext()
+    return _bars()
+
+
+@contextmanager
+def _bars() -> Iterator[None]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+
+        @contextmanager
+        def listener(what: str, total: int | None) -> Iterator[progress.Advance]:
+            bar = bars.add_task(what, total=total)
+            try:
+                yield lambda done: bars.advance(bar, done)
+            finally:
+                bars.remove_task(bar)
+
+        with progress.listen(listener):
+            yield
+
+
+def parse_keep(text: str) -> float | int:
+    """Read `10%`, `0.1` or `500`.
+
+    Examples
+    --------
+    >>> parse_keep("10%"), parse_keep("0.1"), parse_keep("500")
+    (0.1, 0.1, 500)
+    """
+    word = text.strip()
+    try:
+        if word.endswith("%"):
+            return float(word[:-1]) / 100
+        return int(word) if word.lstrip("+-").isdigit() else float(word)
+    except ValueError:
+        raise InvalidParameter(
+            f"--keep must be a percentage such as 10%, a fraction in (0, 1] or a count; got {text!r}"
+        ) from None
+
+
+def parse_params(pairs: list[str]) -> dict[str, Any]:
+    """Read `KEY=VALUE` words; values are numbers, true, false, none or text.
+
+    Examples
+    --------
+    >>> parse_params(["step=projection", "batch_size=512", "by_class=false"])
+    {'step': 'projection', 'batch_size': 512, 'by_class': False}
+    """
+    params = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise InvalidParameter(f"--param takes KEY=VALUE; got {pair!r}")
+        params[name.strip().replace("-", "_")] = _parse_value(value.strip())
+    return params
+
+
+def _parse_value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,1 @@
+"""Comparisons: data, methods and measurements put together."""

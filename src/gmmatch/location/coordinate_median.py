@@ -1,0 +1,52 @@
+"""The coordinate-wise median: the median of each feature on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from ..records import FloatArray
+from .blocks import map_in_order
+
+Vector = npt.NDArray[np.float64]
+
+_CHUNK_BYTES = 32 << 20
+
+
+def coordinate_median(rows: FloatArray) -> Vector:
+    """Return the exact median of each feature in float64.
+
+    For an even number of rows it is the middle between the two middle values.
+
+    Parameters
+    ----------
+    rows
+        Rows; a memory map is read by slices of features.
+
+    Notes
+    -----
+    Time: O(rows * features). Memory beyond the input: some 32 MB per core, or one feature where that is
+    more.
+
+    Examples
+    --------
+    >>> coordinate_median(np.array([[0.0, 9.0], [1.0, 5.0], [100.0, 7.0]]))
+    array([1., 7.])
+    """
+    low, high = (len(rows) - 1) // 2, len(rows) // 2
+
+    def part(columns: slice) -> Vector:
+        values = np.ascontiguousarray(rows[:, columns].T)
+        values.partition((low, high), axis=1)
+        return (values[:, low].astype(np.float64) + values[:, high]) / 2
+
+    return np.concatenate(list(map_in_order(part, _columns(rows))))
+
+
+def _columns(rows: FloatArray) -> Iterator[slice]:
+    """Yield slices of features that fit the memory of one chunk."""
+    step = max(1, _CHUNK_BYTES // (len(rows) * rows.itemsize))
+    for start in range(0, rows.shape[1], step):
+        yield slice(start, min(start + step, rows.shape[1]))

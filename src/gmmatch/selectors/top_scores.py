@@ -1,0 +1,79 @@
+"""Top scores: the rows with the highest, lowest or most ordinary of some given scores."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ..errors import InvalidParameter
+from ..records import IntArray
+from ..validation import check_choice
+from ._ranking import Ranking, Vector, as_scores, gap_to_median, smallest
+from .base import Group
+
+PREFERENCES = ("highest", "lowest", "median")
+
+
+class TopScores(Ranking):
+    """Keep rows by a score that the user gives, class by class.
+
+    Parameters
+    ----------
+    keep
+        Fraction in (0, 1] or count of rows to keep.
+    scores
+        One finite number per row of the input, in its order.
+    prefer
+        `highest`, `lowest`, or `median` for the scores nearest to the median of the class.
+    center
+        The centre that distances and the objective refer to; it does not affect the picks.
+    by_class
+        Whether labels, where given, divide the rows and the budget.
+    guard
+        `auto` or `off`.
+    random_state
+        Accepted as for every method; nothing here is random.
+
+    Notes
+    -----
+    The score of a pick is the given one. The smallest row number wins ties, and a smaller budget's picks
+    of a class are a prefix of a larger one's.
+
+    Time: a sort, and two passes for the distances that are reported. Memory: a few numbers per row, and
+    the kept rows.
+
+    Examples
+    --------
+    >>> import numpy as np, gmmatch
+    >>> gmmatch.select(np.eye(4), keep=2, method="top-scores", scores=[0.1, 0.9, 0.5, 0.7]).indices
+    array([1, 3])
+    """
+
+    name = "top-scores"
+
+    def __init__(
+        self,
+        keep: float | int = 0.1,
+        scores: Any = None,
+        prefer: Literal["highest", "lowest", "median"] = "highest",
+        center: Any = "mean",
+        by_class: bool = True,
+        guard: str = "off",
+        random_state: Any = 0,
+    ) -> None:
+        super().__init__(keep, center, by_class, guard, random_state)
+        self.scores = scores
+        self.prefer = prefer
+
+    def _check(self) -> None:
+        super()._check()
+        check_choice(self.prefer, PREFERENCES, "prefer")
+        if self.scores is None:
+            raise InvalidParameter(f"{self.name} needs scores, one number per row; got None")
+
+    def _score(self, groups: list[Group], distances: Vector) -> Vector:
+        return as_scores(self.scores, len(distances))
+
+    def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
+        if self.prefer == "median":
+            return smallest(gap_to_median(scores), k)
+        return smallest(-scores if self.prefer == "highest" else scores, k)

@@ -1,0 +1,66 @@
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import gmmatch
+from gmmatch.errors import InvalidInput
+
+
+@pytest.fixture
+def selection():
+    rng = np.random.default_rng(0)
+    return gmmatch.select(
+        rng.normal(size=(50, 4)), keep=10, labels=np.array(["x", "y"])[rng.integers(0, 2, 50)], random_state=3
+    )
+
+
+def test_a_saved_selection_comes_back_whole(selection, tmp_path):
+    selection.save(tmp_path / "kept.parquet")
+    back = gmmatch.load_selection(tmp_path / "kept.parquet")
+    for name in ("indices", "scores", "distances", "labels"):
+        assert getattr(back, name).tolist() == getattr(selection, name).tolist()
+    for name in ("objective", "method", "n_rows", "random_state", "epsilon", "fingerprint", "versions"):
+        assert getattr(back, name) == getattr(selection, name)
+    assert back.params["step"] == "residual"
+    assert (back.mask() == selection.mask()).all()
+    assert (gmmatch.Selection.load(tmp_path / "kept.parquet").indices == selection.indices).all()
+
+
+def test_the_file_has_the_promised_columns(selection, tmp_path):
+    selection.save(tmp_path / "kept.parquet")
+    table = pq.read_table(tmp_path / "kept.parquet")
+    assert table.column_names == ["id", "row", "label", "rank", "score", "distance"]
+    assert table.column("rank").to_pylist() == list(range(10))
+    assert table.column("id").to_pylist() == table.column("row").to_pylist() == selection.indices.tolist()
+    facts = json.loads(table.schema.metadata[b"gmmatch"])
+    assert facts["versions"]["gmmatch"] == gmmatch.__version__
+    assert facts["fingerprint"] == selection.fingerprint != ""
+
+
+def test_nothing_half_written_stays_behind(selection, tmp_path):
+    with pytest.raises(InvalidInput, match="cannot write"):
+        selection.save(tmp_path / "no such folder" / "kept.parquet")
+    blocked = tmp_path / "blocked.parquet"
+    blocked.mkdir()
+    with pytest.raises(InvalidInput, match="cannot write"):
+        selection.save(blocked)
+    assert list(tmp_path.iterdir()) == [blocked]
+
+
+def test_other_files_are_refused_in_one_sentence(tmp_path):
+    import pyarrow as pa
+
+    (tmp_path / "text.parquet").write_text("not parquet")
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "other.parquet")
+    for name, words in (("text.parquet", "cannot read the selection"), ("other.parquet", "not a selection"),
+                        ("missing.parquet", "cannot read the selection")):  # fmt: skip
+        with pytest.raises(InvalidInput, match=words):
+            gmmatch.load_selection(tmp_path / name)
+
+
+def test_arrays_among_the_parameters_are_recorded_by_shape(tmp_path):
+    picked = gmmatch.select(np.eye(5), keep=2, center=np.zeros(5))
+    picked.save(tmp_path / "kept.parquet")
+    assert gmmatch.load_selection(tmp_path / "kept.parquet").params["center"] == "array of shape (5,)"

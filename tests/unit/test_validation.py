@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gmmatch
+from gmmatch.errors import GmmatchError
+from gmmatch.validation import as_labels, as_rows, as_seed, fingerprint, resolve_keep
+
+GOOD = np.arange(12.0).reshape(6, 2)
+
+
+def sentence(action):
+    with pytest.raises(GmmatchError) as caught:
+        action()
+    assert isinstance(caught.value, (ValueError, TypeError))
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def with_nan(*rows):
+    bad = GOOD.copy()
+    bad[list(rows), 1] = np.nan
+    return bad
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (with_nan(4), "in 1 row (first: 4)"),
+        (with_nan(1, 3), "in 2 rows (first: 1, 3)"),
+        (np.array([[1.0], [np.inf], [-np.inf]]), "in 2 rows (first: 1, 2)"),
+        (np.array([[1.0], [1e200]]), "in 1 row (first: 1)"),
+        (np.empty((0, 3)), "0 rows and 3 features"),
+        (np.empty((3, 0)), "3 rows and 0 features"),
+        (np.arange(5.0), "must have two dimensions (rows, features); got 1, shape (5,)"),
+        (np.zeros((2, 2, 2)), "got 3, shape (2, 2, 2)"),
+        ([["a", "b"], ["c", "d"]], "must hold numbers; got text (first value: 'a')"),
+        (np.array([[1, "x"]], dtype=object), "must hold numbers; got str (for example 'x')"),
+        ([[1.0, 2.0], [3.0]], "differ in length"),
+        (np.zeros((2, 2), dtype=complex), "must hold numbers; got values of type complex128"),
+    ],
+)
+def test_bad_rows_get_one_sentence(rows, words):
+    assert words in sentence(lambda: gmmatch.select(rows, keep=1))
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([0, 1], "2 entries for 6 rows"),
+        (np.zeros((6, 2)), "must have one dimension; got shape (6, 2)"),
+        ([0.5, 1, 1, 1, 0, 0], "got 0.5 at row 0"),
+        ([0, 1, np.nan, 0, 1, 0], "got nan at row 2"),
+        (np.array(["a", None, "a", "b", None, "b"], dtype=object), "no value in 2 rows (first: 1, 4)"),
+        (
+            np.array(["a", 1, "a", "b", "a", "b"], dtype=object),
+            "all whole numbers or all text; got int and str",
+        ),
+    ],
+)
+def test_bad_labels_get_one_sentence(labels, words):
+    assert words in sentence(lambda: gmmatch.select(GOOD, keep=2, labels=labels))
+
+
+@pytest.mark.parametrize("keep", [0, 1.5, -3, -0.1, 0.0, True, "10", None, float("nan")])
+def test_bad_budgets_get_one_sentence(keep):
+    message = sentence(lambda: gmmatch.select(GOOD, keep=keep))
+    assert "keep must be a fraction in (0, 1] or a count of at least 1; got" in message
+
+
+def test_budgets_that_the_data_cannot_meet():
+    assert "keep asks for 7 rows, but there are only 6" in sentence(lambda: gmmatch.select(GOOD, keep=7))
+    message = sentence(lambda: gmmatch.select(GOOD, keep=2, labels=[0, 0, 1, 1, 2, 2]))
+    assert "keep gives 2 rows for 3 classes, so that 1 would have none" in message
+
+
+def test_unknown_names_come_with_the_nearest_known_one():
+    assert "did you mean 'gm-matching'" in sentence(lambda: gmmatch.select(GOOD, method="gm-maching"))
+    assert "did you mean 'batch_size'" in sentence(lambda: gmmatch.select(GOOD, batchsize=3))
+
+
+@given(st.integers(1, 10**9), st.floats(1e-12, 1.0, exclude_min=True))
+def test_a_fraction_is_the_rounded_share_and_at_least_one(n, share):
+    k = resolve_keep(share, n)
+    assert 1 <= k <= n
+    assert k == 1 or abs(k - share * n) <= 0.5 + 1e-6
+
+
+def test_kinds_of_rows_that_are_welcome():
+    expected = gmmatch.select(GOOD, keep=3).indices.tolist()
+    tensor = torch.tensor(GOOD, requires_grad=True)
+    for rows in (GOOD.tolist(), GOOD.astype(int), GOOD.astype(np.float16), GOOD.astype(object), tensor,
+                 GOOD.astype(">f8"), np.asfortranarray(GOOD)):  # fmt: skip
+        assert gmmatch.select(rows, keep=3).indices.tolist() == expected
+
+
+def test_rows_are_not_copied_without_need():
+    for dtype in (np.float32, np.float64):
+        rows = GOOD.astype(dtype)
+        assert as_rows(rows) is rows
+
+
+def test_kinds_of_labels_that_are_welcome():
+    for labels in ([1, 0, 1], ["b", "a", "b"], [True, False, True], [1.0, 0.0, 1.0], torch.tensor([1, 0, 1]),
+                   np.array(["b", "a", "b"], dtype=object), np.array([[1], [0], [1]])):  # fmt: skip
+        classes, codes = as_labels(labels, 3)
+        assert len(classes) == 2
+        assert codes.tolist() == [1, 0, 1]
+
+
+def test_seeds():
+    assert as_seed(np.int64(5)) == 5
+    assert as_seed(np.random.default_rng(1)) == as_seed(np.random.default_rng(1))
+    assert as_seed(None) != as_seed(None)
+    assert "got 'x'" in sentence(lambda: as_seed("x"))
+
+
+def test_the_fingerprint_tells_inputs_apart():
+    labels = np.arange(6)
+    prints = {
+        fingerprint(GOOD), fingerprint(GOOD + 1), fingerprint(GOOD.astype(np.float32)), fingerprint(GOOD[:5]),
+        fingerprint(GOOD, labels), fingerprint(GOOD, labels[::-1]),
+    }  # fmt: skip
+    assert len(prints) == 6
+    assert fingerprint(GOOD.copy()) == fingerprint(GOOD)
