@@ -10,6 +10,7 @@ The images are recompressed JPEG, so that pixels differ from the original CIFAR-
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import tempfile
 from pathlib import Path
@@ -55,12 +56,7 @@ def decode(name: str) -> npt.NDArray[np.uint8]:
     data = archive()
     part = "test" if name == "test" else "train"
     offsets, jpeg = data[f"{part}_offsets"], data[f"{part}_jpeg"].tobytes()
-    images = np.stack(
-        [
-            np.asarray(Image.open(io.BytesIO(jpeg[a:b])))
-            for a, b in zip(offsets[:-1], offsets[1:], strict=True)
-        ]
-    )
+    images = np.stack([np.asarray(Image.open(io.BytesIO(jpeg[a:b]))) for a, b in itertools.pairwise(offsets)])
     if name == "damaged":
         from gmmatch import corrupt
 

@@ -65,7 +65,9 @@ class Probe:
         held_targets: torch.Tensor | None = None,
     ) -> torch.Tensor:
         weights = torch.zeros(inputs.shape[1] + 1, self.n_classes, requires_grad=True)
-        optimizer = torch.optim.LBFGS([weights], max_iter=_STRIDE, history_size=10, line_search_fn="strong_wolfe")
+        optimizer = torch.optim.LBFGS(
+            [weights], max_iter=_STRIDE, history_size=10, line_search_fn="strong_wolfe"
+        )
 
         def loss_of(rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
             return torch.nn.functional.cross_entropy(rows @ weights[:-1] + weights[-1], labels)

@@ -4,6 +4,8 @@ from .location import geometric_median
 from .pipeline import select
 from .records import GeometricMedian, Selection, load_selection
 from .selectors import GMMatching, methods
+from .sources import open_source
+from .trust import label_aware
 from .version import __version__
 
 __all__ = [
@@ -12,7 +14,9 @@ __all__ = [
     "Selection",
     "__version__",
     "geometric_median",
+    "label_aware",
     "load_selection",
     "methods",
+    "open_source",
     "select",
 ]

@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
+from pathlib import Path
 from typing import Any
 
-from .records import Selection
-from .selectors import find_method
+import numpy as np
+
+from .checkpoints import FileCheckpoint
+from .errors import InvalidInput
+from .location.blocks import map_in_order
+from .progress import task
+from .records import IntArray, Selection
+from .selectors import GMMatching, find_method
+from .selectors._matching import GRAM_BYTES
+from .selectors.by_class import class_budgets
+from .selectors.gm_matching import AUTO_BATCH
+from .selectors.registry import Method
+from .sources import Source
+from .sources.opening import machine_memory
+from .validation import (
+    as_labels,
+    as_rows,
+    bad_rows,
+    check_choice,
+    describe_bad_rows,
+    fingerprint,
+    resolve_keep,
+)
+
+# Beyond this many multiply-adds (some minutes) matching against all rows of a class gives way to batches.
+MOST_WORK = 2e13
+_PRODUCT_COST = (
+    50  # of a multiply-add in a product per pick, which waits for memory, in those of a Gram matrix
+)
+_TYPICAL_PASSES = 4  # check, median twice, picks
+_CHECK_ROWS = 1 << 22  # values looked at together for NaN
 
 
 def select(
@@ -15,6 +47,11 @@ def select(
     method: str = "gm-matching",
     guard: str | None = None,
     random_state: Any = 0,
+    *,
+    memory: int | None = None,
+    on_bad_rows: str = "error",
+    state: Path | None = None,
+    resume: bool = False,
     **method_params: Any,
 ) -> Selection:
     """Choose the rows of `X` worth keeping.
@@ -22,17 +59,26 @@ def select(
     Parameters
     ----------
     X
-        Rows, array-like of shape (rows, features); a NumPy memory map or a torch CPU tensor will do.
+        Rows, array-like of shape (rows, features): an array, a NumPy memory map, a torch CPU tensor, or
+        a source from `gmmatch.open_source`.
     keep
         Fraction in (0, 1] or count of rows to keep.
     labels
-        Optional class of each row; they may be wrong. The budget is divided among the classes.
+        Optional class of each row; they may be wrong. The budget is divided among the classes. A source's
+        own labels by default.
     method
         A name from `gmmatch.methods()`.
     guard
         `auto` or `off`; None means the method's own default.
     random_state
         Seed. The same input, parameters and seed give the same rows in the same order.
+    memory
+        Bytes that may be used; a quarter of the machine by default. Where matching against all rows of
+        a class does not fit, or would take very long, it runs in batches (``batch_size="auto"``).
+    on_bad_rows
+        `error` refuses rows with NaN or infinite values; `drop` leaves them out and counts them.
+    state, resume
+        File for the state of a long run, and whether to go on from it.
     **method_params
         Further parameters of the method, such as `step` or `batch_size`.
 
@@ -48,8 +94,125 @@ def select(
     >>> gmmatch.select(rows, keep=0.05)
     Selection(50 of 1000 rows by gm-matching, objective ...)
     """
-    params = {"keep": keep, "random_state": random_state, **method_params}
+    check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
     entry = find_method(method)
+    params = {"keep": keep, "random_state": random_state, **method_params}
     if guard is not None and "guard" not in entry.fixed:
         params["guard"] = guard
-    return entry.build(**params).fit(X, labels).selection_
+    entry.build(**params)  # refuses unknown parameters before any row is read
+    source = X if isinstance(X, Source) else Source(as_rows(X, finite=False), "X", "array")
+    rows = as_rows(source.rows, source.name, finite=False)
+    labels = source.labels if labels is None else labels
+    codes = None if labels is None else as_labels(labels, len(rows))[1]
+    if batches_needed(entry, params, rows.shape, rows.dtype.itemsize, codes, memory):
+        params["batch_size"] = "auto"
+    bad = find_bad_rows(source)
+    if bad.size and on_bad_rows == "error":
+        raise InvalidInput(f"{source.name} has {describe_bad_rows(bad)}")
+    usable = np.ones(len(rows), dtype=bool)
+    usable[bad] = False
+    checkpoint = None
+    if state is not None:
+        recipe = {"method": method, "bad_rows": bad.size, **params}
+        checkpoint = FileCheckpoint(state, fingerprint(rows, codes), recipe, resume)
+    fitted = entry.build(**params).fit(rows, labels, usable=usable, checkpoint=checkpoint)
+    if checkpoint is not None:
+        checkpoint.discard()
+    selection: Selection = fitted.selection_
+    details = dict(selection.details) | {"bad_rows": int(bad.size)}
+    if "passes" in details:
+        details["passes"] += 1  # the check of the rows
+    ids = None if source.ids is None else source.ids[selection.indices]
+    return dataclasses.replace(selection, ids=ids, details=details)
+
+
+def plan(
+    source: Source, keep: float | int, method: str, memory: int | None, **method_params: Any
+) -> dict[str, Any]:
+    """Say what a selection would do, without doing it: passes, memory, disk and an estimate of the time.
+
+    The estimate comes from reading 64 MB of the rows and from one matrix product on this machine.
+    """
+    entry = find_method(method)
+    params = {"keep": keep, **method_params}
+    entry.build(**params)
+    rows = as_rows(source.rows, source.name, finite=False)
+    codes = None if source.labels is None else as_labels(source.labels, len(rows))[1]
+    sizes = np.array([len(rows)]) if codes is None else np.bincount(codes)
+    width, itemsize = rows.shape[1], rows.dtype.itemsize
+    if batches_needed(entry, params, rows.shape, itemsize, codes, memory):
+        params["batch_size"] = "auto"
+    batch = params.get("batch_size")
+    if batch is None:
+        largest = int(sizes.max())
+        work = float((sizes.astype(float) ** 2).sum()) * width
+        needed = 2 * largest * width * itemsize + min(largest**2 * itemsize, GRAM_BYTES)
+    else:
+        work = float(len(rows)) * (AUTO_BATCH if batch == "auto" else batch) * width
+        needed = (256 << 20) + len(rows) * 16 + 3 * len(sizes) * width * 8
+    read_rate, work_rate = _rates(source)
+    k = resolve_keep(keep, len(rows))
+    return {
+        "rows": len(rows),
+        "features": width,
+        "classes": None if codes is None else len(sizes),
+        "keep": k,
+        "method": method,
+        "batch_size": batch,
+        "passes": _TYPICAL_PASSES,
+        "memory_bytes": int(needed),
+        "disk_bytes": 48 * k,
+        "seconds": round(2 * _TYPICAL_PASSES * source.nbytes / read_rate + work / work_rate, 1),
+    }
+
+
+def _rates(source: Source) -> tuple[float, float]:
+    """Return bytes read per second and multiply-adds per second on this machine."""
+    started = time.perf_counter()
+    part = np.asarray(source.rows[: max(1, (64 << 20) // (source.shape[1] * source.rows.dtype.itemsize))])
+    part.sum()
+    read_rate = part.nbytes / max(time.perf_counter() - started, 1e-6)
+    block = np.ones((512, 512), part.dtype)
+    started = time.perf_counter()
+    np.dot(block, block.T)
+    return read_rate, 512.0**3 / max(time.perf_counter() - started, 1e-6)
+
+
+def find_bad_rows(source: Source) -> IntArray:
+    """Return the numbers of the rows with NaN, infinite or absurd values: one pass, on all cores."""
+    step = max(1, _CHECK_ROWS // source.shape[1])
+    starts = range(0, len(source), step)
+
+    def look(start: int) -> IntArray:
+        return bad_rows(source.rows[start : start + step]) + start
+
+    found = []
+    with task("checking rows", len(source)) as advance:
+        for part in map_in_order(look, starts):
+            found.append(part)
+            advance(step)
+    return np.concatenate(found)
+
+
+def batches_needed(
+    entry: Method,
+    params: dict[str, Any],
+    shape: tuple[int, ...],
+    itemsize: int,
+    codes: IntArray | None,
+    memory: int | None,
+) -> bool:
+    """Tell whether to match in batches because all rows at once would not fit, or take very long."""
+    if not issubclass(entry.selector, GMMatching) or "batch_size" in params:
+        return False
+    n_rows, width = shape
+    by_class = codes is not None and params.get("by_class", True)
+    sizes = np.bincount(codes) if by_class and codes is not None else np.array([n_rows])
+    sizes = sizes[sizes > 0]
+    k = resolve_keep(params["keep"], n_rows)
+    budgets = class_budgets(sizes, k)
+    gram = sizes.astype(float) ** 2 * itemsize <= GRAM_BYTES
+    bytes_needed = 2.0 * sizes * width * itemsize + np.where(gram, sizes.astype(float) ** 2 * itemsize, 0)
+    work = np.where(gram, sizes.astype(float) ** 2, _PRODUCT_COST * budgets * sizes.astype(float)) * width
+    cap = machine_memory() // 4 if memory is None else memory
+    return bool(bytes_needed.max() > cap or work.sum() > MOST_WORK)

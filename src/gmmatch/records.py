@@ -70,6 +70,8 @@ class Selection:
         Label and id of each kept row, where the input had them.
     epsilon
         Certified accuracy of the centre (the worst class), where it is a geometric median.
+    tiers
+        For every input row how far it is trusted (0: most), where the guard looked at them.
     details
         Further facts that a method reports, as plain data.
     versions, fingerprint
@@ -87,6 +89,7 @@ class Selection:
     labels: npt.NDArray[Any] | None = None
     ids: npt.NDArray[Any] | None = None
     epsilon: float | None = None
+    tiers: npt.NDArray[np.int8] | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""

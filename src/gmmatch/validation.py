@@ -20,11 +20,12 @@ _CHECK_BYTES = 8 << 20
 _FINGERPRINT_ROWS = 2048
 
 
-def as_rows(X: Any, name: str = "X") -> FloatArray:
+def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     """Return `X` as a finite float32 or float64 array of shape (rows, features).
 
     Memory maps and arrays of these types are returned as they are; float16 becomes float32, integers
-    and booleans become float64.
+    and booleans become float64. An object that is read like such an array (`gmmatch.sources.RowView`)
+    is returned as it is, too. Without `finite`, the values are not looked at.
 
     Raises
     ------
@@ -38,7 +39,7 @@ def as_rows(X: Any, name: str = "X") -> FloatArray:
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InvalidInputType(f"{name} is a sparse matrix; pass a dense array, for example {name}.toarray()")
     try:
-        array = X if isinstance(X, np.ndarray) else np.asarray(X)
+        array = X if isinstance(X, np.ndarray) or getattr(X, "reads_like_rows", False) else np.asarray(X)
     except ValueError:
         raise InvalidInput(f"the rows of {name} differ in length; expected one length for all") from None
     if array.dtype.kind == "O" and all(isinstance(value, numbers.Real) for value in array.flat):
@@ -57,7 +58,7 @@ def as_rows(X: Any, name: str = "X") -> FloatArray:
         array = array.astype(np.float64)
     elif array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
         array = array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64)
-    bad = bad_rows(array)
+    bad = bad_rows(array) if finite else np.empty(0, np.int64)
     if bad.size:
         raise InvalidInput(f"{name} has {describe_bad_rows(bad)}")
     return array

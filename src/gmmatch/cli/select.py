@@ -3,42 +3,86 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import typer
 
 from .. import pipeline
-from ..errors import InvalidInput
+from ..outputs import check_output, materialize, write_selection
 from ..records import Selection
+from ..sources import open_source, read_values
 from ..validation import check_keep
-from ._friendly import parse_keep, parse_params, show_progress
+from ._friendly import INTERRUPTED, parse_keep, parse_memory, parse_params, show_progress
+
+
+class OnBadRows(StrEnum):
+    """What to do with rows that hold NaN or infinite values."""
+
+    error = "error"
+    drop = "drop"
 
 
 def select(
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="Embeddings: a .npy file, one row each.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT",
+            help="Embeddings: .npy, .npz, Parquet, Arrow or safetensors; a folder or glob of shards; a saved"
+            " Hugging Face dataset.",
+        ),
+    ],
     keep: Annotated[str, typer.Option(help="How many rows to keep: 10%, a fraction or a count.")],
-    labels: Annotated[Path | None, typer.Option(help="Labels: a .npy file, one per row.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.")
+    ] = None,
+    ids: Annotated[
+        str | None, typer.Option(metavar="FILE_OR_COLUMN", help="Name of each row; its number by default.")
+    ] = None,
+    embedding: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column, array or tensor with the embeddings.")
+    ] = None,
     method: Annotated[str, typer.Option(help="A name that `gmmatch methods` lists.")] = "gm-matching",
     param: Annotated[
-        list[str] | None, typer.Option(help="KEY=VALUE, a parameter of the method; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A parameter of the method; repeatable."),
+    ] = None,
+    scores: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="One score per row, for --method top-scores.")
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write the selection (Parquet).")
+        Path,
+        typer.Option("--output", "-o", help="Selection: .parquet or .csv; .npy or .txt for the ids alone."),
     ] = Path("kept.parquet"),
-    guard: Annotated[
-        bool | None, typer.Option("--guard/--no-guard", help="Pick trusted rows first.", show_default=False)
+    all_rows: Annotated[
+        bool, typer.Option("--all-rows", help="Write every input row, with a column `kept`.")
+    ] = False,
+    materialize_to: Annotated[
+        Path | None,
+        typer.Option("--materialize", metavar="DIR", help="Also write the kept rows themselves."),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory to use, such as 4GB; a quarter by default.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document on standard output.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+    guard: Annotated[
+        bool | None,
+        typer.Option("--guard/--no-guard", help="Pick trusted rows first.", show_default=False),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a killed run stopped.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
+    on_bad_rows: Annotated[
+        OnBadRows, typer.Option(help="Rows with NaN or infinite values: refuse the input, or drop them.")
+    ] = OnBadRows.error,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
-    """Choose the rows of INPUT worth keeping and write them, in pick order, to a Parquet file.
+    """Choose the rows of INPUT worth keeping and write them, in pick order.
 
     Examples
     --------
@@ -46,37 +90,56 @@ def select(
 
         gmmatch select embeddings.npy --labels labels.npy --keep 5000 --json
 
-        gmmatch select embeddings.npy --keep 0.3 --method gm-matching-paper --seed 7
+        gmmatch select 'shards/*.npy' --keep 1% --memory 2GB --resume
+
+        gmmatch select data.parquet --embedding vector --labels topic --ids doc_id --keep 20% -o kept.csv
+
+        gmmatch select embeddings.npy --keep 30% --method gm-matching-paper --all-rows
     """
     budget = parse_keep(keep)
     check_keep(budget)
+    cap = None if memory is None else parse_memory(memory)
+    params = parse_params(param or [])
+    if scores is not None:
+        params["scores"] = read_values(scores, "scores")
+    check_output(output, all_rows)
+    state = output.with_name(f"{output.name}.state")
     started = time.perf_counter()
-    with show_progress(quiet):
-        selection = pipeline.select(
-            _load(source),
-            keep=budget,
-            labels=None if labels is None else _load(labels),
-            method=method,
-            guard=None if guard is None else "auto" if guard else "off",
-            random_state=seed,
-            **parse_params(param or []),
-        )
-        selection.save(output)
+    try:
+        with show_progress(quiet):
+            opened = open_source(source, embedding, labels, ids, cap)
+            if dry_run:
+                facts = pipeline.plan(opened, budget, method, cap, **params)
+                typer.echo(json.dumps(facts) if as_json else describe_plan(facts))
+                return
+            selection = pipeline.select(
+                opened,
+                keep=budget,
+                method=method,
+                guard=None if guard is None else "auto" if guard else "off",
+                random_state=seed,
+                memory=cap,
+                on_bad_rows=on_bad_rows.value,
+                state=state,
+                resume=resume,
+                **params,
+            )
+            if materialize_to is not None:
+                materialize(selection, opened, materialize_to)
+            write_selection(selection, output, opened, all_rows)
+    except KeyboardInterrupt:
+        typer.echo(f"gmmatch: interrupted{how_to_resume(state)}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     facts = summary(selection, time.perf_counter() - started, output)
     typer.echo(json.dumps(facts) if as_json else sentence(facts))
 
 
-def _load(path: Path) -> npt.NDArray[Any]:
-    """Map a .npy file into memory, never unpickling."""
-    try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise InvalidInput(f"there is no file {path}") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidInput(f"{path} is not a readable .npy file of numbers: {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise InvalidInput(f"{path} holds several arrays; expected a .npy file with one")
-    return array
+def how_to_resume(state: Path) -> str:
+    """Say how to go on, if there is anything to go on from."""
+    if not state.exists():
+        return "; nothing was written"
+    words = [word for word in sys.argv[1:] if word != "--resume"]
+    return f"; go on with: gmmatch {shlex.join(words)} --resume"
 
 
 def summary(selection: Selection, seconds: float, output: Path) -> dict[str, Any]:
@@ -91,6 +154,7 @@ def summary(selection: Selection, seconds: float, output: Path) -> dict[str, Any
         "epsilon": selection.epsilon,
         "seconds": round(seconds, 3),
         "passes": selection.details.get("passes"),
+        "bad_rows": selection.details.get("bad_rows", 0),
         "output": str(output),
     }
 
@@ -98,7 +162,21 @@ def summary(selection: Selection, seconds: float, output: Path) -> dict[str, Any
 def sentence(facts: dict[str, Any]) -> str:
     """Say in words what was done."""
     classes = f" in {facts['classes']} classes" if facts["classes"] else ""
+    dropped = f"; left out {facts['bad_rows']:,} bad rows" if facts["bad_rows"] else ""
     return (
         f"kept {facts['kept']:,} of {facts['rows']:,} rows{classes} by {facts['method']}"
-        f" in {facts['seconds']:.1f} s; objective {facts['objective']:.4g}; wrote {facts['output']}"
+        f" in {facts['seconds']:.1f} s{dropped}; objective {facts['objective']:.4g};"
+        f" wrote {facts['output']}"
+    )
+
+
+def describe_plan(facts: dict[str, Any]) -> str:
+    """Say in words what would be done."""
+    classes = f" in {facts['classes']:,} classes" if facts["classes"] else ""
+    batches = "against all rows of a class" if facts["batch_size"] is None else "in batches, one pass"
+    return (
+        f"would keep {facts['keep']:,} of {facts['rows']:,} rows of {facts['features']:,} numbers{classes}"
+        f" by {facts['method']}, {batches}; about {facts['passes']} passes,"
+        f" {facts['memory_bytes'] / 1e6:,.0f} MB of memory, {facts['disk_bytes'] / 1e6:,.1f} MB of disk,"
+        f" {facts['seconds']:,.0f} s; nothing was written"
     )

@@ -14,7 +14,7 @@ from ..validation import check_choice
 from .concentrated import concentrated
 from .coordinate_median import coordinate_median
 from .geometric_median import geometric_median, group_medians
-from .huber import group_hubers, huber
+from .huber import huber
 from .mean import group_means, mean
 
 Vector = npt.NDArray[np.float64]
@@ -89,14 +89,13 @@ def find_centers(
     rows
         The rows of all groups.
     codes
-        Group of each row; None: all rows belong to the first. A code of ``len(labels)`` marks rows that
-        belong to none.
+        Group of each row; a negative one means no group; None: all rows belong to the first.
     labels
         The class of each group.
 
     Notes
     -----
-    Means, geometric medians and Huber centres of all groups come out of the same passes. Other centres by name are
+    Means and geometric medians of all groups come out of the same passes. Other centres by name are
     found group by group, on a copy of the group's rows.
 
     Examples
@@ -107,13 +106,9 @@ def find_centers(
     """
     if codes is None or not isinstance(center, str):
         return [find_center(center, rows, label) for label in labels]
-    n_groups = int(codes.max()) + 1
     if center == "mean":
-        return [(point, None) for point in group_means(rows, codes, n_groups)[: len(labels)]]
+        return [(point, None) for point in group_means(rows, codes, len(labels))]
     if center == "geometric-median":
-        medians = group_medians(rows, codes, n_groups)[: len(labels)]
+        medians = group_medians(rows, codes, len(labels))
         return [(median.point, median.epsilon) for median in medians]
-    if center == "huber":
-        hubers = group_hubers(rows, codes, n_groups)[: len(labels)]
-        return [(found.point, found.epsilon) for found in hubers]
     return [find_center(center, rows[codes == group], label) for group, label in enumerate(labels)]

@@ -61,7 +61,8 @@ def _squared_distances(gram: Vector, squares: Vector, weights: Vector) -> Vector
     """Return the squared distances (points, rows) of points given as combinations of the rows."""
     products = weights @ gram
     lengths = np.add.reduce(products * weights, axis=1)
-    return squares - 2 * products + lengths[:, None]
+    apart: Vector = squares - 2 * products + lengths[:, None]
+    return apart
 
 
 def _weiszfeld(gram: Vector) -> Vector:

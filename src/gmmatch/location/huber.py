@@ -107,7 +107,9 @@ def group_hubers(
         done = (certified <= epsilon) & (np.abs(medians - scales) <= epsilon * scales)
         for code in np.flatnonzero(done | (turn == max_iter - 1)):
             if found[code] is None:
-                center = HuberCenter(points[code].copy(), float(scales[code]), float(certified[code]), turn + 3)
+                center = HuberCenter(
+                    points[code].copy(), float(scales[code]), float(certified[code]), turn + 3
+                )
                 found[code] = center
         if all(center is not None for center in found):
             break
@@ -122,7 +124,9 @@ def _certify(distances: Vector, codes: IntArray | None, scales: Vector, pulls: V
     scale = scales[group]
     losses = np.where(distances < scale, (distances**2 / scale + scale) / 2, distances)
     objective = np.bincount(group, losses, len(scales))
-    reach = (np.bincount(group, distances, len(scales)) + objective) / np.bincount(group, minlength=len(scales))
+    reach = (np.bincount(group, distances, len(scales)) + objective) / np.bincount(
+        group, minlength=len(scales)
+    )
     excess = pulls * reach
     share = np.full(len(scales), np.inf)
     np.divide(excess, objective - excess, out=share, where=excess < objective)

@@ -68,16 +68,20 @@ def draw_order(keys: Keys) -> IntArray:
 def group_samples(keys: Keys, codes: IntArray | None, n_groups: int, size: int) -> list[IntArray]:
     """Return up to `size` row numbers of each group, drawn at random by the rows' values alone.
 
+    Rows of a negative group belong to none.
+
     Examples
     --------
-    >>> [len(drawn) for drawn in group_samples(np.arange(5, dtype=np.uint64), np.array([0, 1, 1, 1, 1]), 2, 3)]
+    >>> keys = np.arange(5, dtype=np.uint64)
+    >>> [len(drawn) for drawn in group_samples(keys, np.array([0, 1, 1, 1, 1]), 2, 3)]
     [1, 3]
     """
     order = draw_order(keys)
     if codes is None:
         return [order[:size]]
+    order = order[codes[order] >= 0]
     grouped = order[np.argsort(codes[order], kind="stable")]
-    counts = np.bincount(codes, minlength=n_groups)
+    counts = np.bincount(codes[order], minlength=n_groups)
     return [members[:size] for members in np.split(grouped, np.cumsum(counts)[:-1])]
 
 

@@ -152,7 +152,7 @@ def match(
         return pick(prepare(rows, state.center, quota, gram_bytes), quota, state, step, advance)
 
 
-def _center(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
+def centered(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
     """Return the rows minus the centre, in the rows' precision, and their squared norms in float64."""
     squares = np.empty(len(rows))
     offsets = np.empty(rows.shape, rows.dtype)

@@ -18,7 +18,7 @@ from ..location.centers import CENTERS, find_centers
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice
-from .base import Group, Picks, Selector
+from .base import Group, Picks, Selector, group_codes
 from .by_class import class_budgets
 
 Vector = npt.NDArray[np.float64]
@@ -80,17 +80,6 @@ class Ranking(Selector):
             objective = float(np.sqrt(np.add.reduce(gap * gap)))
             picks.append(Picks(order, scores[kept], distances[kept], center, objective, epsilon))
         return picks
-
-
-def group_codes(groups: list[Group]) -> IntArray | None:
-    """Return the group of each row of the input, ``len(groups)`` for rows of none; None: all of the first."""
-    source = groups[0].source
-    if len(groups[0].members) == len(source):
-        return None
-    codes = np.full(len(source), len(groups))
-    for code, group in enumerate(groups):
-        codes[group.members] = code
-    return codes
 
 
 def distances_to(points: Vector, rows: FloatArray, codes: IntArray | None = None) -> Vector:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +11,15 @@ import numpy.typing as npt
 from ..errors import InvalidInput, InvalidInputType
 from ..location.blocks import blocks
 from ..location.centers import CENTERS, find_center
-from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice, check_positive_int
-from ._batches import batch_quotas, logical_order
 from ._matching import Matching, Step, match
-from .base import Group, Picks, Selector
+from ._stream_centers import StreamCenters, saved_centers, stream_centers
+from ._streaming import MappedRows, Save, Stream
+from .base import Checkpoint, Group, Picks, Selector, Tiers, divide, group_codes, join
+from .by_class import class_budgets
 
+AUTO_BATCH = 256
 STEPS = ("residual", "projection")
 STARTS = ("center", "zero")
 NORMALIZE = ("none", "unit")
@@ -42,7 +45,11 @@ class GMMatching(Selector):
         `unit` scales every row to length one first; `none` takes rows as they are.
     batch_size
         None: all rows of a class compete for every pick. A number: seeded random batches of that many
-        rows, the accumulated error carried from one to the next.
+        rows, the accumulated error carried from one to the next: one pass, rows may be larger than
+        memory. `auto` is 256.
+    streams
+        With batches: into how many independent chains of batches each class is split, so that they can
+        run side by side. The result depends on it, never on the machine.
     by_class
         Whether labels, where given, divide the rows and the budget.
     guard
@@ -77,6 +84,7 @@ class GMMatching(Selector):
     """
 
     name = "gm-matching"
+    scores_are_objectives = True
 
     def __init__(
         self,
@@ -85,7 +93,8 @@ class GMMatching(Selector):
         center: Any = "geometric-median",
         start: Any = None,
         normalize: str = "none",
-        batch_size: int | None = None,
+        batch_size: int | Literal["auto"] | None = None,
+        streams: int = 1,
         by_class: bool = True,
         guard: str = "auto",
         random_state: Any = 0,
@@ -96,6 +105,7 @@ class GMMatching(Selector):
         self.start = start
         self.normalize = normalize
         self.batch_size = batch_size
+        self.streams = streams
         self.by_class = by_class
         self.guard = guard
         self.random_state = random_state
@@ -107,28 +117,111 @@ class GMMatching(Selector):
             check_choice(self.center, CENTERS, "center")
         if isinstance(self.start, str):
             check_choice(self.start, STARTS, "start")
-        if self.batch_size is not None:
+        if isinstance(self.batch_size, str):
+            check_choice(self.batch_size, ("auto",), "batch_size")
+        elif self.batch_size is not None:
             check_positive_int(self.batch_size, "batch_size")
+        check_positive_int(self.streams, "streams")
 
-    def _logical_turns(self, n_rows: int, n_features: int, seed: int) -> IntArray | None:
-        if self.batch_size is None:
-            return None
-        turns = np.empty(n_rows, dtype=np.int64)
-        turns[logical_order(n_rows, n_features, seed)] = np.arange(n_rows)
-        return turns
+    def _wants_features(self) -> bool:
+        # A centre or a start that is a vector is one in the rows' own coordinates.
+        return isinstance(self.center, str) and (self.start is None or isinstance(self.start, str))
 
     def _select(self, group: Group, k: int) -> Picks:
+        return self._match(group, k, [np.arange(len(group.members))])
+
+    def _match(self, group: Group, k: int, parts: list[IntArray]) -> Picks:
+        """Match the centre of the first part of a group, carrying the accumulated error into the next."""
         rows = unit_rows(group.rows) if self.normalize == "unit" else group.rows
-        center, epsilon = find_center(self.center, rows, group.label)
+        center, epsilon = find_center(self.center, rows if len(parts) == 1 else rows[parts[0]], group.label)
         state = Matching.begin(center, self._theta(center))
-        if group.turns is None:
-            order, scores, distances = match(rows, k, state, self.step)
+        found = []
+        for inside in parts:
+            quota = min(k - state.count, len(inside))
+            if quota > 0:
+                some = rows if len(parts) == 1 else rows[inside]
+                order, scores, distances = match(some, quota, state, self.step)
+                found.append(Picks(inside[order], scores, distances, center, float(scores[-1]), epsilon))
+        return join(found)
+
+    def _select_in_tiers(self, groups: list[Group], budgets: IntArray, tiers: Tiers) -> list[Picks]:
+        if self.batch_size is None:
+            return [
+                self._match(group, int(budget), divide(tiers[group.members]))
+                for group, budget in zip(groups, budgets, strict=True)
+            ]
+        parts: list[list[Picks]] = [[] for _ in groups]
+        left = budgets.copy()
+        # All classes in the same pass: the first tier of each, then the next of those that need it.
+        divided = [divide(tiers[group.members]) for group in groups]
+        for place in range(max(len(inside) for inside in divided)):
+            chosen = [code for code in range(len(groups)) if left[code] and place < len(divided[code])]
+            if not chosen:
+                continue
+            some = [
+                replace(groups[code], members=groups[code].members[divided[code][place]]) for code in chosen
+            ]
+            takes = np.array([min(left[code], len(divided[code][place])) for code in chosen])
+            fixed = [parts[code][0].center for code in chosen] if place else None
+            for code, picks in zip(chosen, self._stream(some, takes, fixed), strict=True):
+                parts[code].append(replace(picks, order=divided[code][place][picks.order]))
+                left[code] -= len(picks.order)
+        return [join(found) for found in parts]
+
+    def _select_all(self, groups: list[Group], k: int) -> list[Picks]:
+        if self.batch_size is None:
+            return super()._select_all(groups, k)
+        return self._stream(groups, class_budgets([len(group.members) for group in groups], k), None)
+
+    def _stream(
+        self, groups: list[Group], budgets: IntArray, fixed: list[npt.NDArray[np.float64]] | None
+    ) -> list[Picks]:
+        """Match all groups in batches, in one pass; `fixed` are centres that are known already."""
+        assert self.batch_size is not None
+        codes = group_codes(groups)
+        if codes is None:
+            codes = np.zeros(len(groups[0].source), np.int64)
+        rows = groups[0].source
+        if self.normalize == "unit":
+            rows = MappedRows(rows, unit_rows)  # type: ignore[assignment]
+        seed = groups[0].seed[0]
+        # A later tier is quickly picked again after a kill; only the first is resumed where it was.
+        checkpoint = self._checkpoint if fixed is None else None
+        saved = checkpoint.load() if checkpoint else None
+        if fixed is None:
+            labels = [group.label for group in groups]
+            centers = saved_centers(saved) or stream_centers(self.center, rows, codes, labels, seed)
         else:
-            assert self.batch_size is not None
-            order, scores, distances = _match_in_batches(
-                rows, k, state, self.step, np.argsort(group.turns), self.batch_size
+            centers = StreamCenters(np.stack(fixed), [None] * len(fixed), 0)
+        if checkpoint and saved is None:
+            checkpoint.save(centers.arrays())
+        stream = Stream(
+            rows=rows,
+            codes=codes,
+            centers=centers.points,
+            starts=np.stack([self._theta(center) for center in centers.points]),
+            budgets=budgets,
+            step=self.step,
+            batch_size=AUTO_BATCH if self.batch_size == "auto" else self.batch_size,
+            streams=self.streams,
+            seed=seed,
+        )
+        save = None if checkpoint is None else _saver(checkpoint, centers)
+        found = stream.run(save, saved if saved is not None and "window" in saved else None)
+        self.details_["passes"] = self.details_.get("passes", 0) + centers.passes + 1
+        return [
+            Picks(
+                np.searchsorted(group.members, picked),
+                scores,
+                distances,
+                centers.points[code],
+                objective,
+                centers.epsilons[code],
             )
-        return Picks(order, scores, distances, center, float(scores[-1]), epsilon)
+            for code, (group, (picked, scores, distances, objective)) in enumerate(
+                zip(groups, found, strict=True)
+            )
+        ]
 
     def _theta(self, center: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return theta before the first pick."""
@@ -148,21 +241,9 @@ class GMMatching(Selector):
         return theta
 
 
-def _match_in_batches(
-    rows: FloatArray, k: int, state: Matching, step: Step, visits: IntArray, batch_size: int
-) -> tuple[IntArray, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Match batch by batch, carrying the accumulated error on."""
-    found = []
-    quotas = batch_quotas(len(rows), k, batch_size)
-    with task("picking rows in batches", len(quotas)) as advance:
-        for turn, quota in enumerate(quotas):
-            # In the order of their row numbers, so that the smallest one wins exact ties.
-            batch = np.sort(visits[turn * batch_size : (turn + 1) * batch_size])
-            picks, scores, distances = match(rows[batch], int(quota), state, step)
-            found.append((batch[picks], scores, distances))
-            advance(1)
-    order, scores, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return order, scores, distances
+def _saver(checkpoint: Checkpoint, centers: StreamCenters) -> Save:
+    """Return a function that saves the state of a stream together with its centres."""
+    return lambda state: checkpoint.save(state | centers.arrays())
 
 
 def unit_rows(rows: FloatArray) -> FloatArray:

@@ -33,6 +33,8 @@ class RowView:
     ((3, 3), dtype('float32'), [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
     """
 
+    reads_like_rows = True
+
     def __init__(self, parts: Sequence[npt.NDArray[Any]], names: Sequence[str]) -> None:
         for part, name in zip(parts, names, strict=True):
             _check_part(part, name)

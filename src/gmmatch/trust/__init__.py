@@ -1,0 +1,6 @@
+"""Which rows to believe: a gate, a label filter, and features that know the labels."""
+
+from .features import LabelAwareRows, label_aware
+from .guard import TIERS, Trust, judge
+
+__all__ = ["TIERS", "LabelAwareRows", "Trust", "judge", "label_aware"]

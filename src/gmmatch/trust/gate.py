@@ -68,7 +68,7 @@ def find_gate(rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Ke
     rows
         Rows; slices and small sorted gathers are read.
     codes
-        Class of each row, none empty; None: one class.
+        Class of each row, none empty; a negative one means none; None: one class.
     n_classes
         Number of classes.
     keys
@@ -92,12 +92,13 @@ def find_gate(rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Ke
     code = np.zeros(len(rows), dtype=np.int64) if codes is None else codes
     starts, spots, reaches = _sampled(rows, codes, n_classes, keys)
     distances, clumped = _measure(rows, code, starts, spots, reaches)
-    radius = group_quantiles(distances[~clumped], code[~clumped], n_classes)[:, 0]
-    inside = ~clumped & (distances <= _REACH * _TOLERANCE * radius[code])
-    centers = group_means(rows, code, n_classes, inside.astype(np.float64))
+    counted = ~clumped & (code >= 0)
+    radius = group_quantiles(distances[counted], code[counted], n_classes)[:, 0]
+    inside = counted & (distances <= _REACH * _TOLERANCE * radius[code])
+    centers = group_means(rows, np.where(inside, code, -1), n_classes)
     distances = group_distances(rows, code, centers)
-    thresholds = _thresholds(distances[~clumped], code[~clumped], n_classes)
-    far = ~clumped & (distances > thresholds[code] * _TOLERANCE)
+    thresholds = _thresholds(distances[counted], code[counted], n_classes)
+    far = counted & (distances > thresholds[code] * _TOLERANCE)
     return Gate(far, clumped, distances, centers, thresholds)
 
 

@@ -69,7 +69,8 @@ def softmax(scores: Vector) -> Vector:
     """Return the softmax of each row, rounded so that what BLAS leaves open does not decide."""
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     powers /= np.add.reduce(powers, axis=1)[:, None]
-    return powers.round(_DECIMALS)
+    rounded: Vector = powers.round(_DECIMALS)
+    return rounded
 
 
 def assign_folds(keys: Keys, codes: IntArray, folds: int) -> IntArray:

@@ -96,10 +96,11 @@ def filter_labels(
         inside = probabilities[passed[part]]
         sums += np.add.reduce(inside)
         squares += np.add.reduce(inside * inside)
-    unjudged = ~head.seen[folds, codes]
+    unjudged = ~head.seen[folds, codes] & (codes >= 0)
     thresholds = _averages(own, codes, n_classes, passed & ~unjudged)
-    mean = sums / max(1, np.count_nonzero(passed))
-    spread = np.maximum(squares / max(1, np.count_nonzero(passed)) - mean * mean, 0.0)
+    counted = max(1, int(passed.sum()))
+    mean = sums / counted
+    spread = np.maximum(squares / counted - mean * mean, 0.0)
     dropped = np.empty(len(rows), dtype=bool)
     for part, probabilities in _probabilities(rows, folds, head, "judging the labels"):
         dropped[part] = likely_wrong(probabilities, codes[part], thresholds)

@@ -1,0 +1,206 @@
+"""Selections and kept rows as files: written to another name first, then put in place whole."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .errors import InvalidInput, InvalidParameter
+from .records import Selection
+from .sources import Source
+
+ENDINGS = (".parquet", ".npy", ".csv", ".txt")
+
+
+def check_output(path: Path, all_rows: bool = False) -> None:
+    """Refuse an output that could not be written, before any work is done."""
+    if path.suffix.lower() not in ENDINGS:
+        raise InvalidParameter(f"the output must end in {', '.join(ENDINGS)}; got {path}")
+    if all_rows and path.suffix.lower() not in (".parquet", ".csv"):
+        raise InvalidParameter(f"--all-rows needs a .parquet or .csv output; got {path}")
+    folder = path.parent
+    if not folder.is_dir():
+        raise InvalidInput(f"cannot write {path}: there is no folder {folder}")
+    if path.is_dir():
+        raise InvalidInput(f"cannot write {path}: it is a folder")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(f"cannot write {path}: permission denied")
+
+
+def write_selection(selection: Selection, path: Path, source: Source, all_rows: bool = False) -> None:
+    """Write a selection in the form that the ending of `path` asks for.
+
+    `.parquet` and `.csv` have a line per kept row (per input row with `all_rows`), `.npy` and `.txt`
+    the ids alone.
+    """
+    ids = selection.indices if selection.ids is None else selection.ids
+    ending = path.suffix.lower()
+    if ending == ".parquet" and not all_rows:
+        selection.save(path)
+    elif ending == ".npy":
+        _in_place(path, lambda file: _save_npy(file, ids))
+    elif ending == ".txt":
+        _in_place(path, lambda file: file.write_text("".join(f"{entry}\n" for entry in ids)))
+    else:
+        table = _all_rows(selection, source) if all_rows else _kept_rows(selection, ids)
+        write = pq.write_table if ending == ".parquet" else _write_csv
+        _in_place(path, lambda file: write(table, file))
+
+
+def _kept_rows(selection: Selection, ids: npt.NDArray[Any]) -> pa.Table:
+    return pa.table(
+        {
+            "id": ids,
+            "row": selection.indices,
+            "label": pa.nulls(len(selection)) if selection.labels is None else pa.array(selection.labels),
+            "rank": np.arange(len(selection)),
+            "score": selection.scores,
+            "distance": selection.distances,
+        }
+    )
+
+
+def _all_rows(selection: Selection, source: Source) -> pa.Table:
+    """Return one line per input row; what only kept rows have is empty elsewhere."""
+    n_rows = selection.n_rows
+    kept = selection.mask()
+
+    def spread(values: npt.NDArray[Any]) -> pa.Array:
+        column = np.zeros(n_rows, values.dtype)
+        column[selection.indices] = values
+        return pa.array(column, mask=~kept)
+
+    return pa.table(
+        {
+            "id": np.arange(n_rows) if source.ids is None else source.ids,
+            "row": np.arange(n_rows),
+            "label": pa.nulls(n_rows) if source.labels is None else pa.array(source.labels),
+            "rank": spread(np.arange(len(selection))),
+            "score": spread(selection.scores),
+            "distance": spread(selection.distances),
+            "kept": kept,
+            "tier": pa.nulls(n_rows, pa.int8()) if selection.tiers is None else pa.array(selection.tiers),
+        }
+    )
+
+
+def _write_csv(table: pa.Table, file: Path) -> None:
+    with file.open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(table.column_names)
+        for batch in table.to_batches(max_chunksize=65536):
+            columns = [column.to_pylist() for column in batch.columns]
+            writer.writerows(zip(*columns, strict=True))
+
+
+def _save_npy(file: Path, ids: npt.NDArray[Any]) -> None:
+    with file.open("wb") as handle:
+        np.save(handle, ids.astype(str) if ids.dtype.kind == "O" else ids, allow_pickle=False)
+
+
+def _in_place(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write through another name, so that the file appears whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        write(partial)
+        os.replace(partial, path)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def materialize(selection: Selection, source: Source, folder: Path) -> None:
+    """Write the kept rows themselves, in pick order, as the kind of file that they came from.
+
+    Memory: the kept rows.
+    """
+    if folder.exists():
+        raise InvalidInput(f"cannot write {folder}: it exists already")
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        partial.mkdir(parents=True)
+        if source.kind in ("parquet", "arrow", "hugging-face") and source.files:
+            _materialize_table(selection, source, partial)
+        else:
+            _materialize_arrays(selection, source, partial)
+        os.replace(partial, folder)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {folder}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _materialize_arrays(selection: Selection, source: Source, folder: Path) -> None:
+    arrays: dict[str, npt.NDArray[Any]] = {"embeddings": source.take(selection.indices)}
+    if selection.labels is not None:
+        arrays["labels"] = selection.labels
+    if selection.ids is not None:
+        arrays["ids"] = selection.ids
+    if source.kind == "npz":
+        np.savez(folder / "kept.npz", **arrays)  # type: ignore[arg-type]
+    elif source.kind == "safetensors":
+        _write_safetensors(folder / "kept.safetensors", arrays)
+    else:
+        for name, array in arrays.items():
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+
+
+def _materialize_table(selection: Selection, source: Source, folder: Path) -> None:
+    """Take the kept rows of every column, file by file."""
+    order = np.argsort(selection.indices, kind="stable")
+    wanted = selection.indices[order]
+    pieces, start = [], 0
+    for file in source.files:
+        table = _read_table(file, source.kind)
+        here = wanted[(wanted >= start) & (wanted < start + table.num_rows)] - start
+        pieces.append(table.take(pa.array(here)))
+        start += table.num_rows
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    kept = pa.concat_tables(pieces).take(pa.array(back))
+    if source.kind == "parquet":
+        pq.write_table(kept, folder / "kept.parquet")
+    else:
+        with pa.ipc.new_file(folder / "kept.arrow", kept.schema) as writer:
+            writer.write_table(kept)
+
+
+def _read_table(file: str, kind: str) -> pa.Table:
+    if kind == "parquet":
+        return pq.read_table(file)
+    with pa.memory_map(file) as handle:
+        try:
+            return pa.ipc.open_file(handle).read_all()
+        except pa.ArrowInvalid:
+            handle.seek(0)
+            return pa.ipc.open_stream(handle).read_all()
+
+
+def _write_safetensors(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    kinds = {"f8": "F64", "f4": "F32", "i8": "I64", "i4": "I32"}
+    header, start, bodies = {}, 0, []
+    for name, array in arrays.items():
+        if array.dtype.str[1:] not in kinds:
+            continue  # safetensors holds numbers; text ids are in the selection file
+        body = np.ascontiguousarray(array).tobytes()
+        header[name] = {
+            "dtype": kinds[array.dtype.str[1:]],
+            "shape": list(array.shape),
+            "data_offsets": [start, start + len(body)],
+        }
+        start += len(body)
+        bodies.append(body)
+    head = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(head)) + head + b"".join(bodies))

@@ -1,0 +1,100 @@
+"""Centres of all classes in a few passes over rows that may be larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..location.blocks import group_order
+from ..location.centers import find_centers
+from ..location.geometric_median import group_medians
+from ..records import FloatArray, IntArray
+from ._batches import windows
+
+Vector = npt.NDArray[np.float64]
+
+SAMPLE_EPSILON = 1e-6  # where all rows are in the sample, as for rows in memory
+STREAM_EPSILON = 1e-3  # where each further digit costs a pass over the file
+_MOST_PASSES = 12
+
+
+@dataclass(frozen=True, eq=False)
+class StreamCenters:
+    """One centre per class, its certified epsilon where it has one, and the passes that were needed."""
+
+    points: Vector
+    epsilons: list[float | None]
+    passes: int
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return it as plain arrays."""
+        return {
+            "centers": self.points,
+            "epsilons": np.array([np.nan if value is None else value for value in self.epsilons]),
+            "passes": np.array(self.passes),
+        }
+
+
+def saved_centers(state: Mapping[str, npt.NDArray[Any]] | None) -> StreamCenters | None:
+    """Return the centres in a saved state, if there is one."""
+    if state is None:
+        return None
+    epsilons = [None if np.isnan(value) else float(value) for value in state["epsilons"]]
+    return StreamCenters(state["centers"], epsilons, int(state["passes"]))
+
+
+def stream_centers(
+    center: Any, rows: FloatArray, codes: IntArray, labels: Sequence[Any], seed: int
+) -> StreamCenters:
+    """Find the centre of every class.
+
+    Geometric medians start from those of a sample, the first window of the logical order, and are
+    certified on all rows: in high dimension one or two passes are enough.
+
+    Parameters
+    ----------
+    center
+        As for `GMMatching`.
+    rows, codes
+        The rows and their classes; a negative one takes no part.
+    labels
+        Names of the classes.
+    seed
+        Seed of the logical order.
+
+    Notes
+    -----
+    Memory: the sample (128 MB at most) and O(classes * features).
+    """
+    if center != "geometric-median":
+        found = find_centers(center, rows, codes, labels)
+        passes = 1 if isinstance(center, str) else 0
+        return StreamCenters(np.stack([point for point, _ in found]), [None] * len(found), passes)
+    sample = np.sort(next(windows(len(codes), rows.shape[1], seed))[1])
+    if len(sample) == len(codes):
+        medians = group_medians(rows, codes, len(labels), SAMPLE_EPSILON)
+    else:
+        starts = _sample_medians(rows[sample], codes[sample], len(labels))
+        medians = group_medians(
+            rows, codes, len(labels), STREAM_EPSILON, starts=starts, max_iter=_MOST_PASSES
+        )
+    return StreamCenters(
+        np.stack([median.point for median in medians]),
+        [median.epsilon for median in medians],
+        max(median.n_iter for median in medians),
+    )
+
+
+def _sample_medians(rows: FloatArray, codes: IntArray, n_classes: int) -> Vector:
+    """Return the medians of the classes in a sample; a class that it lacks starts from the median of all."""
+    present = group_order(codes)[1]
+    dense = np.searchsorted(present, codes)
+    dense[codes < 0] = -1
+    overall = group_medians(rows, np.where(codes < 0, -1, 0), 1, STREAM_EPSILON)[0].point
+    starts = np.tile(overall, (n_classes, 1))
+    starts[present] = [median.point for median in group_medians(rows, dense, len(present), STREAM_EPSILON)]
+    return starts
