@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..records import FloatArray
+from ..location.concentrated import Sample
 
 Vector = npt.NDArray[np.float64]
 
@@ -19,7 +19,7 @@ _DENSER = 5.0  # times as near to their neighbours as the typical row
 _MOST_SPOTS = 64
 
 
-def find_clumps(sample: FloatArray) -> tuple[Vector, float]:
+def find_clumps(sample: Sample) -> tuple[Vector, float]:
     """Find the spots of a class where many rows are huddled.
 
     A row's reach is its distance to the nearest twentieth of the class. Rows whose reach is less than a
@@ -29,7 +29,7 @@ def find_clumps(sample: FloatArray) -> tuple[Vector, float]:
     Parameters
     ----------
     sample
-        Rows of one class, in random order.
+        Rows of one class, measured.
 
     Returns
     -------
@@ -38,28 +38,27 @@ def find_clumps(sample: FloatArray) -> tuple[Vector, float]:
 
     Notes
     -----
-    Time: O(n^2 d) in one BLAS call. Memory: n^2 values.
+    Time and memory: O(n^2).
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> rows = np.concatenate([rng.normal(size=(60, 8)), np.full((40, 8), 2.0)])
-    >>> spots, reach = find_clumps(rows)
+    >>> spots, reach = find_clumps(Sample.of(rows))
     >>> len(spots)
     1
     """
-    nothing = np.empty((0, sample.shape[1])), 0.0
-    if len(sample) < FEWEST_ROWS:
+    nothing = np.empty((0, sample.offsets.shape[1])), 0.0
+    n_rows = len(sample.gram)
+    if n_rows < FEWEST_ROWS:
         return nothing
-    offsets = sample - np.median(sample, axis=0).astype(np.float64)
-    gram = offsets @ offsets.T
-    squares = np.diagonal(gram)
+    squares = np.diagonal(sample.gram)
     # Differences of large squares: what rounding leaves of equal rows is set to zero.
-    apart = squares[:, None] + squares - 2 * gram
+    apart = squares[:, None] + squares - 2 * sample.gram
     apart[apart <= 1e-12 * np.maximum(squares[:, None], squares)] = 0.0
-    place = max(4, int(np.ceil(_NEIGHBOURS * len(sample))))
+    place = max(4, int(np.ceil(_NEIGHBOURS * n_rows)))
     reach = np.sqrt(np.partition(apart, place, axis=1)[:, place])
-    limit = float(np.sort(reach)[len(sample) // 2]) / _DENSER
+    limit = float(np.sort(reach)[n_rows // 2]) / _DENSER
     clumped = reach < limit * (1 - 1e-9)
     spots: list[int] = []
     open_rows = clumped.copy()
@@ -67,4 +66,4 @@ def find_clumps(sample: FloatArray) -> tuple[Vector, float]:
         spot = int(np.where(open_rows, reach, np.inf).argmin())
         spots.append(spot)
         open_rows &= apart[spot] > limit**2
-    return (sample[spots].astype(np.float64), limit) if spots else nothing
+    return (sample.origin + sample.offsets[spots], limit) if spots else nothing

@@ -41,9 +41,11 @@ class LabelAwareRows:
 
     def __init__(self, rows: FloatArray, trust: Trust, weight: float = WEIGHT) -> None:
         assert trust.head is not None
+        assert trust.labels is not None
         self.rows = rows
         self.trust = trust
-        self.weight = weight
+        # Where all probabilities are alike they say nothing.
+        self._factor = weight / trust.labels.scale if trust.labels.scale > 0 else 0.0
         self.shape = (len(rows), rows.shape[1] + trust.head.weights.shape[2])
 
     def __len__(self) -> int:
@@ -56,7 +58,9 @@ class LabelAwareRows:
         """
         trust = self.trust
         assert trust.head is not None
+        assert trust.labels is not None
         assert trust.folds is not None
+        kept = trust.labels.probabilities
         numbers: IntArray = np.arange(len(self))[chosen]
         found = np.empty((numbers.size, self.shape[1]), dtype=np.float32)
         read = np.atleast_2d(self.rows[chosen])
@@ -67,13 +71,12 @@ class LabelAwareRows:
             part = slice(start, start + step)
             scaled = np.subtract(read[part], trust.origin, dtype=np.float64) / trust.scale
             found[part, :width] = np.clip(scaled, -_FARTHEST, _FARTHEST)
-            found[part, width:] = self._labels(trust.head.probabilities(read[part], folds[part]))
+            if kept is None:
+                probabilities = trust.head.probabilities(read[part], folds[part])
+            else:
+                probabilities = kept[numbers.ravel()[part]]
+            found[part, width:] = (probabilities - trust.labels.mean) * self._factor
         return found if numbers.ndim else found[0]
-
-    def _labels(self, probabilities: Vector) -> Vector:
-        labels = self.trust.labels
-        assert labels is not None
-        return (probabilities - labels.mean) * (self.weight / labels.scale if labels.scale > 0 else 0.0)
 
     def to_rows(self, point: Vector) -> Vector:
         """Return a point among the features in the coordinates of the rows."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..location.blocks import blocks, map_in_order, row_norms
-from ..location.concentrated import SAMPLE_ROWS, half_ball
+from ..location.concentrated import SAMPLE_ROWS, Sample, half_ball
 from ..location.distances import group_distances, group_quantiles
 from ..location.keys import Keys, gather, group_samples
 from ..location.mean import group_means
@@ -134,10 +134,11 @@ def _sampled(
         chosen = samples[first : first + together]
         read = gather(rows, np.concatenate(chosen))
         parts = np.split(read, np.cumsum([len(part) for part in chosen])[:-1])
-        for at, sample in enumerate(parts, start=first):
+        for at, part in enumerate(parts, start=first):
+            sample = Sample.of(part)
             found, reaches[at] = find_clumps(sample)
             spots.append(found)
-            starts[at] = half_ball(sample[~_near(sample, found, reaches[at])])
+            starts[at] = half_ball(sample.without(_near(part, found, reaches[at])))
     return starts, spots, reaches
 
 

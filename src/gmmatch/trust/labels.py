@@ -21,6 +21,8 @@ from .head import Head
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
+_MOST_KEPT = 1 << 24
+
 
 @dataclass(frozen=True, eq=False)
 class LabelFilter:
@@ -40,6 +42,8 @@ class LabelFilter:
         Average probabilities over the passed rows, and the root mean square of what is left without it.
     unjudged
         Rows whose label their head never saw.
+    probabilities
+        Class probabilities of all rows, where they are few enough to keep; else None.
     """
 
     dropped: Mask
@@ -49,6 +53,7 @@ class LabelFilter:
     mean: Vector
     scale: float
     unjudged: Mask
+    probabilities: Vector | None
 
 
 def likely_wrong(probabilities: Vector, codes: IntArray, thresholds: Vector) -> Mask:
@@ -85,14 +90,18 @@ def filter_labels(
 
     Notes
     -----
-    Two passes: averages, then decisions. Probabilities are computed block by block and not kept. Memory
-    beyond the input: O(block * (features + classes)) and some 20 bytes per row.
+    Two passes: averages, then decisions. Probabilities are computed block by block; where all of them
+    take at most 128 MB they are kept, and the second pass is not needed. Memory beyond the input:
+    O(block * (features + classes)), some 20 bytes per row, and those 128 MB.
     """
     own, likeliest = np.empty(len(rows)), np.empty(len(rows), dtype=np.int64)
     sums, squares = np.zeros(n_classes), np.zeros(n_classes)
+    kept = np.empty((len(rows), n_classes)) if len(rows) * n_classes <= _MOST_KEPT else None
     for part, probabilities in _probabilities(rows, folds, head, "reading the labels"):
         own[part] = probabilities[np.arange(len(probabilities)), codes[part]]
         likeliest[part] = probabilities.argmax(axis=1)
+        if kept is not None:
+            kept[part] = probabilities
         inside = probabilities[passed[part]]
         sums += np.add.reduce(inside)
         squares += np.add.reduce(inside * inside)
@@ -101,13 +110,15 @@ def filter_labels(
     counted = max(1, int(passed.sum()))
     mean = sums / counted
     spread = np.maximum(squares / counted - mean * mean, 0.0)
-    dropped = np.empty(len(rows), dtype=bool)
-    for part, probabilities in _probabilities(rows, folds, head, "judging the labels"):
-        dropped[part] = likely_wrong(probabilities, codes[part], thresholds)
+    if kept is not None:
+        dropped = likely_wrong(kept, codes, thresholds)
+    else:
+        dropped = np.empty(len(rows), dtype=bool)
+        for part, probabilities in _probabilities(rows, folds, head, "judging the labels"):
+            dropped[part] = likely_wrong(probabilities, codes[part], thresholds)
     dropped &= passed & ~unjudged
-    return LabelFilter(
-        dropped, own, likeliest, thresholds, mean, float(np.sqrt(np.add.reduce(spread))), unjudged
-    )
+    scale = float(np.sqrt(np.add.reduce(spread)))
+    return LabelFilter(dropped, own, likeliest, thresholds, mean, scale, unjudged, kept)
 
 
 def _averages(own: Vector, codes: IntArray, n_classes: int, counted: Mask) -> Vector:
