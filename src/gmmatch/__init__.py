@@ -5,13 +5,14 @@ from .pipeline import select
 from .records import GeometricMedian, Selection, load_selection
 from .selectors import GMMatching, methods
 from .sources import open_source
-from .trust import label_aware
+from .trust import Suspects, label_aware, suspects
 from .version import __version__
 
 __all__ = [
     "GMMatching",
     "GeometricMedian",
     "Selection",
+    "Suspects",
     "__version__",
     "geometric_median",
     "label_aware",
@@ -19,4 +20,5 @@ __all__ = [
     "methods",
     "open_source",
     "select",
+    "suspects",
 ]

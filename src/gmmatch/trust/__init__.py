@@ -2,5 +2,6 @@
 
 from .features import LabelAwareRows, label_aware
 from .guard import TIERS, Trust, judge
+from .suspects import Suspects, suspects
 
-__all__ = ["TIERS", "LabelAwareRows", "Trust", "judge", "label_aware"]
+__all__ = ["TIERS", "LabelAwareRows", "Suspects", "Trust", "judge", "label_aware", "suspects"]
