@@ -134,22 +134,30 @@ def cells(data: Data, probe: Probe, scenario: str, method: str, seed: int) -> It
 
 
 def run(out: Path, seeds: list[int], scenarios: list[str], methods: list[str]) -> None:
-    """Measure the cells that are not in `out` yet."""
+    """Measure the cells that are not in `out` yet; several processes may share it."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    records = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    done = {(record["scenario"], record["method"], record["seed"]) for record in records}
     data = Data()
     probe = Probe(data.rows, data.test, data.test_labels)
     for seed in seeds:
         for scenario in scenarios:
             for method in methods:
-                fixed = scenario in UNSEEDED and method not in SEEDED
-                if (scenario, method, seed) in done or (fixed and (scenario, method, seeds[0]) in done):
+                found = read(out)
+                done = {(record["scenario"], record["method"], record["seed"]) for record in found}
+                once = {(record["scenario"], record["method"]) for record in found}
+                same = scenario in UNSEEDED and method not in SEEDED
+                if (scenario, method, seed) in done or (same and (scenario, method) in once):
                     continue
-                found = list(cells(data, probe, scenario, method, seed))
+                lines = [json.dumps(record) + "\n" for record in cells(data, probe, scenario, method, seed)]
                 with out.open("a") as file:
-                    file.writelines(json.dumps(record) + "\n" for record in found)
-                done.add((scenario, method, seed))
+                    file.write("".join(lines))
+
+
+def read(out: Path) -> list[dict[str, Any]]:
+    """Return the records in `out`, one per cell."""
+    lines = out.read_text().splitlines() if out.exists() else []
+    records = [json.loads(line) for line in lines]
+    key = ("scenario", "method", "seed", "keep")
+    return list({tuple(record[name] for name in key): record for record in records}.values())
 
 
 def main() -> None:
@@ -164,7 +172,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.summary_only:
         run(arguments.out, arguments.seeds, arguments.scenarios, arguments.methods)
-    records = [json.loads(line) for line in arguments.out.read_text().splitlines()]
+    records = read(arguments.out)
     print(json.dumps(summarise(records)))
     print(tables(records))
 

@@ -113,7 +113,7 @@ def suspects(X: Any, y: Any, random_state: Any = 0) -> Suspects:
     >>> import numpy as np, gmmatch
     >>> rng = np.random.default_rng(0)
     >>> labels = np.repeat(["cat", "dog"], 100)
-    >>> rows = rng.normal(size=(200, 8)) + 3.0 * (labels == "dog")[:, None]
+    >>> rows = rng.normal(size=(200, 64)) + 0.8 * (labels == "dog")[:, None]
     >>> labels[7] = "dog"
     >>> found = gmmatch.suspects(rows, labels)
     >>> int(found.rows[0]), str(found.reasons[0])
@@ -123,6 +123,7 @@ def suspects(X: Any, y: Any, random_state: Any = 0) -> Suspects:
     classes, codes = as_labels(y, len(rows), "y")
     trust = judge(rows, codes, len(classes), as_seed(random_state))
     suspicion, suggested, other, other_distance = _evidence(rows, codes, trust)
+    reasons = _reasons(trust, classes, codes, suggested, suspicion > 0.5)
     gate = trust.gate
     far = gate.distances / (gate.distances + gate.thresholds[codes])
     suspicion = np.where(gate.far, np.maximum(suspicion, far), suspicion)
@@ -138,7 +139,7 @@ def suspects(X: Any, y: Any, random_state: Any = 0) -> Suspects:
         other=classes[other[order]],
         other_distance=other_distance[order],
         tiers=trust.tiers[order],
-        reasons=_reasons(trust, classes, codes, suggested)[order],
+        reasons=reasons[order],
     )
 
 
@@ -176,12 +177,16 @@ def _squared_distances(rows: FloatArray, centers: Vector, origin: Vector) -> Vec
     return np.maximum(squares, 0.0)
 
 
-def _reasons(trust: Trust, classes: Labels, codes: IntArray, suggested: IntArray) -> npt.NDArray[np.str_]:
+def _reasons(
+    trust: Trust, classes: Labels, codes: IntArray, suggested: IntArray, unlikely: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.str_]:
     """Say what is wrong with each row, in words."""
     reasons = np.full(len(codes), "", dtype=object)
     for row in np.flatnonzero(trust.tiers == UNLIKELY_LABEL):
         given, better = classes[codes[row]].item(), classes[suggested[row]].item()
         reasons[row] = f"label {given!r} is unlikely, {better!r} fits better"
-    reasons[trust.tiers == OUTSIDE] = "far outside its class"
-    reasons[trust.gate.clumped] = "in a dense clump of its class"
+    for row in np.flatnonzero(trust.tiers == OUTSIDE):
+        reasons[row] = "in a dense clump of its class" if trust.gate.clumped[row] else "far outside its class"
+        if unlikely[row]:
+            reasons[row] += f"; {classes[suggested[row]].item()!r} fits better"
     return reasons.astype(str)
