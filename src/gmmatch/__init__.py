@@ -6,18 +6,22 @@ from .pipeline import select
 from .records import GeometricMedian, Selection, load_selection
 from .selectors import GMMatching, methods
 from .sources import open_source
+from .trust import Suspects, label_aware, suspects
 from .version import __version__
 
 __all__ = [
     "GMMatching",
     "GeometricMedian",
     "Selection",
+    "Suspects",
     "__version__",
     "corrupt",
     "errors",
     "geometric_median",
+    "label_aware",
     "load_selection",
     "methods",
     "open_source",
     "select",
+    "suspects",
 ]

@@ -11,8 +11,10 @@ import numpy.typing as npt
 from ..errors import InvalidInput, InvalidInputType, InvalidParameter
 from ..records import FloatArray, IntArray
 from ..validation import check_choice
+from .concentrated import concentrated
 from .coordinate_median import coordinate_median
 from .geometric_median import geometric_median, group_medians
+from .huber import huber
 from .mean import group_means, mean
 
 Vector = npt.NDArray[np.float64]
@@ -22,6 +24,8 @@ CENTERS: dict[str, Callable[[FloatArray], tuple[Vector, float | None]]] = {
     "geometric-median": lambda rows: _certified(rows),
     "mean": lambda rows: (mean(rows), None),
     "coordinate-median": lambda rows: (coordinate_median(rows), None),
+    "huber": lambda rows: _certified_huber(rows),
+    "concentrated": lambda rows: (concentrated(rows), None),
 }
 
 
@@ -30,8 +34,13 @@ def _certified(rows: FloatArray) -> tuple[Vector, float | None]:
     return median.point, median.epsilon
 
 
+def _certified_huber(rows: FloatArray) -> tuple[Vector, float | None]:
+    center = huber(rows)
+    return center.point, center.epsilon
+
+
 def find_center(center: Any, rows: FloatArray, label: Any = None) -> tuple[Vector, float | None]:
-    """Return the centre of one group of rows and, for a geometric median, its certified epsilon.
+    """Return the centre of one group of rows and, where it has one, its certified epsilon.
 
     Parameters
     ----------

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,14 @@ from sklearn.utils import _safe_indexing
 
 from ..location.blocks import block_rows
 from ..records import FloatArray, IntArray, Selection
+from ..trust import TIERS, LabelAwareRows, Trust, judge
 from ..validation import as_labels, as_rows, as_seed, check_choice, fingerprint, resolve_keep
 from ..version import __version__
 from .by_class import class_budgets, interleave, split
 
 Vector = npt.NDArray[np.float64]
+
+Tiers = npt.NDArray[np.int8]
 
 GUARDS = ("auto", "off")
 
@@ -98,6 +101,8 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     name: ClassVar[str]
+    scores_are_objectives: ClassVar[bool] = False
+    """Whether the scores of picks are the distances between the mean of the picks so far and the centre."""
 
     keep: float | int
     by_class: bool
@@ -112,6 +117,27 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         """Pick `k` rows in all: the groups share them by size, and each is handled on its own."""
         budgets = class_budgets([len(group.members) for group in groups], k)
         return [self._select(group, int(budget)) for group, budget in zip(groups, budgets, strict=True)]
+
+    def _select_in_tiers(self, groups: list[Group], budgets: IntArray, tiers: Tiers) -> list[Picks]:
+        """Pick the budget of each group, from its first tier while it lasts, then from the next.
+
+        `tiers` has one entry per row of the input. The centre of a group is that of its first tier.
+        """
+        found = []
+        for group, budget in zip(groups, budgets, strict=True):
+            parts: list[Picks] = []
+            for inside in divide(tiers[group.members]):
+                take = min(int(budget) - sum(len(part.order) for part in parts), len(inside))
+                if take > 0:
+                    some = replace(group, members=group.members[inside])
+                    part = self._select_all([some], take)[0]
+                    parts.append(replace(part, order=inside[part.order]))
+            found.append(join(parts))
+        return found
+
+    def _wants_features(self) -> bool:
+        """Tell whether rows may be compared by label-aware features instead of as they are."""
+        return True
 
     def _check(self) -> None:
         """Refuse parameters that are wrong whatever the data."""
@@ -141,7 +167,7 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         -------
         self
             With `selection_`, `sample_indices_`, `scores_`, `distances_`, `objective_`, `classes_`,
-            `centers_` and `n_features_in_`.
+            `centers_`, `tiers_` and `n_features_in_`.
         """
         check_choice(self.guard, GUARDS, "guard")
         self._check()
@@ -152,7 +178,12 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         seed = as_seed(self.random_state)
         classes, codes = (None, None) if y is None else as_labels(y, len(rows), "y")
         groups = _groups(rows, classes if self.by_class else None, codes, usable, seed)
-        picks = self._select_all(groups, k)
+        self.tiers_: npt.NDArray[np.int8] | None = None
+        if self.guard == "off":
+            self.details_["guard"] = {"mode": "off"}
+            picks = self._select_all(groups, k)
+        else:
+            picks = self._select_trusted(groups, k, seed)
         self.classes_ = classes
         self.n_features_in_ = rows.shape[1]
         self.centers_ = np.stack([pick.center for pick in picks])
@@ -168,6 +199,38 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         self.fit(X, y)
         kept = _safe_indexing(X, self.sample_indices_)
         return kept, None if y is None else _safe_indexing(y, self.sample_indices_)
+
+    def _select_trusted(self, groups: list[Group], k: int, seed: int) -> list[Picks]:
+        """Judge the rows, and pick `k` in all, trusted rows first; the groups share them by size.
+
+        Whatever the rows are compared by, the results are told in the rows' own coordinates.
+        """
+        source = groups[0].source
+        labelled = groups[0].label is not None
+        trust = judge(source, group_codes(groups), len(groups), seed, labelled=labelled)
+        view = None
+        if trust.head is not None and self._wants_features():
+            view = LabelAwareRows(source, trust)
+            groups = [replace(group, source=cast(FloatArray, view)) for group in groups]
+        budgets = class_budgets([len(group.members) for group in groups], k)
+        picks = []
+        for group, found in zip(groups, self._select_in_tiers(groups, budgets, trust.tiers), strict=True):
+            center = found.center if view is None else view.to_rows(found.center)
+            objectives, distances = running_objective(source, group.members[found.order], center)
+            scores = objectives if self.scores_are_objectives else found.scores
+            picks.append(Picks(found.order, scores, distances, center, float(objectives[-1]), found.epsilon))
+        self.tiers_ = trust.tiers
+        self._record(trust, groups, picks, "as given" if view is None else "label-aware")
+        return picks
+
+    def _record(self, trust: Trust, groups: list[Group], picks: list[Picks], features: str) -> None:
+        """Note what the guard did."""
+        kept = np.concatenate([group.members[pick.order] for group, pick in zip(groups, picks, strict=True)])
+        picked = np.bincount(trust.tiers[kept], minlength=len(TIERS)).tolist()
+        facts = trust.summary() | {"features": features, "picked": dict(zip(TIERS, picked, strict=True))}
+        self.details_["guard"] = facts
+        if "passes" in self.details_:
+            self.details_["passes"] += facts["passes"]
 
     def _merge(
         self,
@@ -200,6 +263,25 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
             versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
             fingerprint=fingerprint(rows, codes),
         )
+
+
+def divide(tiers: Tiers) -> list[IntArray]:
+    """Return the positions of each tier that is present, the most trusted first.
+
+    Examples
+    --------
+    >>> divide(np.array([2, 0, 2], dtype=np.int8))
+    [array([1]), array([0, 2])]
+    """
+    return [np.flatnonzero(tiers == tier) for tier in np.unique(tiers)]
+
+
+def join(parts: list[Picks]) -> Picks:
+    """Join the picks of a group's tiers; the centre and its accuracy are those of the first."""
+    order, scores, distances = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("order", "scores", "distances")
+    )
+    return replace(parts[0], order=order, scores=scores, distances=distances, objective=parts[-1].objective)
 
 
 def _groups(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,12 +11,12 @@ import numpy.typing as npt
 from ..errors import InvalidInput, InvalidInputType
 from ..location.blocks import blocks
 from ..location.centers import CENTERS, find_center
-from ..records import FloatArray
+from ..records import FloatArray, IntArray
 from ..validation import check_choice, check_positive_int
 from ._matching import Matching, Step, match
 from ._stream_centers import StreamCenters, saved_centers, stream_centers
 from ._streaming import MappedRows, Save, Stream
-from .base import Checkpoint, Group, Picks, Selector, group_codes
+from .base import Checkpoint, Group, Picks, Selector, Tiers, divide, group_codes, join
 from .by_class import class_budgets
 
 AUTO_BATCH = 256
@@ -83,6 +84,7 @@ class GMMatching(Selector):
     """
 
     name = "gm-matching"
+    scores_are_objectives = True
 
     def __init__(
         self,
@@ -121,15 +123,61 @@ class GMMatching(Selector):
             check_positive_int(self.batch_size, "batch_size")
         check_positive_int(self.streams, "streams")
 
+    def _wants_features(self) -> bool:
+        # A centre or a start that is a vector is one in the rows' own coordinates.
+        return isinstance(self.center, str) and (self.start is None or isinstance(self.start, str))
+
     def _select(self, group: Group, k: int) -> Picks:
+        return self._match(group, k, [np.arange(len(group.members))])
+
+    def _match(self, group: Group, k: int, parts: list[IntArray]) -> Picks:
+        """Match the centre of the first part of a group, carrying the accumulated error into the next."""
         rows = unit_rows(group.rows) if self.normalize == "unit" else group.rows
-        center, epsilon = find_center(self.center, rows, group.label)
-        order, scores, distances = match(rows, k, Matching.begin(center, self._theta(center)), self.step)
-        return Picks(order, scores, distances, center, float(scores[-1]), epsilon)
+        center, epsilon = find_center(self.center, rows if len(parts) == 1 else rows[parts[0]], group.label)
+        state = Matching.begin(center, self._theta(center))
+        found = []
+        for inside in parts:
+            quota = min(k - state.count, len(inside))
+            if quota > 0:
+                some = rows if len(parts) == 1 else rows[inside]
+                order, scores, distances = match(some, quota, state, self.step)
+                found.append(Picks(inside[order], scores, distances, center, float(scores[-1]), epsilon))
+        return join(found)
+
+    def _select_in_tiers(self, groups: list[Group], budgets: IntArray, tiers: Tiers) -> list[Picks]:
+        if self.batch_size is None:
+            return [
+                self._match(group, int(budget), divide(tiers[group.members]))
+                for group, budget in zip(groups, budgets, strict=True)
+            ]
+        parts: list[list[Picks]] = [[] for _ in groups]
+        left = budgets.copy()
+        # All classes in the same pass: the first tier of each, then the next of those that need it.
+        divided = [divide(tiers[group.members]) for group in groups]
+        for place in range(max(len(inside) for inside in divided)):
+            chosen = [code for code in range(len(groups)) if left[code] and place < len(divided[code])]
+            if not chosen:
+                continue
+            some = [
+                replace(groups[code], members=groups[code].members[divided[code][place]]) for code in chosen
+            ]
+            takes = np.array([min(left[code], len(divided[code][place])) for code in chosen])
+            fixed = [parts[code][0].center for code in chosen] if place else None
+            for code, picks in zip(chosen, self._stream(some, takes, fixed), strict=True):
+                parts[code].append(replace(picks, order=divided[code][place][picks.order]))
+                left[code] -= len(picks.order)
+        return [join(found) for found in parts]
 
     def _select_all(self, groups: list[Group], k: int) -> list[Picks]:
         if self.batch_size is None:
             return super()._select_all(groups, k)
+        return self._stream(groups, class_budgets([len(group.members) for group in groups], k), None)
+
+    def _stream(
+        self, groups: list[Group], budgets: IntArray, fixed: list[npt.NDArray[np.float64]] | None
+    ) -> list[Picks]:
+        """Match all groups in batches, in one pass; `fixed` are centres that are known already."""
+        assert self.batch_size is not None
         codes = group_codes(groups)
         if codes is None:
             codes = np.zeros(len(groups[0].source), np.int64)
@@ -137,25 +185,30 @@ class GMMatching(Selector):
         if self.normalize == "unit":
             rows = MappedRows(rows, unit_rows)  # type: ignore[assignment]
         seed = groups[0].seed[0]
-        saved = self._checkpoint.load() if self._checkpoint else None
-        labels = [group.label for group in groups]
-        centers = saved_centers(saved) or stream_centers(self.center, rows, codes, labels, seed)
-        if self._checkpoint and saved is None:
-            self._checkpoint.save(centers.arrays())
+        # A later tier is quickly picked again after a kill; only the first is resumed where it was.
+        checkpoint = self._checkpoint if fixed is None else None
+        saved = checkpoint.load() if checkpoint else None
+        if fixed is None:
+            labels = [group.label for group in groups]
+            centers = saved_centers(saved) or stream_centers(self.center, rows, codes, labels, seed)
+        else:
+            centers = StreamCenters(np.stack(fixed), [None] * len(fixed), 0)
+        if checkpoint and saved is None:
+            checkpoint.save(centers.arrays())
         stream = Stream(
             rows=rows,
             codes=codes,
             centers=centers.points,
             starts=np.stack([self._theta(center) for center in centers.points]),
-            budgets=class_budgets([len(group.members) for group in groups], k),
+            budgets=budgets,
             step=self.step,
             batch_size=AUTO_BATCH if self.batch_size == "auto" else self.batch_size,
             streams=self.streams,
             seed=seed,
         )
-        save = None if self._checkpoint is None else _saver(self._checkpoint, centers)
+        save = None if checkpoint is None else _saver(checkpoint, centers)
         found = stream.run(save, saved if saved is not None and "window" in saved else None)
-        self.details_["passes"] = centers.passes + 1
+        self.details_["passes"] = self.details_.get("passes", 0) + centers.passes + 1
         return [
             Picks(
                 np.searchsorted(group.members, picked),

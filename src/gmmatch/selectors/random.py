@@ -35,6 +35,7 @@ class Random(Selector):
     """
 
     name = "random"
+    scores_are_objectives = True
 
     def __init__(
         self,

@@ -1,0 +1,168 @@
+"""The gate: rows far outside their class, or huddled in a clump, whatever their share below one half.
+
+Passes over the rows: one to draw a sample by the rows' values (at most 1,024 rows of each class), one for
+the distances to the centre of the smallest ball that holds half of the class, one for the mean of the
+rows in and about that ball, one for the distances to that mean. All classes share the passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..location.blocks import blocks, map_in_order, row_norms
+from ..location.concentrated import SAMPLE_ROWS, Sample, half_ball
+from ..location.distances import group_distances, group_quantiles
+from ..location.keys import Keys, gather, group_samples
+from ..location.mean import group_means
+from ..records import FloatArray, IntArray
+from .clumps import find_clumps
+
+Vector = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+FEWEST_ROWS = 8
+"""Classes with fewer rows are not judged: the spread of so few says nothing."""
+
+_REACH = 1.25
+_SIGMAS = 3.0
+_ROUNDS = 20
+_MAD_TO_SIGMA = 1.4826
+_TOLERANCE = 1 + 1e-9  # equal distances that rounding tells apart fall on one side
+_SAMPLE_VALUES = 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """Which rows are far outside their class, and what was measured.
+
+    Attributes
+    ----------
+    far, clumped
+        Rows beyond the threshold of their class, and rows in a clump.
+    distances
+        Distance of each row to the centre of its class.
+    centers, thresholds
+        By class. Classes that are too small to judge have an infinite threshold.
+    """
+
+    far: Mask
+    clumped: Mask
+    distances: Vector
+    centers: Vector
+    thresholds: Vector
+
+    @property
+    def passed(self) -> Mask:
+        """Rows that are neither far nor clumped."""
+        return ~(self.far | self.clumped)
+
+
+def find_gate(rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys) -> Gate:
+    """Judge every row by its distance to a robust centre of its class.
+
+    Parameters
+    ----------
+    rows
+        Rows; slices and small sorted gathers are read.
+    codes
+        Class of each row, none empty; a negative one means none; None: one class.
+    n_classes
+        Number of classes.
+    keys
+        Hashes of the rows, from `location.keys.row_keys`.
+
+    Notes
+    -----
+    A row passes if its distance is at most the median plus 3 * 1.4826 * MAD (the median absolute
+    deviation) of its class. Time: 4 passes, and O(1024^2 d) per class. Memory beyond the input:
+    O(classes * features), some 25 bytes per row, and at most 512 MB of sampled rows.
+
+    Examples
+    --------
+    >>> from gmmatch.location.keys import row_keys
+    >>> rows = np.random.default_rng(0).normal(size=(100, 8))
+    >>> rows[:30] += 40.0
+    >>> gate = find_gate(rows, None, 1, row_keys(rows))
+    >>> bool(gate.far[:30].all()), int(gate.far[30:].sum())
+    (True, 0)
+    """
+    code = np.zeros(len(rows), dtype=np.int64) if codes is None else codes
+    starts, spots, reaches = _sampled(rows, codes, n_classes, keys)
+    distances, clumped = _measure(rows, code, starts, spots, reaches)
+    counted = ~clumped & (code >= 0)
+    radius = group_quantiles(distances[counted], code[counted], n_classes)[:, 0]
+    inside = counted & (distances <= _REACH * _TOLERANCE * radius[code])
+    centers = group_means(rows, np.where(inside, code, -1), n_classes)
+    distances = group_distances(rows, code, centers)
+    thresholds = _thresholds(distances[counted], code[counted], n_classes)
+    far = counted & (distances > thresholds[code] * _TOLERANCE)
+    return Gate(far, clumped, distances, centers, thresholds)
+
+
+def _thresholds(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
+    """Return for each class the distance beyond which a row is far outside.
+
+    Where far rows are many they widen the median and the MAD, so that these are taken again of the rows
+    that passed, until nothing changes.
+    """
+    thresholds = np.full(n_classes, np.inf)
+    for _ in range(_ROUNDS):
+        within = distances <= thresholds[codes] * _TOLERANCE
+        values, code = distances[within], codes[within]
+        medians = group_quantiles(values, code, n_classes)[:, 0]
+        spreads = group_quantiles(np.abs(values - medians[code]), code, n_classes)[:, 0]
+        latest = medians + _SIGMAS * _MAD_TO_SIGMA * spreads
+        if (latest >= thresholds).all():
+            break
+        thresholds = np.minimum(thresholds, latest)
+    return np.where(np.bincount(codes, minlength=n_classes) < FEWEST_ROWS, np.inf, thresholds)
+
+
+def _sampled(
+    rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys
+) -> tuple[Vector, list[Vector], Vector]:
+    """Return for each class a first centre, the spots of its clumps, and their reach, from samples."""
+    samples = group_samples(keys, codes, n_classes, SAMPLE_ROWS)
+    starts = np.empty((n_classes, rows.shape[1]))
+    reaches = np.zeros(n_classes)
+    spots = []
+    together = max(1, _SAMPLE_VALUES // (SAMPLE_ROWS * rows.shape[1]))
+    for first in range(0, n_classes, together):
+        chosen = samples[first : first + together]
+        read = gather(rows, np.concatenate(chosen))
+        parts = np.split(read, np.cumsum([len(part) for part in chosen])[:-1])
+        for at, part in enumerate(parts, start=first):
+            sample = Sample.of(part)
+            found, reaches[at] = find_clumps(sample)
+            spots.append(found)
+            starts[at] = half_ball(sample.without(_near(part, found, reaches[at])))
+    return starts, spots, reaches
+
+
+def _near(rows: FloatArray, spots: Vector, reach: float) -> Mask:
+    """Tell which rows are within `reach` of one of the spots."""
+    near = np.zeros(len(rows), dtype=bool)
+    for spot in spots:
+        near |= row_norms(np.subtract(rows, spot, dtype=np.float64)) <= reach * _TOLERANCE
+    return near
+
+
+def _measure(
+    rows: FloatArray, codes: IntArray, points: Vector, spots: list[Vector], reaches: Vector
+) -> tuple[Vector, Mask]:
+    """Return the distance of each row to the point of its class, and whether it is in a clump."""
+    crowded = np.flatnonzero([len(found) > 0 for found in spots])
+
+    def part(block: slice) -> tuple[Vector, Mask]:
+        values, code = rows[block], codes[block]
+        clumped = np.zeros(len(code), dtype=bool)
+        for group in crowded:
+            members = np.flatnonzero(code == group)
+            clumped[members] = _near(values[members], spots[group], reaches[group])
+        return row_norms(np.subtract(values, points[code], dtype=np.float64)), clumped
+
+    parts = list(map_in_order(part, blocks(rows)))
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])

@@ -1,0 +1,143 @@
+"""The label filter: which labels are likely wrong, by probabilities out of fold.
+
+The rule of confident learning (Northcutt, Jiang and Chuang 2021): a class is likely for a row if its
+probability is at least the average that rows with this label give it. A row whose likeliest such class is
+another one than its label is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..location.blocks import block_rows
+from ..progress import task
+from ..records import FloatArray, IntArray
+from .head import Head
+
+Vector = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+_MOST_KEPT = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class LabelFilter:
+    """What the filter measured and decided.
+
+    Attributes
+    ----------
+    dropped
+        Rows with a likely wrong label.
+    own
+        Probability of each row's label.
+    likeliest
+        Likeliest class of each row.
+    thresholds
+        By class, the average probability that passed rows with this label give it.
+    mean, scale
+        Average probabilities over the passed rows, and the root mean square of what is left without it.
+    unjudged
+        Rows whose label their head never saw.
+    probabilities
+        Class probabilities of all rows, where they are few enough to keep; else None.
+    """
+
+    dropped: Mask
+    own: Vector
+    likeliest: IntArray
+    thresholds: Vector
+    mean: Vector
+    scale: float
+    unjudged: Mask
+    probabilities: Vector | None
+
+
+def likely_wrong(probabilities: Vector, codes: IntArray, thresholds: Vector) -> Mask:
+    """Tell which rows have a likely class, and one likelier than their label.
+
+    Examples
+    --------
+    >>> probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
+    >>> likely_wrong(probabilities, np.array([0, 0, 0]), np.array([0.6, 0.7]))
+    array([False,  True, False])
+    """
+    likely = np.where(probabilities >= thresholds, probabilities, -1.0)
+    best = likely.argmax(axis=1)
+    found = likely[np.arange(len(codes)), best] >= 0
+    result: Mask = found & (best != codes)
+    return result
+
+
+def filter_labels(
+    rows: FloatArray, codes: IntArray, n_classes: int, folds: IntArray, passed: Mask, head: Head
+) -> LabelFilter:
+    """Judge the label of every row by the head of its fold.
+
+    Parameters
+    ----------
+    rows, codes, n_classes
+        Rows, their given classes, and how many classes there are.
+    folds
+        Fold of each row.
+    passed
+        Rows that passed the gate, over which averages are taken.
+    head
+        The heads, one per fold.
+
+    Notes
+    -----
+    Two passes: averages, then decisions. Probabilities are computed block by block; where all of them
+    take at most 128 MB they are kept, and the second pass is not needed. Memory beyond the input:
+    O(block * (features + classes)), some 20 bytes per row, and those 128 MB.
+    """
+    own, likeliest = np.empty(len(rows)), np.empty(len(rows), dtype=np.int64)
+    sums, squares = np.zeros(n_classes), np.zeros(n_classes)
+    kept = np.empty((len(rows), n_classes)) if len(rows) * n_classes <= _MOST_KEPT else None
+    for part, probabilities in _probabilities(rows, folds, head, "reading the labels"):
+        own[part] = probabilities[np.arange(len(probabilities)), codes[part]]
+        likeliest[part] = probabilities.argmax(axis=1)
+        if kept is not None:
+            kept[part] = probabilities
+        inside = probabilities[passed[part]]
+        sums += np.add.reduce(inside)
+        squares += np.add.reduce(inside * inside)
+    unjudged = ~head.seen[folds, codes] & (codes >= 0)
+    thresholds = _averages(own, codes, n_classes, passed & ~unjudged)
+    counted = max(1, int(passed.sum()))
+    mean = sums / counted
+    spread = np.maximum(squares / counted - mean * mean, 0.0)
+    if kept is not None:
+        dropped = likely_wrong(kept, codes, thresholds)
+    else:
+        dropped = np.empty(len(rows), dtype=bool)
+        for part, probabilities in _probabilities(rows, folds, head, "judging the labels"):
+            dropped[part] = likely_wrong(probabilities, codes[part], thresholds)
+    dropped &= passed & ~unjudged
+    scale = float(np.sqrt(np.add.reduce(spread)))
+    return LabelFilter(dropped, own, likeliest, thresholds, mean, scale, unjudged, kept)
+
+
+def _averages(own: Vector, codes: IntArray, n_classes: int, counted: Mask) -> Vector:
+    """Return by class the average probability of the label; infinite for classes without counted rows."""
+    counts = np.bincount(codes[counted], minlength=n_classes)
+    sums = np.bincount(codes[counted], own[counted], n_classes)
+    averages = np.full(n_classes, np.inf)
+    np.divide(sums, counts, out=averages, where=counts > 0)
+    # Rows that are all alike have the average itself as their probability.
+    return averages * (1 - 1e-9)
+
+
+def _probabilities(
+    rows: FloatArray, folds: IntArray, head: Head, what: str
+) -> Iterator[tuple[slice, Vector]]:
+    """Yield slices of the rows and their probabilities, one pass."""
+    step = block_rows(max(rows.shape[1], head.weights.shape[2]))
+    with task(what, len(rows)) as advance:
+        for start in range(0, len(rows), step):
+            part = slice(start, min(start + step, len(rows)))
+            yield part, head.probabilities(rows[part], folds[part])
+            advance(part.stop - part.start)
