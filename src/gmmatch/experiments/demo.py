@@ -23,6 +23,7 @@ from ..selectors import METHODS
 KEEP = 0.1
 WRONG_LABELS = 0.2
 DAMAGED_IMAGES = 0.1
+REPEATS = 5
 _PIXEL_MAX = 16.0
 _SHEET = (7, 10)  # rows and columns of each half of the picture
 _RED, _GRAY = (0.86, 0.08, 0.24), (0.85, 0.85, 0.85)
@@ -90,40 +91,55 @@ def damaged_digits(seed: int) -> DamagedDigits:
 
 
 def run_demo(folder: Path, seed: int) -> DemoResult:
-    """Keep 10 % of damaged digits by every method and write the selection and a picture to `folder`."""
-    digits = damaged_digits(seed)
-    folder.mkdir(parents=True, exist_ok=True)
+    """Keep 10 % of damaged digits by every method and write a selection and its picture to `folder`.
+
+    Every figure is the mean over several splits, each damaged anew; the files are of the first one.
+    """
     names = [name for name, method in METHODS.items() if method.needs_rows_only]
-    rows, selections = [], {}
+    trials = [damaged_digits(seed + turn) for turn in range(REPEATS)]
+    measured: dict[str, list[DemoRow]] = {name: [] for name in names}
     # Problems this small lose time when several BLAS threads wait for each other.
-    with threadpool_limits(1), task("trying methods", len(names)) as advance:
-        for name in names:
-            started = time.perf_counter()
-            selection = select(digits.rows, KEEP, digits.labels, method=name, random_state=seed)
-            seconds = time.perf_counter() - started
-            selections[name] = selection
-            rows.append(_measure(digits, selection, name, seconds))
-            advance(1)
-        everything = LogisticRegression(max_iter=2000).fit(digits.rows, digits.labels)
+    with threadpool_limits(1), task("trying methods", len(names) * REPEATS) as advance:
+        for digits in trials:
+            for name in names:
+                started = time.perf_counter()
+                selection = select(digits.rows, KEEP, digits.labels, method=name, random_state=seed)
+                seconds = time.perf_counter() - started
+                measured[name].append(_measure(digits, selection, name, seconds))
+                advance(1)
+        everything = np.mean([_accuracy(digits, np.arange(len(digits.rows))) for digits in trials])
+        shown = select(trials[0].rows, KEEP, trials[0].labels, random_state=seed)
+    folder.mkdir(parents=True, exist_ok=True)
     kept, picture = folder / "kept.parquet", folder / "kept.png"
-    selections["gm-matching"].save(kept)
-    draw(digits, selections["gm-matching"], picture)
+    shown.save(kept)
+    draw(trials[0], shown, picture)
     introduction = (
-        f"{len(digits.rows):,} real handwritten digits, {WRONG_LABELS:.0%} with a wrong label and"
-        f" {DAMAGED_IMAGES:.0%} with a damaged image ({digits.corrupted.mean():.0%} corrupted in all).\n"
+        f"{len(trials[0].rows):,} real handwritten digits, {WRONG_LABELS:.0%} with a wrong label and"
+        f" {DAMAGED_IMAGES:.0%} with a damaged image ({trials[0].corrupted.mean():.0%} corrupted in all).\n"
         f"Each method keeps {KEEP:.0%}; a logistic regression learns from what was kept"
-        f" (from all rows: {everything.score(digits.test_rows, digits.test_labels):.1%})."
+        f" (from all rows: {everything:.1%}). Means over {REPEATS} splits."
     )
-    return DemoResult(introduction, rows, [kept, picture])
+    return DemoResult(introduction, [_mean(rows) for rows in measured.values()], [kept, picture])
+
+
+def _mean(rows: list[DemoRow]) -> DemoRow:
+    """Average the lines of one method."""
+    names = ("accuracy", "corrupted", "distance", "seconds")
+    return DemoRow(rows[0].method, *(float(np.mean([getattr(row, name) for row in rows])) for name in names))
+
+
+def _accuracy(digits: DamagedDigits, kept: npt.NDArray[np.int64]) -> float:
+    """Return the test accuracy of a logistic regression that learns from some rows."""
+    model = LogisticRegression(max_iter=300, tol=1e-3).fit(digits.rows[kept], digits.labels[kept])
+    return float(model.score(digits.test_rows, digits.test_labels))
 
 
 def _measure(digits: DamagedDigits, selection: Selection, method: str, seconds: float) -> DemoRow:
     kept = selection.indices
-    model = LogisticRegression(max_iter=2000).fit(digits.rows[kept], digits.labels[kept])
     clean_mean = digits.rows[~digits.corrupted].mean(axis=0)
     return DemoRow(
         method=method,
-        accuracy=float(model.score(digits.test_rows, digits.test_labels)),
+        accuracy=_accuracy(digits, kept),
         corrupted=float(digits.corrupted[kept].mean()),
         distance=float(np.linalg.norm(digits.rows[kept].mean(axis=0) - clean_mean)),
         seconds=seconds,
