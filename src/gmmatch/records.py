@@ -228,7 +228,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
+        return [plain(entry) for entry in value] if len(value) <= 100 else f"{len(value)} values"
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return repr(value)

@@ -16,8 +16,8 @@ from .records import FloatArray, IntArray
 
 # Squares of larger numbers leave float64, and no embedding has them.
 LARGEST_VALUE = 1e140
-_CHECK_BYTES = 8 << 20
-_FINGERPRINT_ROWS = 2048
+_CHECK_BYTES = 1 << 19  # stays in a cache between looking for the largest and the smallest
+_FINGERPRINT_ROWS = 256
 
 
 def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
@@ -238,7 +238,7 @@ def as_weights(weights: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
 
 
 def fingerprint(rows: npt.NDArray[Any], codes: IntArray | None = None) -> str:
-    """Return a short digest of the shape, the type, the classes and a spread of up to 2,048 rows."""
+    """Return a short digest of the shape, the type, the classes and a spread of up to 256 rows."""
     digest = hashlib.blake2b(f"{rows.shape} {rows.dtype.str}".encode(), digest_size=16)
     spread = np.unique(np.linspace(0, len(rows) - 1, _FINGERPRINT_ROWS).astype(np.int64))
     digest.update(np.ascontiguousarray(rows[spread]).tobytes())
