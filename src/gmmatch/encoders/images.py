@@ -23,9 +23,8 @@ PIXELS_VERSION = 1
 # Three bytes each: a quarter of a gigabyte. Pillow warns at the same number.
 MOST_PIXELS = 89_478_485
 
-SUFFIXES = frozenset(
-    ".avif .bmp .gif .j2k .jfif .jp2 .jpe .jpeg .jpg .pbm .pgm .png .pnm .ppm .tga .tif .tiff .webp".split()
-)
+_ENDINGS = "avif bmp gif j2k jfif jp2 jpe jpeg jpg pbm pgm png pnm ppm tga tif tiff webp"
+SUFFIXES = frozenset(f".{ending}" for ending in _ENDINGS.split())
 
 
 def as_pixels(item: Any, size: int | None) -> UInt8Array:

@@ -101,8 +101,8 @@ def _open_session(path: Path) -> Any:
 def _image_input(session: Any, path: Any) -> tuple[Any, bool, int | None]:
     """Return the input, whether channels come last, and the side of the images if it is fixed."""
     inputs = session.get_inputs()
-    first = inputs[0] if inputs else None
-    shape = list(first.shape) if first is not None else []
+    first: Any = inputs[0] if inputs else None
+    shape = list(first.shape) if inputs else []
     if len(inputs) != 1 or len(shape) != 4 or 3 not in (shape[1], shape[3]):
         found = ", ".join(f"{entry.name} {entry.shape}" for entry in inputs) or "none"
         raise InvalidInput(

@@ -49,7 +49,8 @@ class PixelEncoder(ImageEncoder):
         return self._forward(np.stack(pixels))
 
     def _forward(self, pixels: UInt8Array) -> Float32Array:
-        return pixels.reshape(len(pixels), -1) / np.float32(255)
+        scaled: Float32Array = pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255)
+        return scaled
 
 
 class PrecomputedEncoder:

@@ -18,10 +18,10 @@ from ..errors import InvalidInput
 
 Symbols = Mapping[str, Any]
 
-_PUSH = frozenset(
-    "INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING"
-    " BINBYTES SHORT_BINBYTES BINBYTES8 UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8".split()
-)
+_NUMBERS = frozenset(["INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"])
+_BYTES = frozenset(["STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"])
+_TEXTS = frozenset(["UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"])
+_PUSH = _NUMBERS | _BYTES | _TEXTS
 _CONSTANTS: Mapping[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _TUPLES: Mapping[str, int] = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _SKIP = frozenset(["PROTO", "FRAME", "STOP"])
@@ -150,7 +150,9 @@ class _Machine:
             stack[-1].extend(_finished(value) for value in values)
         elif name in ("SETITEM", "SETITEMS"):
             pairs = [stack.pop(-2), stack.pop()] if name == "SETITEM" else self.to_mark()
-            stack[-1].update((key, _finished(value)) for key, value in zip(pairs[::2], pairs[1::2], strict=True))
+            stack[-1].update(
+                (key, _finished(value)) for key, value in zip(pairs[::2], pairs[1::2], strict=True)
+            )
         elif name in ("GLOBAL", "STACK_GLOBAL"):
             where = argument if name == "GLOBAL" else " ".join([stack.pop(-2), stack.pop()])
             stack.append(self.symbol(where))
@@ -182,8 +184,8 @@ class _Machine:
 def _build(target: Any, state: Any) -> None:
     """Finish an array or a type; other objects' state (torch's metadata) is left out."""
     if isinstance(target, _Type):
-        order = _text(state[1])
-        target.value = target.value.newbyteorder(order) if order in "<>" else target.value
+        if _text(state[1]) == ">":
+            target.value = target.value.newbyteorder(">")
     elif isinstance(target, _Array):
         _, shape, kind, fortran, content = state
         raw = content.encode("latin-1") if isinstance(content, str) else content  # Python 2 wrote text

@@ -7,7 +7,6 @@ leaves at most vectors without keys, which do not count; several runs may add to
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 import zlib
@@ -159,7 +158,11 @@ class VectorStore:
             self.folder.mkdir(parents=True, exist_ok=True)
             name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
             path = self.folder / name
-            self._own = (path.open("ab", buffering=0), path.with_suffix(".keys").open("ab", buffering=0), path)
+            self._own = (
+                path.open("ab", buffering=0),
+                path.with_suffix(".keys").open("ab", buffering=0),
+                path,
+            )
         if vectors.shape != (len(keys), self.dimension):
             raise InvalidInput(
                 f"the encoder returned the shape {vectors.shape} for {len(keys)} items;"
@@ -203,13 +206,3 @@ def _write_all(stream: IO[bytes], content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[stream.write(view) :]
-
-
-def remove_store(folder: Path) -> None:
-    """Delete a store's files, and its folder if nothing else is in it."""
-    for path in [*folder.glob("*.keys"), *folder.glob("*.vectors")]:
-        path.unlink(missing_ok=True)
-    try:
-        os.rmdir(folder)
-    except OSError:
-        return

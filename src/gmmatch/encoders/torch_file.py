@@ -38,7 +38,9 @@ class _Tensor:
     strides: tuple[int, ...]
 
     def cut_from(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        last = self.offset + sum((side - 1) * step for side, step in zip(self.shape, self.strides, strict=True))
+        last = self.offset + sum(
+            (side - 1) * step for side, step in zip(self.shape, self.strides, strict=True)
+        )
         if min((self.offset, *self.shape, *self.strides)) < 0 or last >= len(values):
             raise InvalidInput("holds a tensor that reaches outside its storage")
         steps = [step * values.itemsize for step in self.strides]

@@ -33,7 +33,7 @@ class TorchEncoder(ImageEncoder):
         self.name = name
         self.size = check_size(size)
         self._function = function
-        self._mean, self._std = np.float32(mean), np.float32(std)
+        self._mean, self._std = np.array(mean, dtype=np.float32), np.array(std, dtype=np.float32)
         self.revision = f"{weights_digest(module)} {self.size} {mean} {std} pixels {PIXELS_VERSION}"
         self.dimension: int = self._forward(np.zeros((1, self.size, self.size, 3), np.uint8)).shape[1]
 

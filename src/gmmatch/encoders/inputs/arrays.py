@@ -56,8 +56,10 @@ def load_npy(path: Path) -> npt.NDArray[Any]:
 def _from_npz(arrays: Arrays, path: Path, kind: Kind, split: str) -> Input:
     name = "images" if kind == "image" else "embeddings"
     if name in arrays:
-        return images_input(arrays[name], None, f"{path}:{name}") if kind == "image" else _rows(
-            arrays[name], f"{path}:{name}"
+        return (
+            images_input(arrays[name], None, f"{path}:{name}")
+            if kind == "image"
+            else _rows(arrays[name], f"{path}:{name}")
         )
     files, offsets = f"{split}_jpeg", f"{split}_offsets"
     if kind != "image" or files not in arrays or offsets not in arrays:

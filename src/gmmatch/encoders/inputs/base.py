@@ -59,7 +59,9 @@ class Input:
 
 def images_input(images: UInt8Array, labels: Labels | None, name: str) -> Input:
     """Return images held in an array (rows, height, width[, channels])."""
-    if images.dtype != np.uint8 or not (images.ndim == 3 or (images.ndim == 4 and images.shape[3] in (1, 3, 4))):
+    if images.dtype != np.uint8 or not (
+        images.ndim == 3 or (images.ndim == 4 and images.shape[3] in (1, 3, 4))
+    ):
         raise InvalidInput(
             f"{name} holds {images.dtype} of shape {images.shape}; expected uint8 images of shape"
             " (rows, height, width) or (rows, height, width, 1, 3 or 4)"
