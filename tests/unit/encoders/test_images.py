@@ -157,7 +157,9 @@ def test_too_large_an_image_is_refused_even_where_warnings_are_off():
         as_pixels(png_with_head(10_000, 9_000), 96)
 
 
-@pytest.mark.parametrize("array", [np.zeros((4, 4)), np.zeros((4, 4, 2), np.uint8), np.zeros((0, 4), np.uint8)])
+@pytest.mark.parametrize(
+    "array", [np.zeros((4, 4)), np.zeros((4, 4, 2), np.uint8), np.zeros((0, 4), np.uint8)]
+)
 def test_arrays_that_are_no_images_are_refused(array):
     with pytest.raises(Unreadable, match="expected uint8 pixels"):
         as_pixels(array, 8)

@@ -41,7 +41,9 @@ def test_runs_side_by_side_add_to_one_folder(tmp_path):
     np.testing.assert_array_equal(both.gather(both.find(other_keys)), other_vectors)
 
 
-@pytest.mark.parametrize(("suffix", "lost"), [(".keys", 13), (".vectors", 13), (".keys", 40), (".vectors", 41)])
+@pytest.mark.parametrize(
+    ("suffix", "lost"), [(".keys", 13), (".vectors", 13), (".keys", 40), (".vectors", 41)]
+)
 def test_a_cut_file_loses_only_what_was_cut(tmp_path, suffix, lost):
     keys, vectors = made(10)
     with VectorStore(tmp_path) as store:

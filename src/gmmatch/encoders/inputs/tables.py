@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,9 +12,9 @@ import numpy as np
 
 from ...errors import InvalidInput
 from ..base import Unreadable
+from .csv_file import CsvFile, decoded
 
 LINES = "line"
-_BLOCK = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,63 +64,9 @@ def open_table(path: Path) -> Table:
         raise InvalidInput(f"{path} is UTF-16; expected UTF-8")
     content = content.removeprefix(b"\xef\xbb\xbf")
     if suffix in (".csv", ".tsv"):
-        return _open_csv(path, content, "\t" if suffix == ".tsv" else ",")
+        csv = CsvFile(path, content, "\t" if suffix == ".tsv" else ",")
+        return Table(path, csv.names, csv.rows, csv.read, csv.broken)
     return _open_json(path, content) if suffix in (".jsonl", ".ndjson") else _open_lines(path, content)
-
-
-def decoded(value: bytes) -> str | Unreadable:
-    """Return bytes as text, or the reason why they are not."""
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return Unreadable(f"not UTF-8 (byte 0x{value[error.start]:02x} at position {error.start})")
-
-
-def _open_csv(path: Path, content: bytes, delimiter: str) -> Table:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    broken: dict[int, str] = {}
-
-    def skip(row: Any) -> str:
-        # The head is row 1, so the first row of values is row 2.
-        broken[row.number - 2] = f"{row.actual_columns} values for {row.expected_columns} columns"
-        return "skip"
-
-    head = content.partition(b"\n")[0]
-    names = decoded(head)
-    if isinstance(names, Unreadable):
-        raise InvalidInput(f"the first line of {path}, which names the columns, is {names}")
-    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip)
-
-    def column(name: str | None) -> Any:
-        chosen = [] if name is None else [name]
-        # Blocks end at a line, so one must be longer than the longest text with line breaks.
-        options = csv.ReadOptions(use_threads=False, block_size=max(1 << 20, min(len(content) + 1, _BLOCK)))
-        kinds = csv.ConvertOptions(
-            check_utf8=False, include_columns=chosen, column_types={name: pa.binary()} if name else {}
-        )
-        broken.clear()
-        try:
-            return csv.read_csv(io.BytesIO(content), options, parse, kinds)
-        except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"cannot read {path}: {str(error).splitlines()[0]}") from error
-
-    everything = column(None)
-    reasons = dict(broken)
-    rows = everything.num_rows + len(reasons)
-    good = np.delete(np.arange(rows), sorted(reasons))
-    loaded: dict[str, list[Any]] = {}
-
-    def read(name: str, start: int, stop: int) -> list[Any]:
-        if name not in loaded:
-            whole: list[Any] = [None] * rows
-            for row, value in zip(good.tolist(), column(name).column(0).to_pylist(), strict=True):
-                whole[row] = decoded(value) if value else None
-            loaded[name] = whole
-        return loaded[name][start:stop]
-
-    return Table(path, tuple(everything.column_names), rows, read, reasons)
 
 
 def _open_json(path: Path, content: bytes) -> Table:
