@@ -82,7 +82,9 @@ class CsvFile:
             table = csv.read_csv(
                 io.BytesIO(self._content),
                 csv.ReadOptions(use_threads=False, block_size=block),
-                csv.ParseOptions(self._delimiter, newlines_in_values=True, invalid_row_handler=skip),
+                csv.ParseOptions(
+                    delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip
+                ),
                 csv.ConvertOptions(
                     check_utf8=False,
                     include_columns=[] if column is None else [column],
