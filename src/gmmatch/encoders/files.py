@@ -32,7 +32,7 @@ def digest(content: bytes) -> str:
     Examples
     --------
     >>> digest(b"rows")
-    '7ca6ab2c15a1a4fd1a7cc0ec8be7cf8f'
+    'f2305e3ea413d261c40604673f9fbe7d'
     """
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 import importlib.util
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gmmatch.encoders import FAMILIES, Encoder, Unreadable, encoder
+from gmmatch.encoders import FAMILIES, Encoder, Unreadable, encoder, spec_form
 from gmmatch.encoders.onnx_model import OnnxEncoder
 from gmmatch.errors import InvalidInput, InvalidParameter, MissingExtra, UnknownParameter
 
@@ -275,3 +276,10 @@ class TestTorch:
             made = encoder(spec)
             assert (made.size, made.dimension) == (40, 3)
             np.testing.assert_allclose(made.encode(PICTURES), expected, atol=1e-5)
+
+
+def test_the_guide_lists_every_encoder():
+    guide = (Path(__file__).parents[3] / "docs" / "encoders.md").read_text(encoding="utf-8")
+    for name, family in FAMILIES.items():
+        (row,) = [line for line in guide.splitlines() if line.startswith(f"| `{spec_form(name)}` |")]
+        assert (f"`gmmatch[{family.extra}]`" in row) == (family.extra is not None)
