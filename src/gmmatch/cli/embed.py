@@ -134,9 +134,14 @@ def _remarks(result: Embedded) -> list[str]:
 
 
 def _sentence(facts: dict[str, Any]) -> str:
-    labelled = "" if facts["classes"] is None else f" in {facts['classes']} classes"
+    labelled = "" if facts["classes"] is None else f" in {_count(facts['classes'], 'class', 'classes')}"
+    rows = _count(facts["rows"], "row", "rows")
     return (
-        f"{facts['rows']:,} rows{labelled} of {facts['dimension']:,} features by {facts['encoder']}"
+        f"{rows}{labelled} of {facts['dimension']:,} features by {facts['encoder']}"
         f" ({facts['encoded']:,} encoded now) in {facts['seconds']:.1f} s:"
         f" {facts['output']}, {facts['rows_output']}"
     )
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

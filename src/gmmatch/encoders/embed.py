@@ -131,7 +131,7 @@ def embed_input(
     ((5, 64), array([0, 1, 2, 3, 4]))
     """
     check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
-    target = None if output is None else check_output(output)
+    target = None if output is None else check_output(output, source)
     chosen = _default_encoder(source, text, image) if encoder is None else encoder
     kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
     column = _content_column(kind, text, image)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,19 @@ from .store import VectorStore
 _CHUNK_BYTES = 32 << 20
 
 
-def check_output(output: PathLike) -> Path:
-    """Return the path of the ``.npy`` file, in a folder that exists."""
+def check_output(output: PathLike, source: Any) -> Path:
+    """Return the path of the ``.npy`` file, in a folder that can be written to, apart from the input."""
     target = Path(output)
     if target.suffix != ".npy":
         raise InvalidParameter(f"the output must end in .npy; got {target}")
     if not target.parent.is_dir():
         raise InvalidInput(f"cannot write {target}: there is no folder {target.parent}")
+    if not os.access(target.parent, os.W_OK):
+        raise InvalidInput(f"cannot write {target}: no permission to write to {target.parent}")
+    if isinstance(source, (str, os.PathLike)):
+        for written in (target, target.with_suffix(".parquet")):
+            if written.exists() and Path(source).exists() and written.samefile(source):
+                raise InvalidParameter(f"the output would replace the input {written}; choose another name")
     return target
 
 
@@ -47,8 +54,8 @@ def write_rows(
         "path": pa.nulls(len(ids)) if paths is None else pa.array(paths),
     }
     table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(dict(facts))})
-    with whole_file(target.with_suffix(".parquet")) as partial:
-        pq.write_table(table, partial)
+    with whole_file(target.with_suffix(".parquet")) as partial, partial.open("wb") as stream:
+        pq.write_table(table, stream)
 
 
 def write_vectors(target: Path, store: VectorStore, positions: IntArray) -> Float32Array:

@@ -104,7 +104,7 @@ def test_left_out_rows_are_listed_on_standard_error(run, tmp_path):
     dropped = run("in", "--encoder", "pixels", "--on-bad-rows", "drop")
     assert dropped.exit_code == 0
     assert "left out 1 of 2 rows:\n  a/bad.png: not an image" in dropped.stderr
-    assert dropped.stdout.startswith("1 rows in 1 classes of 48 features by pixels")
+    assert dropped.stdout.startswith("1 row in 1 class of 48 features by pixels")
 
 
 @pytest.mark.parametrize(

