@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,7 +85,7 @@ def embed(
     params = parse_params(param or [])
     if size is not None:
         params["size"] = size
-    with show_progress(quiet):
+    with show_progress(quiet), _hint_on_interrupt():
         result = embed_input(
             source,
             encoder,
@@ -104,6 +106,15 @@ def embed(
         for line in _remarks(result):
             typer.echo(line, err=True)
     typer.echo(json.dumps(facts) if as_json else _sentence(facts))
+
+
+@contextmanager
+def _hint_on_interrupt() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("gmmatch: what was encoded is kept; the same command continues from there", err=True)
+        raise
 
 
 def _facts(result: Embedded, output: Path, seconds: float) -> dict[str, Any]:

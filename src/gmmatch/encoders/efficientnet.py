@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .base import require
-from .files import PathLike, default_cache_dir, file_digest, folder_name, whole_file
+from .files import PathLike, default_cache_dir, file_digest, folder_name, make_cache_folder, whole_file
 from .images import check_size
 from .onnx_model import OnnxEncoder
 from .torch_file import read_weights
@@ -48,7 +48,7 @@ def efficientnet_lite0(size: int = 96, cache_dir: PathLike | None = None) -> Onn
     revision = f"{file_digest(weights)} graph {GRAPH_VERSION}"
     model = folder / "models" / f"{folder_name(NAME, revision)}.onnx"
     if not model.is_file():
-        model.parent.mkdir(parents=True, exist_ok=True)
+        make_cache_folder(model.parent)
         with whole_file(model) as partial:
             partial.write_bytes(build_graph(read_weights(weights)))
     return OnnxEncoder(model, size=size, name=NAME)

@@ -17,11 +17,11 @@ from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray
 from ..validation import check_choice, check_positive_int
 from .base import Encoder, Float32Array, Kind
-from .files import PathLike, default_cache_dir, folder_name
+from .files import PathLike, default_cache_dir, folder_name, make_cache_folder
 from .inputs import TEXT_TABLES, open_input
 from .output import check_output, write_rows, write_vectors
 from .registry import encoder as find_encoder
-from .registry import find_family
+from .registry import find_family, parameters
 from .run import BadRow, Run
 from .store import VectorStore
 
@@ -137,6 +137,8 @@ def embed_input(
     column = _content_column(kind, text, image)
     found = open_input(source, kind, column=column, labels=labels, ids=ids, split=split)
     if isinstance(chosen, str):
+        if cache_dir is not None and "cache_dir" in parameters(chosen):
+            params.setdefault("cache_dir", cache_dir)
         chosen = find_encoder(chosen, **params)
     elif params:
         raise InvalidParameter(
@@ -202,7 +204,8 @@ def _open_store(
     """Open the cache, or a folder that lasts until the result is written, or as long as this call."""
     if cache and encoder.revision is not None:
         folder = default_cache_dir() if cache_dir is None else Path(cache_dir)
-        with _opened(folder / "vectors" / folder_name(encoder.name, encoder.revision)) as store:
+        vectors = folder / "vectors" / folder_name(encoder.name, encoder.revision)
+        with _opened(make_cache_folder(vectors)) as store:
             yield store
     elif target is not None:
         work = target.with_name(f"{target.name}.work")

@@ -58,6 +58,18 @@ def folder_name(name: str, revision: str) -> str:
     return f"{readable}-{digest(revision.encode())[:16]}"
 
 
+def make_cache_folder(folder: Path) -> Path:
+    """Make a folder of the cache if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InvalidInput(
+            f"cannot make the cache folder {folder}: {reason}; --cache-dir or GMMATCH_CACHE names another"
+        ) from error
+    return folder
+
+
 @contextmanager
 def whole_file(path: PathLike) -> Iterator[Path]:
     """Yield a temporary name beside `path`; what was written there takes its place at the end."""

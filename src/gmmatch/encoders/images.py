@@ -51,7 +51,7 @@ def as_pixels(item: Any, size: int | None) -> UInt8Array:
     """
     if isinstance(item, np.ndarray):
         _check_array(item)
-        if size is None:
+        if size is None and (item.ndim == 2 or item.shape[2] != 4):
             return item[..., None] if item.ndim == 2 else item
         if item.shape == (size, size, 3):
             return item
@@ -112,11 +112,11 @@ def _open(item: Any, size: int | None) -> Image:
     pil = require("PIL.Image", "pillow", "images")
     if isinstance(item, pil.Image):
         return _checked(item)
-    source = Path(item) if isinstance(item, (str, os.PathLike)) else io.BytesIO(item)
+    content = Path(item).read_bytes() if isinstance(item, (str, os.PathLike)) else item
     try:
-        image: Image = pil.open(source)
+        image: Image = pil.open(io.BytesIO(content))
     except pil.UnidentifiedImageError:
-        raise Unreadable(_unidentified(item)) from None
+        raise Unreadable(_unidentified(bytes(content))) from None
     except (pil.DecompressionBombError, pil.DecompressionBombWarning):
         raise Unreadable(f"more than the {MOST_PIXELS:,} pixels that are read at most") from None
     _checked(image)
@@ -187,10 +187,8 @@ def _check_array(array: Any) -> None:
         )
 
 
-def _unidentified(item: Any) -> str:
-    if isinstance(item, (bytes, bytearray)):
-        return "an empty file" if not item else f"not an image (it begins with {bytes(item[:12])!r})"
-    return "not an image"
+def _unidentified(content: bytes) -> str:
+    return f"not an image (it begins with {content[:12]!r})" if content else "an empty file"
 
 
 def _reason(error: Exception) -> str:

@@ -90,12 +90,21 @@ def encoder(spec: str, **params: Any) -> Encoder:
     gmmatch.errors.InvalidParameter: there is no encoder 'efficientnet' (did you mean ...?); there are: ...
     """
     family, argument = find_family(spec)
-    known = [name for name in inspect.signature(family.build).parameters if name not in _POSITIONAL]
-    check_parameters(params, known, f"the encoder {spec.partition(':')[0]}")
+    check_parameters(params, parameters(spec), f"the encoder {spec.partition(':')[0]}")
     return family.build(*([] if argument is None else [argument]), **params)
 
 
-_POSITIONAL = ("path", "model", "argument", "name")
+def parameters(spec: str) -> list[str]:
+    """Return the names of the parameters that an encoder takes.
+
+    Examples
+    --------
+    >>> parameters("onnx:model.onnx")
+    ['size', 'mean', 'std', 'output']
+    """
+    family, argument = find_family(spec)
+    names = list(inspect.signature(family.build).parameters)
+    return [name for name in names[0 if argument is None else 1 :] if name != "name"]
 
 
 def find_family(spec: str) -> tuple[Family, str | None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,27 @@ def minilm() -> SentenceEncoder:
     return SentenceEncoder(str(package.get_model_path()), name="minilm")
 
 
-def _load(model: str) -> Any:
-    library = require("sentence_transformers", "sentence-transformers", "text")
-    if model.startswith((".", "/", "~")) and not Path(model).expanduser().is_dir():
-        raise InvalidInput(f"{model} is not a folder; expected a model saved by sentence-transformers")
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """Keep transformers from drawing bars of its own."""
+    logging = require("transformers.utils.logging", "transformers", "text")
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     try:
-        return library.SentenceTransformer(str(Path(model).expanduser()) if "~" in model else model)
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _load(model: str) -> Any:
+    place = str(Path(model).expanduser()) if model.startswith("~") else model
+    if place.startswith((".", "/")) and not Path(place).is_dir():
+        raise InvalidInput(f"{model} is not a folder; expected a model saved by sentence-transformers")
+    library = require("sentence_transformers", "sentence-transformers", "text")
+    try:
+        with _no_bars():
+            return library.SentenceTransformer(place)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise InvalidInput(f"cannot load the sentence-transformers model {model!r}: {reason}") from error

@@ -144,9 +144,9 @@ class VectorStore:
 
     def _open_segments(self) -> None:
         for vectors in sorted(self.folder.glob("*.vectors")):
-            keys = vectors.with_suffix(".keys")
-            dimension = int(vectors.stem.rpartition("-")[2])
-            if keys.exists() and self.dimension in (None, dimension):
+            keys, length = vectors.with_suffix(".keys"), vectors.stem.rpartition("-")[2]
+            dimension = int(length) if length.isdigit() else 0
+            if keys.exists() and dimension and self.dimension in (None, dimension):
                 segment = _Segment(vectors, dimension, self._count)
                 self.dimension = dimension
                 self._segments.append(segment)

@@ -275,6 +275,16 @@ def test_the_input_is_never_written_over(tmp_path):
     assert (tmp_path / "a.parquet").read_bytes() == before
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write to")
+def test_a_cache_that_cannot_be_made_is_said_before_anything_is_encoded():
+    counting = Counting()
+    with pytest.raises(
+        InvalidInput, match=r"cannot make the cache folder /proc/none.* --cache-dir or GMMATCH_CACHE"
+    ):
+        embed_input(colours(2), counting, cache_dir="/proc/none")
+    assert not counting.seen
+
+
 def test_pixels_written_to_a_file_start_afresh(tmp_path):
     for size in (4, 6):
         found = embed_input(colours(3), "pixels", size=size, output=tmp_path / "e.npy")

@@ -30,12 +30,12 @@ def quarters(size: int = 64):
     return Image.fromarray(pixels)
 
 
-def png_with_head(width: int, height: int) -> bytes:
+def png_with_head(width: int, height: int, depth: int = 8, content: bytes = bytes(1000)) -> bytes:
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    pixels = zlib.compress(bytes(1000))
+    head = struct.pack(">IIBBBBB", width, height, depth, 2, 0, 0, 0)
+    pixels = zlib.compress(content)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
 
 
@@ -77,6 +77,18 @@ def test_sixteen_bit_big_endian_tiff_is_scaled_too():
     image = Image.frombytes("I;16B", (64, 64), ramp.tobytes())
     pixels = as_pixels(saved(image, format="TIFF"), 64)
     np.testing.assert_allclose(pixels[0, :, 0], ramp[0].astype(float) / 257, atol=0.51)
+
+
+def test_sixteen_bit_colour_is_scaled():
+    colour = np.tile(np.linspace(0, 65535, 16).astype(">u2")[:, None] // [1, 2, 4], (16, 1, 1)).astype(">u2")
+    rows = b"".join(b"\0" + row.tobytes() for row in colour)
+    pixels = as_pixels(png_with_head(16, 16, depth=16, content=rows), 16)
+    np.testing.assert_allclose(pixels, colour.astype(float) / 257, atol=1)
+
+
+def test_arrays_with_transparency_show_white_too():
+    assert (as_pixels(np.zeros((4, 4, 4), np.uint8), None) == 255).all()
+    assert as_pixels(np.zeros((4, 4, 4), np.uint8), None).shape == (4, 4, 3)
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])

@@ -312,6 +312,12 @@ class TestTables:
     def test_whole_numbers_are_labels_as_numbers(self, tmp_path):
         path = write(tmp_path / "a.csv", b"body,label\nx,3\ny,10\n")
         assert open_input(path, "text", column="body", labels="label").labels.tolist() == [3, 10]
+        records = [{"body": "x", "label": label} for label in (2.0, 7, 3)]
+        path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, records)).encode())
+        assert open_input(path, "text", column="body", labels="label").labels.tolist() == [2, 7, 3]
+        records[1]["label"] = 2**70
+        write(path, "\n".join(map(json.dumps, records)).encode())
+        assert open_input(path, "text", column="body", labels="label").labels[1] == str(2**70)
 
     def test_images_as_paths_bytes_and_pairs(self, tmp_path):
         import pyarrow as pa

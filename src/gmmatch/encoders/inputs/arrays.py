@@ -74,11 +74,10 @@ def _end_to_end(content: UInt8Array, offsets: npt.NDArray[np.int64], path: Path)
     inside = len(offsets) > 1 and offsets[0] >= 0 and offsets[-1] <= len(content)
     if content.dtype != np.uint8 or content.ndim != 1 or not inside or (np.diff(offsets) < 0).any():
         raise InvalidInput(f"{path} has offsets that do not fit its {len(content)} bytes of images")
-    whole = content.tobytes()
     cuts = offsets.tolist()
 
     def read(start: int, stop: int) -> list[Any]:
-        return [whole[cuts[row] : cuts[row + 1]] for row in range(start, stop)]
+        return [content[cuts[row] : cuts[row + 1]].tobytes() for row in range(start, stop)]
 
     return Input("image", np.arange(len(cuts) - 1), read)
 

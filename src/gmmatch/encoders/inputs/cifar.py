@@ -57,7 +57,8 @@ def open_cifar(path: Path) -> Input:
 
 def _version(folder: Path) -> Mapping[str, tuple[str, ...]] | None:
     for version in _VERSIONS:
-        if any((folder / name).is_file() for names in version.values() for name in names):
+        files = [folder / name for names in version.values() for name in names]
+        if any(file.is_file() and is_cifar(file) for file in files):
             return version
     return None
 

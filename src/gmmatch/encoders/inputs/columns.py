@@ -83,9 +83,9 @@ def _number(label: Any) -> Any:
     """Return a whole number, however it is written down, as int; anything else as it is."""
     if isinstance(label, str):
         return int(label) if re.fullmatch(r"0|-?[1-9][0-9]{0,17}", label) else label
-    if isinstance(label, float) and label.is_integer():
-        return int(label)
-    return str(label) if isinstance(label, bool) else label
+    if isinstance(label, (int, float)) and not isinstance(label, bool) and abs(label) < 2**63:
+        return int(label) if label == int(label) else label
+    return str(label)
 
 
 def _missing(value: Any) -> bool:
