@@ -116,6 +116,40 @@ class Selection:
         kept[self.indices] = True
         return kept
 
+    def apply(self, x: Any) -> Any:
+        """Return the kept rows of the data that the selection was made for, in pick order.
+
+        Parameters
+        ----------
+        x
+            A list, a NumPy array, a torch tensor, a pandas, polars or Arrow table, a Hugging Face
+            ``Dataset`` (its ``select``) or a torch ``Dataset`` (a ``Subset``), with one entry per input row.
+
+        Examples
+        --------
+        >>> import numpy as np, gmmatch
+        >>> selection = gmmatch.select(np.eye(3), keep=1.0)
+        >>> sorted(selection.apply(["a", "b", "c"]))
+        ['a', 'b', 'c']
+        """
+        from .handover import take_rows
+
+        return take_rows(x, self.indices, self.n_rows)
+
+    def sampler(self, shuffle: bool = True, random_state: int = 0) -> Any:
+        """Return a sampler of the kept rows for a torch ``DataLoader`` over all rows.
+
+        Parameters
+        ----------
+        shuffle
+            A new random order in every epoch, or pick order.
+        random_state
+            Seed of the orders.
+        """
+        from .handover import index_sampler
+
+        return index_sampler(self.indices, shuffle, random_state)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the selection as Parquet: one row per kept row, everything else in the metadata.
 

@@ -1,0 +1,158 @@
+"""`gmmatch embed`: images or texts into a file of vectors."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..encoders import FAMILIES, Embedded, embed_input, spec_form
+from ._friendly import parse_params, show_progress
+
+SHOWN = 10
+
+
+def embed(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="INPUT",
+            help="Folder of images; .txt, .csv, .tsv, .jsonl or .parquet; IDX; CIFAR; .npy or .npz.",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write: a .npy, and a .parquet beside it.")
+    ] = Path("embeddings.npy"),
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(map(spec_form, FAMILIES))}."
+            " By default efficientnet-lite0 for images, wordllama for text."
+        ),
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="Column of a table that holds the texts.")] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Column of a table that holds the images (paths or bytes).")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Labels: a column, an array of the .npz file, or a file.")
+    ] = None,
+    ids: Annotated[str | None, typer.Option(help="Column of ids; otherwise row numbers or paths.")] = None,
+    split: Annotated[str, typer.Option(help="train or test, where INPUT has both.")] = "train",
+    size: Annotated[
+        int | None, typer.Option(help="Side of the images in pixels, in place of the encoder's.")
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(help="Another parameter of the encoder, KEY=VALUE; repeatable.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Rows encoded together, in place of the encoder's number.", min=1)
+    ] = None,
+    on_bad_rows: Annotated[
+        str, typer.Option(help="error: stop if a row is unreadable; drop: leave such rows out.")
+    ] = "error",
+    cache: Annotated[
+        bool, typer.Option(help="Keep vectors by content, so that nothing is encoded twice.")
+    ] = True,
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the cache, in place of $GMMATCH_CACHE or the user's.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document on standard output.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option(help="No progress and no notes.")] = False,
+) -> None:
+    """Turn images or texts into vectors, ready for `gmmatch select`.
+
+    The same command continues a run that was interrupted or killed. Files appear whole or not at all.
+
+    Examples
+    --------
+        gmmatch embed photos/ -o photos.npy
+
+        gmmatch embed tickets.csv --text body --labels intent -o tickets.npy
+
+        gmmatch embed train-images-idx3-ubyte.gz --encoder pixels -o fashion.npy
+
+        gmmatch embed photos/ --encoder onnx:model.onnx --size 224 --on-bad-rows drop -o photos.npy
+    """
+    began = time.perf_counter()
+    params = parse_params(param or [])
+    if size is not None:
+        params["size"] = size
+    with show_progress(quiet), _hint_on_interrupt():
+        result = embed_input(
+            source,
+            encoder,
+            text=text,
+            image=image,
+            labels=labels,
+            ids=ids,
+            split=split,
+            on_bad_rows=on_bad_rows,
+            batch_size=batch_size,
+            cache=cache,
+            cache_dir=cache_dir,
+            output=output,
+            **params,
+        )
+    facts = _facts(result, output, time.perf_counter() - began)
+    if not quiet:
+        for line in _remarks(result):
+            typer.echo(line, err=True)
+    typer.echo(json.dumps(facts) if as_json else _sentence(facts))
+
+
+@contextmanager
+def _hint_on_interrupt() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("gmmatch: what was encoded is kept; the same command continues from there", err=True)
+        raise
+
+
+def _facts(result: Embedded, output: Path, seconds: float) -> dict[str, Any]:
+    return {
+        "rows": len(result),
+        "dimension": result.embeddings.shape[1],
+        "classes": None if result.labels is None else len(set(result.labels.tolist())),
+        "encoder": result.encoder,
+        "encoded": result.encoded,
+        "input_rows": result.n_rows,
+        "bad_rows": [{"row": bad.row, "id": bad.id, "reason": bad.reason} for bad in result.bad_rows],
+        "notes": list(result.notes),
+        "seconds": round(seconds, 3),
+        "output": str(output),
+        "rows_output": str(output.with_suffix(".parquet")),
+    }
+
+
+def _remarks(result: Embedded) -> list[str]:
+    """Say what was noticed, and which rows were left out."""
+    lines = [f"gmmatch: {note}" for note in result.notes]
+    if result.bad_rows:
+        lines.append(f"gmmatch: left out {len(result.bad_rows)} of {result.n_rows} rows:")
+        lines += [f"  {bad.id}: {bad.reason}" for bad in result.bad_rows[:SHOWN]]
+        if len(result.bad_rows) > SHOWN:
+            lines.append(f"  and {len(result.bad_rows) - SHOWN} more (--json lists all)")
+    return lines
+
+
+def _sentence(facts: dict[str, Any]) -> str:
+    labelled = "" if facts["classes"] is None else f" in {_count(facts['classes'], 'class', 'classes')}"
+    rows = _count(facts["rows"], "row", "rows")
+    return (
+        f"{rows}{labelled} of {facts['dimension']:,} features by {facts['encoder']}"
+        f" ({facts['encoded']:,} encoded now) in {facts['seconds']:.1f} s:"
+        f" {facts['output']}, {facts['rows_output']}"
+    )
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

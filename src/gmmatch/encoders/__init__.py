@@ -1,0 +1,23 @@
+"""Images or text into embeddings: :func:`encoder` by spec string, :func:`embed_input` for whole inputs."""
+
+from .base import Encoder, Unreadable
+from .embed import Embedded, embed_input
+from .files import default_cache_dir
+from .inputs import Input, open_input
+from .registry import FAMILIES, Family, encoder, spec_form
+from .run import BadRow
+
+__all__ = [
+    "FAMILIES",
+    "BadRow",
+    "Embedded",
+    "Encoder",
+    "Family",
+    "Input",
+    "Unreadable",
+    "default_cache_dir",
+    "embed_input",
+    "encoder",
+    "open_input",
+    "spec_form",
+]

@@ -1,0 +1,70 @@
+"""What an encoder is: a name, a dimension, and a function from a batch to vectors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput, MissingExtra
+
+Kind = Literal["image", "text", "rows"]
+Float32Array = npt.NDArray[np.float32]
+UInt8Array = npt.NDArray[np.uint8]
+
+
+class Unreadable(InvalidInput):
+    """One image, text or row that cannot be encoded; the message says why."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Turns images, texts or rows into vectors.
+
+    Any object with these members can be passed to :func:`gmmatch.encoders.embed_input`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The spec string that makes this encoder."""
+
+    @property
+    def kind(self) -> Kind:
+        """What it takes: ``image``, ``text`` or ``rows``."""
+
+    @property
+    def dimension(self) -> int | None:
+        """Length of the vectors; None until the first batch where the data decides."""
+
+    @property
+    def revision(self) -> str | None:
+        """Changes whenever the vectors would; None where encoding costs less than a cache."""
+
+    @property
+    def batch_size(self) -> int:
+        """How many items are best encoded together."""
+
+    def prepare(self, item: Any) -> Any:
+        """Decode one item, on any thread; raise :class:`Unreadable` where that is impossible."""
+
+    def encode(self, batch: Sequence[Any]) -> Float32Array:
+        """Return one vector per item, prepared or not, shape (items, dimension)."""
+
+
+def require(module: str, package: str, extra: str) -> Any:
+    """Import an optional module, or say which extra installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtra(package, extra) from error
+
+
+def cores() -> int:
+    """Return the number of cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,226 @@
+"""From an input to its embedding: every content encoded once, every batch kept as soon as it is done."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput, InvalidParameter
+from ..records import IntArray
+from ..validation import check_choice, check_positive_int
+from .base import Encoder, Float32Array, Kind
+from .files import PathLike, default_cache_dir, folder_name, make_cache_folder
+from .inputs import TEXT_TABLES, open_input
+from .output import check_output, write_rows, write_vectors
+from .registry import encoder as find_encoder
+from .registry import find_family, parameters
+from .run import BadRow, Run
+from .store import VectorStore
+
+DEFAULT_ENCODERS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "wordllama"}
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """An embedding and what belongs to its rows.
+
+    Attributes
+    ----------
+    embeddings
+        float32 of shape (rows, dimension); a memory map where it was written to a file.
+    ids, labels, paths
+        Of each row; labels and paths are None where the input has none.
+    rows
+        Number of each row in the input; without bad rows, 0, 1, 2 and so on.
+    bad_rows
+        The rows that were left out.
+    notes
+        Sentences the user should see.
+    encoder, revision
+        What made the vectors.
+    n_rows
+        Rows in the input, the bad ones included.
+    encoded
+        How many contents were encoded in this run; the others were known.
+    """
+
+    embeddings: Float32Array
+    ids: npt.NDArray[Any]
+    labels: npt.NDArray[Any] | None
+    paths: list[str] | None
+    rows: IntArray
+    bad_rows: tuple[BadRow, ...]
+    notes: tuple[str, ...]
+    encoder: str
+    revision: str | None
+    n_rows: int
+    encoded: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def embed_input(
+    source: Any,
+    encoder: str | Encoder | None = None,
+    *,
+    text: str | None = None,
+    image: str | None = None,
+    labels: Any = None,
+    ids: str | None = None,
+    split: str = "train",
+    on_bad_rows: str = "error",
+    batch_size: int | None = None,
+    cache: bool = True,
+    cache_dir: PathLike | None = None,
+    output: PathLike | None = None,
+    **params: Any,
+) -> Embedded:
+    """Turn images or texts into vectors.
+
+    Parameters
+    ----------
+    source
+        A path or a list, see :func:`gmmatch.encoders.open_input`.
+    encoder
+        A spec string, or any object with the members of :class:`Encoder`. By default
+        ``efficientnet-lite0`` for images and ``wordllama`` for texts.
+    text, image
+        The column of a table that holds the texts, or the images.
+    labels, ids, split
+        See :func:`gmmatch.encoders.open_input`.
+    on_bad_rows
+        ``error``: refuse the input if any row is unreadable, once all were tried. ``drop``: leave such
+        rows out and list them in the result.
+    batch_size
+        How many rows to encode together, in place of the encoder's own number.
+    cache
+        Keep vectors by content and encoder revision, so that nothing is encoded twice. Without it,
+        they are kept beside `output` until that is written.
+    cache_dir
+        Folder of the cache; by default that named by ``GMMATCH_CACHE``, or the user's cache folder.
+    output
+        A ``.npy`` file to write, with a ``.parquet`` of ids, labels and paths beside it.
+    **params
+        Parameters of the encoder, such as `size`.
+
+    Returns
+    -------
+    Embedded
+        The vectors, in the order of the input.
+
+    Notes
+    -----
+    A run that was killed goes on where it was when it is started again: a batch is encoded again only
+    if the kill came before it was written down. Memory: some batches, 40 bytes per row, and the
+    result, unless it goes to `output`.
+
+    Examples
+    --------
+    >>> pictures = np.random.default_rng(0).integers(0, 256, (5, 8, 8), dtype=np.uint8)
+    >>> embedded = embed_input(pictures, "pixels", labels=[0, 1, 0, 1, 1])
+    >>> embedded.embeddings.shape, embedded.ids
+    ((5, 64), array([0, 1, 2, 3, 4]))
+    """
+    check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
+    target = None if output is None else check_output(output, source)
+    chosen = _default_encoder(source, text, image) if encoder is None else encoder
+    kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
+    column = _content_column(kind, text, image)
+    found = open_input(source, kind, column=column, labels=labels, ids=ids, split=split)
+    if isinstance(chosen, str):
+        if cache_dir is not None and "cache_dir" in parameters(chosen):
+            params.setdefault("cache_dir", cache_dir)
+        chosen = find_encoder(chosen, **params)
+    elif params:
+        raise InvalidParameter(
+            f"an encoder that is made already takes no parameters; got {', '.join(params)}"
+        )
+    size = chosen.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
+    with _open_store(chosen, target, cache, cache_dir) as store:
+        run = Run(found, chosen, store)
+        run.encode_all(size)
+        bad = run.bad_rows()
+        _check_bad_rows(bad, len(found), on_bad_rows)
+        good = np.flatnonzero(run.positions >= 0)
+        result = Embedded(
+            embeddings=np.empty((0, 0), dtype=np.float32),
+            ids=found.ids[good],
+            labels=None if found.labels is None else found.labels[good],
+            paths=None if found.paths is None else [found.paths[row] for row in good.tolist()],
+            rows=good,
+            bad_rows=bad,
+            notes=found.notes,
+            encoder=chosen.name,
+            revision=chosen.revision,
+            n_rows=len(found),
+            encoded=run.encoded,
+        )
+        if target is None:
+            return replace(result, embeddings=store.gather(run.positions[good]))
+        facts = {"encoder": chosen.name, "revision": chosen.revision, "input_rows": len(found)}
+        write_rows(target, result.ids, result.labels, result.paths, facts)
+        return replace(result, embeddings=write_vectors(target, store, run.positions[good]))
+
+
+def _default_encoder(source: Any, text: str | None, image: str | None) -> str:
+    """Choose by what the input must be: texts where a column of texts is named or the file is text."""
+    textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_TABLES
+    return DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
+
+
+def _content_column(kind: Kind, text: str | None, image: str | None) -> str | None:
+    """Return the column that is named for what the encoder takes."""
+    for name, value in (("text", text), ("image", image)):
+        if value is not None and kind != name:
+            raise InvalidParameter(f"--{name} {value} names {name}s, but the encoder takes {_PLURALS[kind]}")
+    return text if kind == "text" else image
+
+
+_PLURALS: dict[Kind, str] = {"image": "images", "text": "texts", "rows": "rows of numbers"}
+
+
+def _check_bad_rows(bad: tuple[BadRow, ...], n_rows: int, on_bad_rows: str) -> None:
+    if not bad or (on_bad_rows == "drop" and len(bad) < n_rows):
+        return
+    first = "; ".join(f"{row.id}: {row.reason}" for row in bad[:10])
+    more = " (first ten)" if len(bad) > 10 else ""
+    advice = "" if len(bad) == n_rows else "; --on-bad-rows drop leaves them out and encodes nothing again"
+    raise InvalidInput(f"{len(bad)} of {n_rows} rows cannot be encoded{more}: {first}{advice}")
+
+
+@contextmanager
+def _open_store(
+    encoder: Encoder, target: Path | None, cache: bool, cache_dir: PathLike | None
+) -> Iterator[VectorStore]:
+    """Open the cache, or a folder that lasts until the result is written, or as long as this call."""
+    if cache and encoder.revision is not None:
+        folder = default_cache_dir() if cache_dir is None else Path(cache_dir)
+        vectors = folder / "vectors" / folder_name(encoder.name, encoder.revision)
+        with _opened(make_cache_folder(vectors)) as store:
+            yield store
+    elif target is not None:
+        work = target.with_name(f"{target.name}.work")
+        if encoder.revision is None:  # nothing tells whether the vectors there would be the same
+            shutil.rmtree(work, ignore_errors=True)
+        with _opened(work / folder_name(encoder.name, encoder.revision or "")) as store:
+            yield store
+        shutil.rmtree(work, ignore_errors=True)
+    else:
+        with tempfile.TemporaryDirectory(prefix="gmmatch-") as passing, _opened(Path(passing)) as store:
+            yield store
+
+
+def _opened(folder: Path) -> VectorStore:
+    try:
+        return VectorStore(folder)
+    except OSError as error:
+        raise InvalidInput(f"cannot read the vectors kept in {folder}: {error.strerror or error}") from error

@@ -1,0 +1,146 @@
+"""Any exported image network, run by onnxruntime."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidInput, InvalidParameter
+from .base import Float32Array, UInt8Array, cores, require
+from .files import file_digest
+from .images import PIXELS_VERSION, ImageEncoder, check_size
+
+# What nearly every network trained on ImageNet expects.
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
+
+
+class OnnxEncoder(ImageEncoder):
+    """Run a network saved as ONNX on the CPU.
+
+    Parameters
+    ----------
+    path
+        The ``.onnx`` file. Its one input takes images, channels first or last, as float32 or uint8;
+        its output has the shape (rows, features), or (rows, channels, height, width), which is
+        averaged over height and width.
+    size
+        Side of the images in pixels, where the file leaves it open.
+    mean, std
+        What is taken off pixels in [0, 1], and what they are then divided by, per channel. A network
+        that takes uint8 does this itself.
+    output
+        Name of the output to read; the first one by default.
+    name
+        Name to go by.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        size: int | None = None,
+        mean: Sequence[float] | float = MEAN,
+        std: Sequence[float] | float = STD,
+        output: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.name = name or f"onnx:{os.fspath(path)}"
+        self._session = _open_session(Path(path))
+        self._input, self._channels_last, fixed = _image_input(self._session, path)
+        self.size = _agree(size, fixed, path)
+        self._output = _choose_output(self._session, output, path)
+        self._mean, self._std = _per_channel(mean, "mean"), _per_channel(std, "std")
+        if not self._std.all():
+            raise InvalidParameter("std must not be zero")
+        facts = (file_digest(path), self.size, self._output, self._mean.tolist(), self._std.tolist())
+        self.revision = f"{facts} pixels {PIXELS_VERSION}"
+        self.dimension: int = self._forward(np.zeros((1, self.size, self.size, 3), np.uint8)).shape[1]
+
+    def _forward(self, pixels: UInt8Array) -> Float32Array:
+        batch: Any = pixels
+        if self._input.type == "tensor(float)":
+            batch = (pixels / np.float32(255) - self._mean) / self._std
+        if not self._channels_last:
+            batch = np.ascontiguousarray(batch.transpose(0, 3, 1, 2))
+        try:
+            result = self._session.run([self._output], {self._input.name: batch})[0]
+        except Exception as error:  # onnxruntime's errors share no base of their own
+            reason = str(error).splitlines()[0]
+            raise InvalidInput(f"{self.name} cannot run on images of {self.size} pixels: {reason}") from error
+        if result.ndim == 4:
+            result = result.mean((2, 3))
+        if result.ndim != 2 or len(result) != len(pixels):
+            raise InvalidInput(
+                f"{self.name} returns the shape {result.shape} for {len(pixels)} images;"
+                " expected (rows, features) or (rows, channels, height, width)"
+            )
+        vectors: Float32Array = result.astype(np.float32, copy=False)
+        return vectors
+
+
+def _open_session(path: Path) -> Any:
+    runtime = require("onnxruntime", "onnxruntime", "images")
+    if not path.is_file():
+        raise InvalidInput(f"{path} is not a file; expected a network saved as ONNX")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = cores()
+    # Threads that spin while they wait take the cores from those that decode the next images.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    try:
+        return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(f"{path} is not a network that onnxruntime can run: {reason}") from error
+
+
+def _image_input(session: Any, path: Any) -> tuple[Any, bool, int | None]:
+    """Return the input, whether channels come last, and the side of the images if it is fixed."""
+    inputs = session.get_inputs()
+    first: Any = inputs[0] if inputs else None
+    shape = list(first.shape) if inputs else []
+    if len(inputs) != 1 or len(shape) != 4 or 3 not in (shape[1], shape[3]):
+        found = ", ".join(f"{entry.name} {entry.shape}" for entry in inputs) or "none"
+        raise InvalidInput(
+            f"{path} has the inputs {found}; expected one, of shape (rows, 3, height, width)"
+            " or (rows, height, width, 3)"
+        )
+    if first.type not in ("tensor(float)", "tensor(uint8)"):
+        raise InvalidInput(f"{path} takes {first.type}; expected float32 or uint8 images")
+    channels_last = shape[1] != 3
+    height, width = shape[1:3] if channels_last else shape[2:4]
+    fixed = height if isinstance(height, int) else None
+    if fixed is not None and isinstance(width, int) and width != height:
+        raise InvalidInput(f"{path} takes images of {width} x {height} pixels; expected square ones")
+    return first, channels_last, fixed
+
+
+def _agree(size: int | None, fixed: int | None, path: Any) -> int:
+    if size is None:
+        return fixed or 224
+    if fixed is not None and check_size(size) != fixed:
+        raise InvalidParameter(f"size is {size}, but {path} takes images of {fixed} pixels")
+    return check_size(size)
+
+
+def _choose_output(session: Any, output: str | None, path: Any) -> str:
+    names = [entry.name for entry in session.get_outputs()]
+    if output is not None and output not in names:
+        raise InvalidParameter(f"{path} has no output {output!r}; it has: {', '.join(names)}")
+    return output or str(names[0])
+
+
+def _per_channel(value: Sequence[float] | float | str, name: str) -> Float32Array:
+    """Read one number or three; the command line gives three as text."""
+    words = value.split(",") if isinstance(value, str) else value
+    try:
+        numbers = np.asarray(words, dtype=np.float32)
+    except ValueError:
+        numbers = np.empty(0, dtype=np.float32)
+    if numbers.shape not in ((), (3,)) or not np.isfinite(numbers).all():
+        raise InvalidParameter(f"{name} must be one number, or three (red, green, blue); got {value!r}")
+    return np.broadcast_to(numbers, 3)

@@ -1,0 +1,77 @@
+"""An embedding on disk: a ``.npy`` of vectors and a ``.parquet`` of ids, labels and paths."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput, InvalidParameter
+from ..progress import task
+from ..records import METADATA_KEY, IntArray
+from .base import Float32Array
+from .files import PathLike, whole_file
+from .store import VectorStore
+
+_CHUNK_BYTES = 32 << 20
+
+
+def check_output(output: PathLike, source: Any) -> Path:
+    """Return the path of the ``.npy`` file, in a folder that can be written to, apart from the input."""
+    target = Path(output)
+    if target.suffix != ".npy":
+        raise InvalidParameter(f"the output must end in .npy; got {target}")
+    if not target.parent.is_dir():
+        raise InvalidInput(f"cannot write {target}: there is no folder {target.parent}")
+    if not os.access(target.parent, os.W_OK):
+        raise InvalidInput(f"cannot write {target}: no permission to write to {target.parent}")
+    if isinstance(source, (str, os.PathLike)):
+        for written in (target, target.with_suffix(".parquet")):
+            if written.exists() and Path(source).exists() and written.samefile(source):
+                raise InvalidParameter(f"the output would replace the input {written}; choose another name")
+    return target
+
+
+def write_rows(
+    target: Path,
+    ids: npt.NDArray[Any],
+    labels: npt.NDArray[Any] | None,
+    paths: Sequence[str] | None,
+    facts: Mapping[str, Any],
+) -> None:
+    """Write ids, labels and paths beside the vectors, with facts about them in the metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {
+        "id": pa.array(ids),
+        "label": pa.nulls(len(ids)) if labels is None else pa.array(labels),
+        "path": pa.nulls(len(ids)) if paths is None else pa.array(paths),
+    }
+    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(dict(facts))})
+    with whole_file(target.with_suffix(".parquet")) as partial, partial.open("wb") as stream:
+        pq.write_table(table, stream)
+
+
+def write_vectors(target: Path, store: VectorStore, positions: IntArray) -> Float32Array:
+    """Write vectors of a store, in the order of `positions`; return them as a memory map."""
+    dimension = store.dimension or 0
+    step = max(1, _CHUNK_BYTES // (4 * max(dimension, 1)))
+    head = {"descr": "<f4", "fortran_order": False, "shape": (len(positions), dimension)}
+    with (
+        whole_file(target) as partial,
+        partial.open("wb") as stream,
+        task("writing", len(positions)) as advance,
+    ):
+        np.lib.format.write_array_header_1_0(stream, head)
+        for start in range(0, len(positions), step):
+            rows = store.gather(positions[start : start + step])
+            stream.write(rows.astype("<f4", copy=False).tobytes())
+            advance(len(rows))
+    vectors: Float32Array = np.load(target, mmap_mode="r")
+    return vectors

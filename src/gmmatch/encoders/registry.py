@@ -1,0 +1,133 @@
+"""Encoders by spec string: ``FAMILY`` or ``FAMILY:ARGUMENT``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import InvalidParameter
+from ..validation import check_parameters, nearest
+from .base import Encoder, Kind
+from .efficientnet import efficientnet_lite0
+from .onnx_model import OnnxEncoder
+from .plain import PixelEncoder, PrecomputedEncoder
+from .sentences import SentenceEncoder, minilm
+from .texts import WordLlamaEncoder
+from .torch_modules import CheckpointEncoder, open_clip_encoder, timm_encoder
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of encoder.
+
+    Attributes
+    ----------
+    build
+        Function of the argument, if there is one, and of the parameters.
+    kind
+        What it takes.
+    argument
+        What follows the colon, or None.
+    extra
+        The extra of gmmatch that installs what it needs, or None.
+    summary
+        One line for tables.
+    """
+
+    build: Callable[..., Encoder]
+    kind: Kind
+    argument: str | None
+    extra: str | None
+    summary: str
+
+
+FAMILIES = MappingProxyType(
+    {
+        "efficientnet-lite0": Family(
+            efficientnet_lite0, "image", None, "images", "ImageNet features, 1280-d, no torch"
+        ),
+        "onnx": Family(OnnxEncoder, "image", "PATH", "images", "any exported image network"),
+        "torch": Family(CheckpointEncoder, "image", "CHECKPOINT", "torch", "a network of `gmmatch train`"),
+        "timm": Family(timm_encoder, "image", "NAME", "hub", "a pretrained network of timm (downloads)"),
+        "open_clip": Family(open_clip_encoder, "image", "NAME/TAG", "hub", "a CLIP network (downloads)"),
+        "pixels": Family(PixelEncoder, "image", None, None, "the pixels themselves, scaled to [0, 1]"),
+        "wordllama": Family(WordLlamaEncoder, "text", None, "text", "token averages, 256-d, no torch"),
+        "minilm": Family(minilm, "text", None, "text", "all-MiniLM-L6-v2, 384-d"),
+        "sentence-transformers": Family(
+            SentenceEncoder, "text", "NAME_OR_PATH", "text", "any sentence-transformers model"
+        ),
+        "precomputed": Family(PrecomputedEncoder, "rows", None, None, "rows that are embeddings already"),
+    }
+)
+
+
+def encoder(spec: str, **params: Any) -> Encoder:
+    """Return the encoder that a spec string names.
+
+    Parameters
+    ----------
+    spec
+        ``FAMILY`` or ``FAMILY:ARGUMENT``, such as ``efficientnet-lite0`` or ``onnx:model.onnx``.
+    **params
+        Parameters of the family, such as `size`.
+
+    Raises
+    ------
+    InvalidParameter
+        No such family, an argument too many or missing.
+    MissingExtra
+        The family needs a package that is not installed.
+
+    Examples
+    --------
+    >>> encoder("pixels", size=32).dimension
+    3072
+    >>> encoder("efficientnet")
+    Traceback (most recent call last):
+    gmmatch.errors.InvalidParameter: there is no encoder 'efficientnet' (did you mean ...?); there are: ...
+    """
+    family, argument = find_family(spec)
+    check_parameters(params, parameters(spec), f"the encoder {spec.partition(':')[0]}")
+    return family.build(*([] if argument is None else [argument]), **params)
+
+
+def parameters(spec: str) -> list[str]:
+    """Return the names of the parameters that an encoder takes.
+
+    Examples
+    --------
+    >>> parameters("onnx:model.onnx")
+    ['size', 'mean', 'std', 'output']
+    """
+    family, argument = find_family(spec)
+    names = list(inspect.signature(family.build).parameters)
+    return [name for name in names[0 if argument is None else 1 :] if name != "name"]
+
+
+def find_family(spec: str) -> tuple[Family, str | None]:
+    """Return the family that a spec string names, and its argument."""
+    name, colon, argument = str(spec).partition(":")
+    if name not in FAMILIES:
+        forms = ", ".join(spec_form(known) for known in FAMILIES)
+        raise InvalidParameter(f"there is no encoder {name!r}{nearest(name, FAMILIES)}; there are: {forms}")
+    family = FAMILIES[name]
+    if family.argument is None and colon:
+        raise InvalidParameter(f"the encoder {name} takes no argument; got {spec!r}")
+    if family.argument is not None and not argument:
+        raise InvalidParameter(f"the encoder {name} takes an argument: {spec_form(name)}; got {spec!r}")
+    return family, argument if colon else None
+
+
+def spec_form(name: str) -> str:
+    """Return how a family's spec string is written.
+
+    Examples
+    --------
+    >>> spec_form("onnx")
+    'onnx:PATH'
+    """
+    argument = FAMILIES[name].argument
+    return name if argument is None else f"{name}:{argument}"

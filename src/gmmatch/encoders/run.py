@@ -1,0 +1,182 @@
+"""One pass over an input: read, look up, prepare and encode, several batches at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..progress import task
+from .base import Encoder, Float32Array, UInt8Array, Unreadable, cores
+from .inputs import Input
+from .store import KEY_BYTES, VectorStore
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that was left out: its number in the input, its id, and why."""
+
+    row: int
+    id: Any
+    reason: str
+
+
+@dataclass
+class _Batch:
+    """Rows of which some are new: those are being prepared, the others wait for them."""
+
+    rows: list[int]
+    keys: list[bytes]
+    prepared: list[Future[Any]]
+    read: int
+
+
+@dataclass
+class Run:
+    """One pass over an input; afterwards `positions` tells where in the store each row's vector is."""
+
+    found: Input
+    encoder: Encoder
+    store: VectorStore
+    encoded: int = 0
+    reasons: dict[int, str] = field(default_factory=dict)
+    twins: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.positions = np.full(len(self.found), -1, dtype=np.int64)
+        self._under_way: dict[bytes, int] = {}
+
+    def encode_all(self, batch_size: int) -> None:
+        """Read, prepare and encode: while one batch is encoded, the next are read and prepared."""
+        starts = range(0, len(self.found), batch_size)
+        with (
+            ThreadPoolExecutor(1) as reader,
+            ThreadPoolExecutor(cores()) as pool,
+            _bombs_refused(),
+            task(f"encoding with {self.encoder.name}", len(self.found)) as advance,
+        ):
+            try:
+                reading = (reader.submit(self._read, start, batch_size) for start in starts)
+                planned = (self._plan(*batch.result(), pool) for batch in _ahead(reading, 2))
+                for batch in _ahead(planned, 1):
+                    self._encode(batch)
+                    advance(batch.read)
+            finally:
+                reader.shutdown(cancel_futures=True)
+                pool.shutdown(cancel_futures=True)
+        for row, first in self.twins.items():
+            self.positions[row] = self.positions[first]
+            if first in self.reasons:
+                self.reasons[row] = self.reasons[first]
+
+    def bad_rows(self) -> tuple[BadRow, ...]:
+        """Return the rows that could not be read, prepared or encoded."""
+        return tuple(
+            BadRow(row, self.found.ids[row].item(), reason) for row, reason in sorted(self.reasons.items())
+        )
+
+    def _read(self, start: int, count: int) -> tuple[int, list[Any], list[bytes]]:
+        contents = self.found.read(start, min(start + count, len(self.found)))
+        return start, contents, [content_key(content) for content in contents]
+
+    def _plan(self, start: int, contents: list[Any], keys: list[bytes], pool: ThreadPoolExecutor) -> _Batch:
+        """Find what is known already, and begin to prepare what is not."""
+        batch = _Batch([], [], [], len(contents))
+        known = self.store.find(_as_array(keys))
+        for row, (content, key) in enumerate(zip(contents, keys, strict=True), start=start):
+            if isinstance(content, Unreadable):
+                self.reasons[row] = str(content)
+            elif known[row - start] >= 0:
+                self.positions[row] = known[row - start]
+            elif key in self._under_way:
+                self.twins[row] = self._under_way[key]
+            else:
+                self._under_way[key] = row
+                batch.rows.append(row)
+                batch.keys.append(key)
+                batch.prepared.append(pool.submit(self.encoder.prepare, content))
+        return batch
+
+    def _encode(self, batch: _Batch) -> None:
+        items: list[Any] = []
+        rows: list[int] = []
+        keys: list[bytes] = []
+        for row, key, future in zip(batch.rows, batch.keys, batch.prepared, strict=True):
+            try:
+                items.append(future.result())
+            except Unreadable as error:
+                self.reasons[row] = str(error)
+            else:
+                rows.append(row)
+                keys.append(key)
+        if items:
+            self._keep(rows, keys, self.encoder.encode(items))
+        for key in batch.keys:
+            del self._under_way[key]
+
+    def _keep(self, rows: list[int], keys: list[bytes], vectors: Float32Array) -> None:
+        finite = np.isfinite(vectors).all(axis=1)
+        for row in np.flatnonzero(~finite):
+            self.reasons[rows[row]] = "the encoder returned NaN or infinite values"
+        good = np.flatnonzero(finite)
+        if good.size:
+            self.positions[np.array(rows)[good]] = self.store.append(_as_array(keys)[good], vectors[good])
+        self.encoded += len(rows)
+
+
+def content_key(content: Any) -> bytes:
+    """Return the digest that a vector is kept under.
+
+    Examples
+    --------
+    >>> content_key("a text") == content_key("a text"), content_key("a text") == content_key("another")
+    (True, False)
+    """
+    if isinstance(content, Unreadable):
+        return bytes(KEY_BYTES)
+    if isinstance(content, str):
+        head, body = "text", content.encode("utf-8", "surrogatepass")
+    elif isinstance(content, (bytes, bytearray)):
+        head, body = "file", bytes(content)
+    else:
+        array = np.ascontiguousarray(content)
+        head, body = f"{array.shape} {array.dtype.str}", array.tobytes()
+    key = hashlib.blake2b(f"{head}\0".encode(), digest_size=KEY_BYTES)
+    key.update(body)
+    return key.digest()
+
+
+def _as_array(keys: list[bytes]) -> UInt8Array:
+    return np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES)
+
+
+def _ahead(items: Iterable[T], depth: int) -> Iterator[T]:
+    """Yield the items in order, drawing `depth` of them before they are asked for."""
+    waiting: deque[T] = deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > depth:
+            yield waiting.popleft()
+    yield from waiting
+
+
+@contextmanager
+def _bombs_refused() -> Iterator[None]:
+    """Let Pillow refuse images that would fill the memory, where it would only warn."""
+    try:
+        from PIL.Image import DecompressionBombWarning
+    except ImportError:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DecompressionBombWarning)
+        yield

