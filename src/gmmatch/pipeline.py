@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .checkpoints import FileCheckpoint
 from .errors import InvalidInput
@@ -124,6 +125,31 @@ def select(
         details["passes"] += 1  # the check of the rows
     ids = None if source.ids is None else source.ids[selection.indices]
     return dataclasses.replace(selection, ids=ids, details=details)
+
+
+def encode(path: Any, encoder: str | None = None, **options: Any) -> Source:
+    """Turn images or texts into a source of rows; see `gmmatch.encoders.embed_input` for the options.
+
+    Rows that cannot be encoded are left out where ``on_bad_rows="drop"`` asks for it: they are rows of NaN
+    here, so that row numbers stay those of the input.
+    """
+    from .encoders import embed_input
+
+    embedded = embed_input(path, encoder, **options)
+    rows, ids, labels = embedded.embeddings, embedded.ids, embedded.labels
+    if embedded.bad_rows:
+        rows = np.full((embedded.n_rows, rows.shape[1]), np.nan, rows.dtype)
+        rows[embedded.rows] = embedded.embeddings
+        ids = _spread(ids, embedded.rows, embedded.n_rows)
+        labels = None if labels is None else _spread(labels, embedded.rows, embedded.n_rows)
+    return Source(rows, str(path), "encoded", ids=ids, labels=labels)
+
+
+def _spread(values: npt.NDArray[Any], rows: IntArray, n_rows: int) -> npt.NDArray[Any]:
+    """Put values at their rows; other rows, which take no part, repeat the first value."""
+    spread = np.full(n_rows, values[0], values.dtype)
+    spread[rows] = values
+    return spread
 
 
 def plan(

@@ -10,6 +10,7 @@ from ..version import __version__
 from ._friendly import friendly
 from .corrupt import corrupt
 from .demo import demo
+from .embed import embed
 from .methods import methods
 from .select import select
 from .train import train
@@ -23,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (select, train, corrupt, demo, methods):
+for _command in (select, embed, train, corrupt, demo, methods):
     app.command()(friendly(_command))
 
 

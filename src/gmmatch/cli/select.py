@@ -47,6 +47,14 @@ def select(
     embedding: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column, array or tensor with the embeddings.")
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="INPUT holds images or texts: encode them first, as `gmmatch embed` does."),
+    ] = None,
+    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of texts to encode.")] = None,
+    image: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of images (paths or bytes) to encode.")
+    ] = None,
     method: Annotated[str, typer.Option(help="A name that `gmmatch methods` lists.")] = "gm-matching",
     param: Annotated[
         list[str] | None,
@@ -95,6 +103,10 @@ def select(
         gmmatch select data.parquet --embedding vector --labels topic --ids doc_id --keep 20% -o kept.csv
 
         gmmatch select embeddings.npy --keep 30% --method gm-matching-paper --all-rows
+
+        gmmatch select photos/ --encoder efficientnet-lite0 --keep 10%
+
+        gmmatch select tickets.csv --text body --labels intent --encoder wordllama --keep 20%
     """
     budget = parse_keep(keep)
     check_keep(budget)
@@ -107,7 +119,11 @@ def select(
     started = time.perf_counter()
     try:
         with show_progress(quiet):
-            opened = open_source(source, embedding, labels, ids, cap)
+            if encoder is None and text is None and image is None:
+                opened = open_source(source, embedding, labels, ids, cap)
+            else:
+                options = {"text": text, "image": image, "labels": labels, "ids": ids}
+                opened = pipeline.encode(source, encoder, on_bad_rows=on_bad_rows.value, **options)
             if dry_run:
                 facts = pipeline.plan(opened, budget, method, cap, **params)
                 typer.echo(json.dumps(facts) if as_json else describe_plan(facts))

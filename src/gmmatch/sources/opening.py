@@ -138,7 +138,9 @@ def _resolve_folder(name: str) -> tuple[str, list[str]]:
         return "hugging-face", [str(folder / entry["filename"]) for entry in state["_data_files"]]
     found = sorted(str(file) for file in folder.iterdir() if file.suffix.lower() in _ENDINGS)
     if not found:
-        raise InvalidInput(f"the folder {name} has no file of embeddings; expected {KINDS}")
+        raise InvalidInput(
+            f"the folder {name} has no file of embeddings; expected {KINDS}; images and texts need an encoder"
+        )
     return _one_kind(found, name), found
 
 
@@ -148,7 +150,10 @@ def _one_kind(files: list[str], name: str) -> str:
         raise InvalidInput(f"{name} mixes files of several kinds; expected one kind")
     kind = kinds.pop()
     if not kind:
-        raise InvalidInput(f"{name} is of a kind that holds no embeddings; expected {KINDS}")
+        raise InvalidInput(
+            f"{name} is of a kind that holds no embeddings; expected {KINDS};"
+            " images and texts need an encoder"
+        )
     return kind
 
 
