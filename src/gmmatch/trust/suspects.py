@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..location.blocks import block_rows
 from ..records import FloatArray, IntArray
 from ..validation import as_labels, as_rows, as_seed
-from .guard import OUTSIDE, TIERS, UNLIKELY_LABEL, Trust, judge
+from .guard import TIERS, UNLIKELY_LABEL, Trust, judge
 
 Vector = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
@@ -112,8 +112,8 @@ def suspects(X: Any, y: Any, random_state: Any = 0) -> Suspects:
     --------
     >>> import numpy as np, gmmatch
     >>> rng = np.random.default_rng(0)
-    >>> labels = np.repeat(["cat", "dog"], 100)
-    >>> rows = rng.normal(size=(200, 64)) + 0.8 * (labels == "dog")[:, None]
+    >>> labels = np.repeat(["cat", "dog"], 200)
+    >>> rows = rng.normal(size=(400, 8)) + 1.2 * (labels == "dog")[:, None]
     >>> labels[7] = "dog"
     >>> found = gmmatch.suspects(rows, labels)
     >>> int(found.rows[0]), str(found.reasons[0])
@@ -182,11 +182,14 @@ def _reasons(
 ) -> npt.NDArray[np.str_]:
     """Say what is wrong with each row, in words."""
     reasons = np.full(len(codes), "", dtype=object)
-    for row in np.flatnonzero(trust.tiers == UNLIKELY_LABEL):
-        given, better = classes[codes[row]].item(), classes[suggested[row]].item()
-        reasons[row] = f"label {given!r} is unlikely, {better!r} fits better"
-    for row in np.flatnonzero(trust.tiers == OUTSIDE):
-        reasons[row] = "in a dense clump of its class" if trust.gate.clumped[row] else "far outside its class"
-        if unlikely[row]:
-            reasons[row] += f"; {classes[suggested[row]].item()!r} fits better"
+    for row in np.flatnonzero(trust.tiers > 0):
+        found = []
+        if trust.tiers[row] == UNLIKELY_LABEL or unlikely[row]:
+            given, better = classes[codes[row]].item(), classes[suggested[row]].item()
+            found.append(f"label {given!r} is unlikely, {better!r} fits better")
+        if trust.gate.far[row]:
+            found.append("far outside its class")
+        if trust.gate.clumped[row]:
+            found.append("in a dense clump of its class")
+        reasons[row] = "; ".join(found)
     return reasons.astype(str)

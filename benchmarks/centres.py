@@ -1,0 +1,110 @@
+"""Centres under clusters of wrong rows: 45 cases, and mixtures in which every row is good.
+
+``python -m benchmarks.centres`` prints one JSON document and a table. Gaussian rows in 2, 32 and 256
+dimensions, of which 0, 20 or 45 % are replaced by a cluster of spread 0.1, 1 or 5 at distance 8.5 or 28;
+keep 10 %, residual step. A case is held if at most 1 % of the picks are wrong. The mixtures have modes of
+one width at equal distances from the middle; a mode is held if it has at least half of its share of the
+picks.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import gmmatch
+
+ROWS = 2000
+KEEP = 0.1
+CENTERS: dict[str, dict[str, Any]] = {
+    "mean": {"center": "mean", "guard": "off"},
+    "coordinate-median": {"center": "coordinate-median", "guard": "off"},
+    "geometric-median": {"center": "geometric-median", "guard": "off"},
+    "huber": {"center": "huber", "guard": "off"},
+    "concentrated": {"center": "concentrated", "guard": "off"},
+    "guarded, default": {},
+    "guarded, mean": {"center": "mean"},
+    "guarded, huber": {"center": "huber"},
+    "guarded, concentrated": {"center": "concentrated"},
+}
+CASES = [
+    (d, share, distance, spread)
+    for d, spread in product((2, 32, 256), (0.1, 1.0, 5.0))
+    for share, distance in ((0.0, 0.0), (0.2, 8.5), (0.2, 28.0), (0.45, 8.5), (0.45, 28.0))
+]
+MIXTURES = [
+    (d, distance, shares)
+    for d, distance in product((32, 256), (2.0, 4.0, 8.0))
+    for shares in ((0.5, 0.4, 0.1), (0.4, 0.3, 0.2, 0.1), (0.2, 0.2, 0.2, 0.2, 0.1, 0.1))
+]
+
+
+def cluster(
+    d: int, share: float, distance: float, spread: float, seed: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """Return rows and which of them are wrong."""
+    rng = np.random.default_rng([seed, d])
+    rows = rng.normal(size=(ROWS, d))
+    wrong = rng.permutation(ROWS) < round(share * ROWS)
+    way = rng.normal(size=d)
+    way *= distance / np.linalg.norm(way)
+    rows[wrong] = way + spread * rng.normal(size=(int(wrong.sum()), d))
+    return rows.astype(np.float32), wrong
+
+
+def mixture(
+    d: int, distance: float, shares: tuple[float, ...], seed: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Return rows and the mode of each."""
+    rng = np.random.default_rng([seed, d])
+    places = rng.normal(size=(len(shares), d))
+    places *= distance / np.linalg.norm(places, axis=1, keepdims=True)
+    modes = rng.choice(len(shares), ROWS, p=shares)
+    return (places[modes] + rng.normal(size=(ROWS, d))).astype(np.float32), modes
+
+
+def measure(name: str, seeds: range) -> dict[str, Any]:
+    """Return what one centre holds."""
+    wrong_picks, drifts = [], []
+    for case, seed in product(CASES, seeds):
+        rows, wrong = cluster(*case, seed)
+        estimator = gmmatch.GMMatching(KEEP, **CENTERS[name]).fit(rows)
+        wrong_picks.append(float(wrong[estimator.sample_indices_].mean()))
+        drifts.append(float(np.linalg.norm(estimator.centers_[0] - rows[~wrong].mean(axis=0))))
+    shares = []
+    for (d, distance, weights), seed in product(MIXTURES, seeds):
+        rows, modes = mixture(d, distance, weights, seed)
+        picks = gmmatch.select(rows, KEEP, **CENTERS[name]).indices
+        counts = np.bincount(modes[picks], minlength=len(weights)) / len(picks)
+        shares.append(float((counts * ROWS / np.bincount(modes)).min()))
+    n = len(seeds)
+    worst = [max(wrong_picks[at * n : (at + 1) * n]) for at in range(len(CASES))]
+    return {
+        "cases held": round(float(np.mean(np.array(worst) <= 0.01)), 3),
+        "wrong picks, mean": round(float(np.mean(wrong_picks)), 3),
+        "drift of the center, median": round(float(np.median(drifts)), 3),
+        "not held": [
+            {"d": case[0], "share": case[1], "distance": case[2], "spread": case[3], "wrong picks": value}
+            for case, value in zip(CASES, worst, strict=True)
+            if value > 0.01
+        ],
+        "least share of a mode, worst": round(min(shares), 2),
+        "mixtures held": round(float(np.mean(np.array(shares) >= 0.5)), 3),
+    }
+
+
+def main() -> None:
+    results = {name: measure(name, range(2)) for name in CENTERS}
+    print(json.dumps({"cases": len(CASES), "mixtures": len(MIXTURES), "rows": ROWS, "centers": results}))
+    columns = ("cases held", "wrong picks, mean", "drift of the center, median", "mixtures held")
+    print("| center | " + " | ".join(columns) + " |\n" + "|---" * (len(columns) + 1) + "|")
+    for name, facts in results.items():
+        print(f"| {name} | " + " | ".join(str(facts[column]) for column in columns) + " |")
+
+
+if __name__ == "__main__":
+    main()

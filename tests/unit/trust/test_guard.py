@@ -1,0 +1,228 @@
+"""Tiers in the selectors: exact budgets, equivariance, chunking, records of what was done."""
+
+import numpy as np
+import pytest
+
+import gmmatch
+from gmmatch.selectors import GMMatching
+from gmmatch.trust import TIERS, LabelAwareRows, judge
+from gmmatch.trust import labels as labels_module
+
+
+def make(n=900, d=16, wrong=0.25, far=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 3, n)
+    rows = (3.0 * rng.normal(size=(3, d))[truth] / np.sqrt(2) + rng.normal(size=(n, d))).astype(np.float32)
+    codes = np.where(rng.random(n) < wrong, (truth + 1) % 3, truth)
+    outside = rng.random(n) < far
+    rows[outside] += 50.0 * rng.normal(size=(outside.sum(), d)).astype(np.float32)
+    return rows, codes, (codes == truth) & ~outside
+
+
+def test_picks_are_clean_where_the_data_is_not():
+    rows, labels, good = make(wrong=0.4)
+    guarded = gmmatch.select(rows, 0.2, labels)
+    assert good[guarded.indices].mean() > 0.97
+    assert good[gmmatch.select(rows, 0.2, labels, guard="off").indices].mean() < 0.9
+
+
+@pytest.mark.parametrize("method", ["gm-matching", "herding", "random", "moderate", "hard", "k-center"])
+@pytest.mark.parametrize("keep", [0.05, 0.7, 0.95, 1.0])
+def test_every_method_takes_trusted_rows_first_and_exactly_k(method, keep):
+    rows, labels, _ = make()
+    estimator = gmmatch.selectors.find_method(method).build(keep=keep, guard="auto").fit(rows, labels)
+    picks, tiers = estimator.sample_indices_, estimator.tiers_
+    assert len(np.unique(picks)) == len(picks) == round(keep * len(rows))
+    for label in range(3):
+        mine = picks[labels[picks] == label]
+        assert (np.diff(tiers[mine].astype(int)) >= 0).all()
+        left = np.setdiff1d(np.flatnonzero(labels == label), mine)
+        if len(left):
+            assert tiers[left].min() >= tiers[mine].max()
+    plain = gmmatch.select(rows, keep, labels, method="random")
+    assert (np.bincount(plain.labels) == np.bincount(labels[picks])).all()
+
+
+@pytest.mark.parametrize("batch_size", [None, 64])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_budget_beyond_the_trusted_rows_reaches_into_the_next_tiers(batch_size, labelled):
+    rows, labels, _ = make()
+    selection = gmmatch.select(rows, 1.0, labels if labelled else None, batch_size=batch_size)
+    facts = selection.details["guard"]
+    assert sorted(selection.indices) == list(range(len(rows)))
+    assert facts["picked"] == facts["tiers"]
+    assert sum(facts["tiers"].values()) == len(rows)
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_another_order_of_the_rows_gives_the_same_tiers_and_picks(labelled):
+    rows, labels, _ = make()
+    order = np.random.default_rng(1).permutation(len(rows))
+    plain = GMMatching(0.2).fit(rows, labels if labelled else None)
+    moved = GMMatching(0.2).fit(rows[order], labels[order] if labelled else None)
+    assert (moved.tiers_ == plain.tiers_[order]).all()
+    assert set(order[moved.sample_indices_]) == set(plain.sample_indices_)
+
+
+@pytest.mark.parametrize("kind", ["memmap", "float64", "fortran", "list"])
+def test_how_the_rows_are_held_does_not_matter(kind, tmp_path):
+    rows, labels, _ = make()
+    expected = gmmatch.select(rows, 0.2, labels).indices.tolist()
+    if kind == "memmap":
+        np.save(tmp_path / "rows.npy", rows)
+        rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    elif kind == "float64":
+        rows = rows.astype(np.float64)
+    elif kind == "fortran":
+        rows = np.asfortranarray(rows)
+    else:
+        rows = rows.tolist()
+    assert gmmatch.select(rows, 0.2, labels).indices.tolist() == expected
+
+
+class Counted:
+    """Rows on a slow disk: every value that is read counts."""
+
+    def __init__(self, rows):
+        self.rows, self.read = rows, 0
+        self.shape, self.dtype = rows.shape, rows.dtype
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, chosen):
+        read = np.array(self.rows[chosen])
+        assert read.size <= 1 << 22, "more than a bounded number of rows at once"
+        self.read += read.shape[0]
+        return read
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_guard_reads_the_rows_at_most_eight_times_and_never_all_at_once(kept, monkeypatch):
+    if not kept:
+        monkeypatch.setattr(labels_module, "_MOST_KEPT", 0)
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 20_000)
+    rows = (rng.normal(size=(20_000, 512)) + labels[:, None]).astype(np.float32)
+    counted = Counted(rows)
+    trust = judge(counted, labels, 2, seed=0)
+    assert counted.read / len(rows) <= 8
+    assert (trust.tiers == judge(rows, labels, 2, seed=0).tiers).all()
+
+
+def test_the_number_of_threads_does_not_matter(monkeypatch):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    rows, labels, _ = make(n=3000, d=64)
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setattr("os.cpu_count", lambda threads=threads: threads)
+        with threadpoolctl.threadpool_limits(threads):
+            found.append(gmmatch.select(rows, 0.2, labels))
+    assert found[0].indices.tolist() == found[1].indices.tolist()
+    assert found[0].details == found[1].details
+
+
+def test_results_are_told_in_the_rows_own_coordinates():
+    rows, labels, _ = make()
+    estimator = GMMatching(0.1).fit(rows, labels)
+    assert estimator.centers_.shape == (3, rows.shape[1])
+    for code in range(3):
+        mine = labels[estimator.sample_indices_] == code
+        picked = rows[estimator.sample_indices_[mine]].astype(np.float64)
+        center = estimator.centers_[code]
+        np.testing.assert_allclose(
+            estimator.distances_[mine], np.linalg.norm(picked - center, axis=1), rtol=1e-5
+        )
+        np.testing.assert_allclose(
+            estimator.scores_[mine][-1], np.linalg.norm(picked.mean(axis=0) - center), rtol=1e-5
+        )
+
+
+def test_the_record_says_what_was_done_and_why():
+    rows, labels, _ = make()
+    guard = gmmatch.select(rows, 0.1, labels).details["guard"]
+    assert tuple(guard["tiers"]) == TIERS
+    assert guard["features"] == "label-aware"
+    assert guard["passes"] <= 8
+    assert guard["labels"]["used"]
+    assert guard["gate"]["far"] > 0
+    without = gmmatch.select(rows, 0.1).details["guard"]
+    assert without["labels"] == {"used": False, "reason": "no labels"}
+    assert gmmatch.select(rows, 0.1, labels, guard="off").details["guard"] == {"mode": "off"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "reason"),
+    [(np.zeros(300), "one class only"), (np.arange(300) // 2, "fewer than 5 rows per class on average")],
+)
+def test_labels_that_cannot_be_judged_leave_the_gate(labels, reason):
+    rows = make(n=300)[0]
+    selection = gmmatch.select(rows, 200, labels)
+    assert len(selection) == 200
+    assert selection.details["guard"]["labels"] == {"used": False, "reason": reason}
+    assert gmmatch.label_aware(rows, labels).shape == (300, rows.shape[1] + len(np.unique(labels)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (12, 1), (40, 200)])
+def test_the_smallest_inputs_work(shape):
+    rows = np.random.default_rng(0).normal(size=shape)
+    labels = np.arange(len(rows)) % 2
+    k = max(len(np.unique(labels)), len(rows) // 2)
+    assert len(gmmatch.select(rows, k, labels)) == k
+    assert len(gmmatch.suspects(rows, labels)) == len(rows)
+
+
+def test_a_given_center_is_matched_in_its_own_coordinates():
+    rows, labels, _ = make()
+    points = {code: rows[labels == code].mean(axis=0) for code in range(3)}
+    estimator = GMMatching(0.1, center=points).fit(rows, labels)
+    np.testing.assert_allclose(estimator.centers_, np.stack(list(points.values())))
+    assert estimator.selection_.details["guard"]["features"] == "as given"
+
+
+def test_rows_that_must_not_be_looked_at_change_nothing():
+    rows, labels, _ = make()
+    usable = np.ones(len(rows), dtype=bool)
+    usable[::7] = False
+    damaged = rows.copy()
+    damaged[~usable] = np.nan
+    found = GMMatching(0.1).fit(damaged, labels, usable=usable)
+    alone = GMMatching(0.1).fit(rows[usable], labels[usable])
+    assert np.flatnonzero(usable)[alone.sample_indices_].tolist() == found.sample_indices_.tolist()
+
+
+def test_features_of_some_rows_are_those_of_all():
+    rows, labels, _ = make()
+    trust = judge(rows, labels, 3, seed=0)
+    view = LabelAwareRows(rows, trust)
+    features = gmmatch.label_aware(rows, labels)
+    assert view.shape == features.shape == (len(rows), rows.shape[1] + 3)
+    some = np.array([5, 1, 700])
+    assert (view[some] == features[some]).all()
+    assert (view[10:20] == features[10:20]).all()
+    assert (view[3] == features[3]).all()
+
+
+def test_features_are_the_formula():
+    rows, labels, _ = make(far=0.0)
+    trust = judge(rows, labels, 3, seed=0)
+    probabilities = trust.labels.probabilities
+    passed = trust.gate.passed
+    labelled = probabilities - probabilities[passed].mean(axis=0)
+    labelled /= np.sqrt((labelled[passed] ** 2).sum(axis=1).mean())
+    features = gmmatch.label_aware(rows, labels, weight=3.0)
+    np.testing.assert_allclose(features[:, :16], (rows - trust.origin) / trust.scale, atol=1e-5)
+    np.testing.assert_allclose(features[:, 16:], 3.0 * labelled, atol=1e-5)
+
+
+@pytest.mark.parametrize("params", [{"weight": -1}, {"weight": float("nan")}, {"folds": 1}, {"folds": 2.5}])
+def test_parameters_that_mean_nothing_are_refused(params):
+    rows, labels, _ = make(n=50)
+    with pytest.raises(gmmatch.errors.InvalidParameter, match=next(iter(params))):
+        gmmatch.label_aware(rows, labels, **params)
+
+
+def test_without_classes_the_gate_alone_decides():
+    rows, labels, _ = make()
+    selection = gmmatch.select(rows, 0.1, labels, by_class=False)
+    assert selection.indices.tolist() == gmmatch.select(rows, 0.1).indices.tolist()
