@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from .errors import InvalidInput, InvalidParameter
 from .records import Selection
 from .sources import Source
+from .trust import Suspects
 
 ENDINGS = (".parquet", ".npy", ".csv", ".txt")
 
@@ -56,6 +57,15 @@ def write_selection(selection: Selection, path: Path, source: Source, all_rows: 
         table = _all_rows(selection, source) if all_rows else _kept_rows(selection, ids)
         write = pq.write_table if ending == ".parquet" else _write_csv
         _in_place(path, lambda file: write(table, file))
+
+
+def write_suspects(suspects: Suspects, path: Path, source: Source) -> None:
+    """Write the evidence for and against every row as `.parquet` or `.csv`, most suspicious first."""
+    columns = suspects.columns()
+    ids = columns["row"] if source.ids is None else source.ids[columns["row"]]
+    table = pa.table({"id": pa.array(ids)} | {name: pa.array(values) for name, values in columns.items()})
+    write = pq.write_table if path.suffix.lower() == ".parquet" else _write_csv
+    _in_place(path, lambda file: write(table, file))
 
 
 def _kept_rows(selection: Selection, ids: npt.NDArray[Any]) -> pa.Table:

@@ -22,6 +22,7 @@ from .selectors.gm_matching import AUTO_BATCH
 from .selectors.registry import Method
 from .sources import Source
 from .sources.opening import machine_memory
+from .trust import Suspects, suspects
 from .validation import (
     as_labels,
     as_rows,
@@ -202,6 +203,13 @@ def _rates(source: Source) -> tuple[float, float]:
     started = time.perf_counter()
     np.dot(block, block.T)
     return read_rate, 512.0**3 / max(time.perf_counter() - started, 1e-6)
+
+
+def find_suspects(source: Source, seed: int) -> Suspects:
+    """Gather the evidence that rows of a source, or their labels, are wrong."""
+    if source.labels is None:
+        raise InvalidInput(f"suspects need labels, and {source.name} has none; name them with --labels")
+    return suspects(source.rows, source.labels, random_state=seed)
 
 
 def find_bad_rows(source: Source) -> IntArray:

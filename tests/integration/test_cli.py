@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -125,3 +126,30 @@ def test_the_demo_does_the_main_job(tmp_path):
     assert min(shares, key=shares.get) == "gm-matching"
     assert len(gmmatch.load_selection(tmp_path / "out/demo/kept.parquet")) == 135
     assert (tmp_path / "out/demo/kept.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_suspects_are_written_with_reasons(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["cat", "dog"], 200)
+    rows = rng.normal(size=(400, 16)) + 3.0 * (labels == "dog")[:, None]
+    labels[:20] = "dog"
+    np.save("rows.npy", rows)
+    np.save("labels.npy", labels)
+    words = "select rows.npy --labels labels.npy --keep 10% --suspects wrong.csv --all-rows --json"
+    done = CliRunner().invoke(app, words.split())
+    assert done.exit_code == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert 15 <= facts["suspects"]["suspect"] <= 40
+    lines = (tmp_path / "wrong.csv").read_text().splitlines()
+    assert len(lines) == 401
+    first = {line.split(",")[1] for line in lines[1:21]}
+    assert len(first & {str(row) for row in range(20)}) >= 18
+    table = pq.read_table("kept.parquet")
+    tiers = table["tier"].to_numpy()
+    assert (tiers[:20] > 0).mean() >= 0.9
+    kept = np.flatnonzero(table["kept"].to_numpy())
+    assert (tiers[kept] == 0).all()
+    refused = CliRunner().invoke(app, ["select", "rows.npy", "--keep", "10%", "--suspects", "wrong.csv"])
+    assert refused.exit_code == 3
+    assert "suspects need labels" in refused.stderr

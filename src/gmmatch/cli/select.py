@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from .. import pipeline
-from ..outputs import check_output, materialize, write_selection
+from ..outputs import check_output, materialize, write_selection, write_suspects
 from ..records import Selection
 from ..sources import open_source, read_values
 from ..validation import check_keep
@@ -82,6 +82,12 @@ def select(
         bool | None,
         typer.Option("--guard/--no-guard", help="Pick trusted rows first.", show_default=False),
     ] = None,
+    suspects_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--suspects", metavar="FILE", help="Also write which rows seem wrong, and why (.parquet or .csv)."
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a killed run stopped.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
     on_bad_rows: Annotated[
@@ -104,6 +110,8 @@ def select(
 
         gmmatch select embeddings.npy --keep 30% --method gm-matching-paper --all-rows
 
+        gmmatch select data.parquet --labels topic --keep 10% --suspects wrong.csv
+
         gmmatch select photos/ --encoder efficientnet-lite0 --keep 10%
 
         gmmatch select tickets.csv --text body --labels intent --encoder wordllama --keep 20%
@@ -115,6 +123,8 @@ def select(
     if scores is not None:
         params["scores"] = read_values(scores, "scores")
     check_output(output, all_rows)
+    if suspects_to is not None:
+        check_output(suspects_to, all_rows=True)
     state = output.with_name(f"{output.name}.state")
     started = time.perf_counter()
     try:
@@ -140,6 +150,9 @@ def select(
                 resume=resume,
                 **params,
             )
+            found = None if suspects_to is None else pipeline.find_suspects(opened, seed)
+            if found is not None and suspects_to is not None:
+                write_suspects(found, suspects_to, opened)
             if materialize_to is not None:
                 materialize(selection, opened, materialize_to)
             write_selection(selection, output, opened, all_rows)
@@ -147,6 +160,8 @@ def select(
         typer.echo(f"gmmatch: interrupted{how_to_resume(state)}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     facts = summary(selection, time.perf_counter() - started, output)
+    if found is not None:
+        facts["suspects"] = found.summary()
     typer.echo(json.dumps(facts) if as_json else sentence(facts))
 
 
@@ -171,6 +186,7 @@ def summary(selection: Selection, seconds: float, output: Path) -> dict[str, Any
         "seconds": round(seconds, 3),
         "passes": selection.details.get("passes"),
         "bad_rows": selection.details.get("bad_rows", 0),
+        "guard": selection.details.get("guard"),
         "output": str(output),
     }
 
@@ -179,9 +195,10 @@ def sentence(facts: dict[str, Any]) -> str:
     """Say in words what was done."""
     classes = f" in {facts['classes']} classes" if facts["classes"] else ""
     dropped = f"; left out {facts['bad_rows']:,} bad rows" if facts["bad_rows"] else ""
+    wrong = f"; {facts['suspects']['suspect']:,} rows seem wrong" if "suspects" in facts else ""
     return (
         f"kept {facts['kept']:,} of {facts['rows']:,} rows{classes} by {facts['method']}"
-        f" in {facts['seconds']:.1f} s{dropped}; objective {facts['objective']:.4g};"
+        f" in {facts['seconds']:.1f} s{dropped}{wrong}; objective {facts['objective']:.4g};"
         f" wrote {facts['output']}"
     )
 
