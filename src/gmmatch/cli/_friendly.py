@@ -108,7 +108,7 @@ def parse_memory(text: str) -> int:
         raise InvalidParameter(f"--memory takes a size such as 2GB or 512MB; got {text!r}")
     number, unit, binary = found.groups()
     size = float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " ")
-    if size < 1 << 20:
+    if size < 1_000_000:
         raise InvalidParameter(f"--memory must be at least 1MB; got {text!r}")
     return int(size)
 
