@@ -33,11 +33,11 @@ from .validation import (
     resolve_keep,
 )
 
-# Beyond this many multiply-adds (some minutes) matching against all rows of a class gives way to batches.
-MOST_WORK = 2e13
-_PRODUCT_COST = (
-    50  # of a multiply-add in a product per pick, which waits for memory, in those of a Gram matrix
-)
+# Beyond this many multiply-adds (half a minute) matching against all rows of a class gives way to batches.
+MOST_WORK = 2e12
+# A multiply-add of a product per pick, which waits for memory, costs as many of a Gram matrix.
+_PRODUCT_COST = 50
+_SCORING_COST = 64  # of finding the best of the rows at every pick, in the same units per row
 _TYPICAL_PASSES = 4  # check, median twice, picks
 _CHECK_ROWS = 1 << 22  # values looked at together for NaN
 
@@ -247,6 +247,7 @@ def batches_needed(
     budgets = class_budgets(sizes, k)
     gram = sizes.astype(float) ** 2 * itemsize <= GRAM_BYTES
     bytes_needed = 2.0 * sizes * width * itemsize + np.where(gram, sizes.astype(float) ** 2 * itemsize, 0)
-    work = np.where(gram, sizes.astype(float) ** 2, _PRODUCT_COST * budgets * sizes.astype(float)) * width
+    products = _PRODUCT_COST * budgets * sizes.astype(float) * (width + _SCORING_COST)
+    work = np.where(gram, sizes.astype(float) ** 2 * width, products)
     cap = machine_memory() // 4 if memory is None else memory
     return bool(bytes_needed.max() > cap or work.sum() > MOST_WORK)
