@@ -1,6 +1,7 @@
 """What the guard is worth: CIFAR-10 features under fourteen kinds of damage, against other methods.
 
-``python -m benchmarks.trust [--out FILE] [--seeds 0 1 2] [--scenarios NAME ...] [--methods NAME ...]``
+``python -m benchmarks.trust [--out FILE] [--seeds 0 1 2] [--scenarios NAME ...] [--methods NAME ...]
+[--keeps 0.05 0.1 0.3]``
 
 Appends one JSON line per cell to FILE and skips cells that are there already, so that it can be stopped
 and started again; then prints a summary as JSON and tables. Needs GMMATCH_DATA; see `_features`.
@@ -106,7 +107,9 @@ SCENARIOS: dict[str, Callable[[Data, int], Damaged]] = {
 UNSEEDED = ("clean", "human aggregate", "human random1", "human worst")
 
 
-def cells(data: Data, probe: Probe, scenario: str, method: str, seed: int) -> Iterator[dict[str, Any]]:
+def cells(
+    data: Data, probe: Probe, scenario: str, method: str, seed: int, budgets: tuple[float, ...]
+) -> Iterator[dict[str, Any]]:
     """Yield one record per budget; budgets of a method are prefixes of one order."""
     rows, labels, good = SCENARIOS[scenario](data, seed)
     viewed = probe.view(rows)
@@ -114,8 +117,8 @@ def cells(data: Data, probe: Probe, scenario: str, method: str, seed: int) -> It
         order, seconds, keeps = np.arange(len(rows)), 0.0, (1.0,)
     else:
         started = time.perf_counter()
-        selection = gmmatch.select(rows, max(KEEPS), labels, random_state=seed, **METHODS[method])
-        order, seconds, keeps = selection.indices, time.perf_counter() - started, KEEPS
+        selection = gmmatch.select(rows, max(budgets), labels, random_state=seed, **METHODS[method])
+        order, seconds, keeps = selection.indices, time.perf_counter() - started, budgets
     for keep in keeps:
         picks = order[: round(keep * len(rows))]
         score = probe.score(viewed[picks], labels[picks], seed)
@@ -133,7 +136,9 @@ def cells(data: Data, probe: Probe, scenario: str, method: str, seed: int) -> It
         }
 
 
-def run(out: Path, seeds: list[int], scenarios: list[str], methods: list[str]) -> None:
+def run(
+    out: Path, seeds: list[int], scenarios: list[str], methods: list[str], budgets: tuple[float, ...]
+) -> None:
     """Measure the cells that are not in `out` yet; several processes may share it."""
     out.parent.mkdir(parents=True, exist_ok=True)
     data = Data()
@@ -147,7 +152,8 @@ def run(out: Path, seeds: list[int], scenarios: list[str], methods: list[str]) -
                 same = scenario in UNSEEDED and method not in SEEDED
                 if (scenario, method, seed) in done or (same and (scenario, method) in once):
                     continue
-                lines = [json.dumps(record) + "\n" for record in cells(data, probe, scenario, method, seed)]
+                measured = cells(data, probe, scenario, method, seed, budgets)
+                lines = [json.dumps(record) + "\n" for record in measured]
                 with out.open("a") as file:
                     file.write("".join(lines))
 
@@ -168,10 +174,11 @@ def main() -> None:
     parser.add_argument(
         "--methods", nargs="+", default=[*METHODS, "all rows"], choices=[*METHODS, "all rows"]
     )
+    parser.add_argument("--keeps", type=float, nargs="+", default=list(KEEPS))
     parser.add_argument("--summary-only", action="store_true", help="read FILE, measure nothing")
     arguments = parser.parse_args()
     if not arguments.summary_only:
-        run(arguments.out, arguments.seeds, arguments.scenarios, arguments.methods)
+        run(arguments.out, arguments.seeds, arguments.scenarios, arguments.methods, tuple(arguments.keeps))
     records = read(arguments.out)
     print(json.dumps(summarise(records)))
     print(tables(records))

@@ -63,8 +63,8 @@ def half_ball(sample: Sample) -> Vector:
     """Return the centre of (nearly) the smallest ball that holds more than half of the rows.
 
     Up to 60 of the rows, the mean, the geometric median and the coordinate-wise median are starts; each
-    moves twice to the mean of the nearest half of the rows; the one with the smallest median distance
-    wins.
+    moves twice to the mean of the nearest half of the rows. Of all these points, before and after, the one
+    with the smallest median distance wins.
 
     Time and memory: O(n^2). Meant for samples, in random order.
 
@@ -81,13 +81,16 @@ def half_ball(sample: Sample) -> Vector:
     # Every point is a combination of the rows, held as its weights; the origin has none.
     weights = np.concatenate([starts, np.zeros((1, n_rows)), np.full((1, n_rows), 1 / n_rows)])
     weights = np.concatenate([weights, _weiszfeld(gram)[None]])
+    first = weights
     for _ in range(_CONCENTRATIONS):
         nearest = np.argsort(_squared_distances(gram, squares, weights), axis=1, kind="stable")[:, :half]
         weights = np.zeros_like(weights)
         np.put_along_axis(weights, nearest, 1 / half, axis=1)
+    # The starts stay in the race: no ball about one of them is smaller, which bounds the result.
+    weights = np.concatenate([first, weights])
     radius = np.partition(_squared_distances(gram, squares, weights), half - 1, axis=1)[:, half - 1]
-    members = weights[int(radius.argmin())] > 0
-    point: Vector = sample.origin + np.add.reduce(sample.offsets[members]) / half
+    best = weights[int(radius.argmin())]
+    point: Vector = sample.origin + np.add.reduce(sample.offsets * best[:, None])
     return point
 
 

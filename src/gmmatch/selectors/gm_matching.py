@@ -132,16 +132,20 @@ class GMMatching(Selector):
 
     def _match(self, group: Group, k: int, parts: list[IntArray]) -> Picks:
         """Match the centre of the first part of a group, carrying the accumulated error into the next."""
-        rows = unit_rows(group.rows) if self.normalize == "unit" else group.rows
-        center, epsilon = find_center(self.center, rows if len(parts) == 1 else rows[parts[0]], group.label)
-        state = Matching.begin(center, self._theta(center))
-        found = []
+        found: list[Picks] = []
+        state, center, epsilon = None, np.empty(0), None
         for inside in parts:
+            rows = replace(group, members=group.members[inside]).rows
+            if self.normalize == "unit":
+                rows = unit_rows(rows)
+            if state is None:
+                center, epsilon = find_center(self.center, rows, group.label)
+                state = Matching.begin(center, self._theta(center))
             quota = min(k - state.count, len(inside))
-            if quota > 0:
-                some = rows if len(parts) == 1 else rows[inside]
-                order, scores, distances = match(some, quota, state, self.step)
-                found.append(Picks(inside[order], scores, distances, center, float(scores[-1]), epsilon))
+            order, scores, distances = match(rows, quota, state, self.step)
+            found.append(Picks(inside[order], scores, distances, center, float(scores[-1]), epsilon))
+            if state.count == k:
+                break
         return join(found)
 
     def _select_in_tiers(self, groups: list[Group], budgets: IntArray, tiers: Tiers) -> list[Picks]:
