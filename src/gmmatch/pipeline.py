@@ -224,10 +224,13 @@ def train_if_needed(
         return {}, {}
     if codes is None:
         raise InvalidInput(f"method {entry.name!r} needs labels, one per row: it trains a network on them")
+    sizes = np.bincount(codes[usable])
+    sizes = sizes[sizes > 0]
+    if len(sizes) < 2:
+        raise InvalidInput(f"method {entry.name!r} needs labels of at least two classes; got one")
     k = resolve_keep(params["keep"], int(usable.sum()))
-    if params.get("by_class", True):  # a budget that cannot be shared is refused before the training
-        sizes = np.bincount(codes[usable])
-        class_budgets(sizes[sizes > 0], k)
+    if params.get("by_class", True):
+        class_budgets(sizes, k)  # refuses a budget that cannot be shared before the training, not after
     from .signals import train_for_selection
 
     seed = as_seed(params["random_state"])
