@@ -104,13 +104,17 @@ def methods_that(promise: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("method", [name for name, case in CASES.items() if getattr(case, promise)])
 
 
-METHODS_AND_LABELS = [
-    pytest.param(name, labels, id=f"{name}-{'no labels' if labels is None else 'labels'}")
-    for name, case in CASES.items()
-    for labels in (None, LABELS)
-    if labels is not None or not case.trained
-]
-with_and_without_labels = pytest.mark.parametrize(("method", "labels"), METHODS_AND_LABELS)
+def methods_and_labels(promise: str | None = None) -> pytest.MarkDecorator:
+    """Every method that makes the promise, with labels, and without where it can do without."""
+    cases = [
+        pytest.param(name, labels, id=f"{name}-{'no labels' if labels is None else 'labels'}")
+        for name, case in CASES.items()
+        for labels in (None, LABELS)
+        if (labels is not None or not case.trained) and (promise is None or getattr(case, promise))
+    ]
+    return pytest.mark.parametrize(("method", "labels"), cases)
+
+
 without_training = pytest.mark.parametrize(
     "method", [name for name, case in CASES.items() if not case.trained]
 )
@@ -138,7 +142,7 @@ def test_a_training_run_without_labels_is_refused(method: str) -> None:
         run(method, labels=np.full(N_ROWS, "ant"))
 
 
-@with_and_without_labels
+@methods_and_labels()
 @pytest.mark.parametrize("keep", [3, 0.2, 0.33, 300, 1.0])
 def test_picks_are_exactly_k_unique_rows(method: str, keep: float | int, labels: Any) -> None:
     k = keep if isinstance(keep, int) else round(keep * N_ROWS)
@@ -204,7 +208,7 @@ def test_the_same_seed_gives_the_same_rows(method: str) -> None:
     assert first.fingerprint == second.fingerprint
 
 
-@with_and_without_labels
+@methods_and_labels()
 def test_threads_do_not_change_the_rows(method: str, labels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for threads in (1, 2):
@@ -215,10 +219,8 @@ def test_threads_do_not_change_the_rows(method: str, labels: Any, monkeypatch: p
     np.testing.assert_array_equal(found[0].distances, found[1].distances)
 
 
-@with_and_without_labels
+@methods_and_labels("nested")
 def test_a_smaller_budget_is_a_prefix_of_a_larger_one(method: str, labels: Any) -> None:
-    if not CASES[method].nested:
-        pytest.skip("its picks depend on the budget")
     few, many = (run(method, labels=labels, keep=keep).indices for keep in (0.1, 0.45))
     for name in SIZES:
         mine, theirs = (part if labels is None else part[labels[part] == name] for part in (few, many))
