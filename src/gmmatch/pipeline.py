@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .checkpoints import FileCheckpoint
-from .errors import InvalidInput
+from .errors import InvalidInput, InvalidParameter
 from .location.blocks import map_in_order
 from .progress import task
 from .records import IntArray, Selection
@@ -26,6 +26,7 @@ from .trust import Suspects, suspects
 from .validation import (
     as_labels,
     as_rows,
+    as_seed,
     bad_rows,
     check_choice,
     describe_bad_rows,
@@ -54,6 +55,8 @@ def select(
     on_bad_rows: str = "error",
     state: Path | None = None,
     resume: bool = False,
+    images: Any = None,
+    train_config: Any = None,
     **method_params: Any,
 ) -> Selection:
     """Choose the rows of `X` worth keeping.
@@ -81,6 +84,12 @@ def select(
         `error` refuses rows with NaN or infinite values; `drop` leaves them out and counts them.
     state, resume
         File for the state of a long run, and whether to go on from it.
+    images
+        For methods that need a training run (`forgetting`, `el2n`, `grand`, `optimization`): uint8 images
+        to train on, one per row. By default a softmax regression learns the rows themselves.
+    train_config
+        How to train: a `gmmatch.training.TrainConfig`, a dictionary of its settings, or a TOML or JSON
+        file of them. The seed of the run is `random_state`.
     **method_params
         Further parameters of the method, such as `step` or `batch_size`.
 
@@ -113,15 +122,16 @@ def select(
         raise InvalidInput(f"{source.name} has {describe_bad_rows(bad)}")
     usable = np.ones(len(rows), dtype=bool)
     usable[bad] = False
+    trained, training_facts = train_if_needed(entry, params, rows, codes, usable, images, train_config)
     checkpoint = None
     if state is not None:
         recipe = {"method": method, "bad_rows": bad.size, **params}
         checkpoint = FileCheckpoint(state, fingerprint(rows, codes), recipe, resume)
-    fitted = entry.build(**params).fit(rows, labels, usable=usable, checkpoint=checkpoint)
+    fitted = entry.build(**params, **trained).fit(rows, labels, usable=usable, checkpoint=checkpoint)
     if checkpoint is not None:
         checkpoint.discard()
     selection: Selection = fitted.selection_
-    details = dict(selection.details) | {"bad_rows": int(bad.size)}
+    details = dict(selection.details) | {"bad_rows": int(bad.size)} | training_facts
     if "passes" in details:
         details["passes"] += 1  # the check of the rows
     ids = None if source.ids is None else source.ids[selection.indices]
@@ -226,6 +236,41 @@ def find_bad_rows(source: Source) -> IntArray:
             found.append(part)
             advance(step)
     return np.concatenate(found)
+
+
+def train_if_needed(
+    entry: Method,
+    params: dict[str, Any],
+    rows: Any,
+    codes: IntArray | None,
+    usable: npt.NDArray[np.bool_],
+    images: Any,
+    train_config: Any,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Make the training run that a method needs; return the parameter it gives, and facts about it."""
+    has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
+    if has_signal or not entry.needs_training:
+        if images is not None or train_config is not None:
+            raise InvalidParameter(
+                f"images and train_config are for a training run, and {entry.name} makes none here"
+            )
+        return {}, {}
+    if codes is None:
+        raise InvalidInput(f"method {entry.name!r} needs labels, one per row: it trains a network on them")
+    sizes = np.bincount(codes[usable])
+    sizes = sizes[sizes > 0]
+    if len(sizes) < 2:
+        raise InvalidInput(f"method {entry.name!r} needs labels of at least two classes; got one")
+    k = resolve_keep(params["keep"], int(usable.sum()))
+    if params.get("by_class", True):
+        class_budgets(sizes, k)  # refuses a budget that cannot be shared before the training, not after
+    from .signals import train_for_selection
+
+    seed = as_seed(params["random_state"])
+    trained = train_for_selection(
+        entry.name, rows, codes, usable, images=images, config=train_config, seed=seed
+    )
+    return trained.params, {"training": trained.config.as_dict()}
 
 
 def batches_needed(

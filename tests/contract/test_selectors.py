@@ -30,6 +30,7 @@ ORDER = np.random.default_rng(8).permutation(N_ROWS)
 LABELS = np.repeat(list(SIZES), list(SIZES.values()))[ORDER]
 ROWS = _rows()
 SCORES = np.random.default_rng(9).random(N_ROWS)
+INFLUENCE = np.random.default_rng(10).normal(size=(N_ROWS, 5))
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ class Case:
         Rows in another order give the same picks.
     first_of_equals
         The smallest row numbers win among rows that are all alike.
+    trained
+        It takes its scores from a training run, which needs labels. Only the estimator, which has no
+        training run, is given `per_row`.
     """
 
     params: dict[str, Any] = field(default_factory=dict)
@@ -55,9 +59,22 @@ class Case:
     nested: bool = True
     equivariant: bool = True
     first_of_equals: bool = True
+    trained: bool = False
 
     def arguments(self, rows: np.ndarray | slice = slice(None)) -> dict[str, Any]:
+        if self.trained:
+            return self.params
         return self.params | {name: values[rows] for name, values in self.per_row.items()}
+
+    def estimator_arguments(self) -> dict[str, Any]:
+        return self.per_row if self.trained else self.arguments()
+
+
+def from_training(**per_row: np.ndarray) -> Case:
+    config = {"epochs": 2, "batch_size": 128}
+    return Case(
+        {"train_config": config}, per_row, nested="scores" in per_row, equivariant=False, trained=True
+    )
 
 
 CASES = {
@@ -74,6 +91,10 @@ CASES = {
     "facility-location": Case(equivariant=False),
     "stratified": Case(equivariant=False, first_of_equals=False),
     "top-scores": Case(per_row={"scores": SCORES}),
+    "forgetting": from_training(scores=SCORES),
+    "el2n": from_training(scores=SCORES),
+    "grand": from_training(scores=SCORES),
+    "optimization": from_training(influence=INFLUENCE),
 }
 
 every_method = pytest.mark.parametrize("method", CASES)
@@ -81,6 +102,22 @@ every_method = pytest.mark.parametrize("method", CASES)
 
 def methods_that(promise: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("method", [name for name, case in CASES.items() if getattr(case, promise)])
+
+
+def methods_and_labels(promise: str | None = None) -> pytest.MarkDecorator:
+    """Every method that makes the promise, with labels, and without where it can do without."""
+    cases = [
+        pytest.param(name, labels, id=f"{name}-{'no labels' if labels is None else 'labels'}")
+        for name, case in CASES.items()
+        for labels in (None, LABELS)
+        if (labels is not None or not case.trained) and (promise is None or getattr(case, promise))
+    ]
+    return pytest.mark.parametrize(("method", "labels"), cases)
+
+
+without_training = pytest.mark.parametrize(
+    "method", [name for name, case in CASES.items() if not case.trained]
+)
 
 
 def run(method: str, rows: Any = ROWS, labels: Any = LABELS, keep: Any = 0.2, **params: Any) -> Any:
@@ -96,9 +133,17 @@ def test_every_registered_method_is_described() -> None:
         assert all([entry.keeps, entry.needs, entry.cost, entry.source])
 
 
-@every_method
+@methods_that("trained")
+def test_a_training_run_without_labels_is_refused(method: str) -> None:
+    assert method in gmmatch.methods()
+    with pytest.raises(InvalidInput, match=f"method '{method}' needs labels, one per row"):
+        run(method, labels=None)
+    with pytest.raises(InvalidInput, match=r"at least two classes; got one"):
+        run(method, labels=np.full(N_ROWS, "ant"))
+
+
+@methods_and_labels()
 @pytest.mark.parametrize("keep", [3, 0.2, 0.33, 300, 1.0])
-@pytest.mark.parametrize("labels", [None, LABELS])
 def test_picks_are_exactly_k_unique_rows(method: str, keep: float | int, labels: Any) -> None:
     k = keep if isinstance(keep, int) else round(keep * N_ROWS)
     selection = run(method, labels=labels, keep=keep)
@@ -125,7 +170,7 @@ def test_fields_are_finite_and_of_one_length(method: str) -> None:
 
 @every_method
 def test_distances_and_objective_refer_to_the_class_centers(method: str) -> None:
-    estimator = find_method(method).build(keep=0.2, **CASES[method].arguments()).fit(ROWS, LABELS)
+    estimator = find_method(method).build(keep=0.2, **CASES[method].estimator_arguments()).fit(ROWS, LABELS)
     selection = estimator.selection_
     gaps = []
     for label, center in zip(estimator.classes_, estimator.centers_, strict=True):
@@ -148,7 +193,7 @@ def test_the_budget_is_shared_by_class_size_in_every_prefix(method: str) -> None
     assert np.abs(counts - shares * np.arange(1, 61)[:, None]).max() <= 1.5
 
 
-@every_method
+@without_training
 def test_without_classes_labels_do_not_change_the_picks(method: str) -> None:
     together = run(method, by_class=False)
     np.testing.assert_array_equal(together.indices, run(method, labels=None).indices)
@@ -163,8 +208,7 @@ def test_the_same_seed_gives_the_same_rows(method: str) -> None:
     assert first.fingerprint == second.fingerprint
 
 
-@every_method
-@pytest.mark.parametrize("labels", [None, LABELS])
+@methods_and_labels()
 def test_threads_do_not_change_the_rows(method: str, labels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for threads in (1, 2):
@@ -175,8 +219,7 @@ def test_threads_do_not_change_the_rows(method: str, labels: Any, monkeypatch: p
     np.testing.assert_array_equal(found[0].distances, found[1].distances)
 
 
-@methods_that("nested")
-@pytest.mark.parametrize("labels", [None, LABELS])
+@methods_and_labels("nested")
 def test_a_smaller_budget_is_a_prefix_of_a_larger_one(method: str, labels: Any) -> None:
     few, many = (run(method, labels=labels, keep=keep).indices for keep in (0.1, 0.45))
     for name in SIZES:
@@ -235,7 +278,17 @@ def test_the_input_is_not_changed(method: str) -> None:
     np.testing.assert_array_equal(rows, ROWS)
 
 
-@every_method
+@methods_that("trained")
+@pytest.mark.parametrize("shape", [(2, 1), (7, 1)])
+def test_the_smallest_inputs_of_a_training_run_work(method: str, shape: tuple[int, int]) -> None:
+    rows = np.arange(np.prod(shape), dtype=float).reshape(shape)
+    labels = np.arange(shape[0]) % 2
+    params = CASES[method].params
+    assert len(gmmatch.select(rows, 1, labels, method, by_class=False, **params)) == 1
+    assert len(gmmatch.select(rows, 2, labels, method, **params)) == 2
+
+
+@without_training
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (2, 1), (7, 1)])
 def test_the_smallest_inputs_work(method: str, shape: tuple[int, int]) -> None:
     rows = np.arange(np.prod(shape), dtype=float).reshape(shape)
@@ -247,11 +300,13 @@ def test_the_smallest_inputs_work(method: str, shape: tuple[int, int]) -> None:
 
 @every_method
 def test_rows_that_are_all_alike_give_unique_picks(method: str) -> None:
-    constant = {name: np.zeros(50) for name in CASES[method].per_row}
-    selection = gmmatch.select(np.full((50, 3), 0.1), 20, method=method, **CASES[method].params, **constant)
+    case = CASES[method]
+    constant = {} if case.trained else {name: np.zeros(50) for name in case.per_row}
+    labels = np.arange(50) % 2 if case.trained else None
+    selection = gmmatch.select(np.full((50, 3), 0.1), 20, labels, method, **case.params, **constant)
     assert len(np.unique(selection.indices)) == 20
     assert np.isfinite(selection.scores).all()
-    if CASES[method].first_of_equals:
+    if case.first_of_equals and not case.trained:
         np.testing.assert_array_equal(selection.indices, np.arange(20))
 
 
@@ -278,7 +333,7 @@ def test_a_saved_selection_comes_back_the_same(method: str, tmp_path: Path) -> N
 
 @every_method
 def test_it_is_an_estimator_that_can_be_cloned(method: str) -> None:
-    estimator = find_method(method).build(keep=0.3, **CASES[method].arguments())
+    estimator = find_method(method).build(keep=0.3, **CASES[method].estimator_arguments())
     twin = clone(estimator)
     assert twin.get_params().keys() == estimator.get_params().keys()
     kept_rows, kept_labels = twin.fit_resample(ROWS, LABELS)
@@ -337,7 +392,7 @@ def test_an_unknown_center_is_refused(method: str) -> None:
 @every_method
 @pytest.mark.parametrize("center", ["mean", "geometric-median", "coordinate-median"])
 def test_every_center_can_be_named(method: str, center: str) -> None:
-    estimator = find_method(method).build(keep=0.2, center=center, **CASES[method].arguments())
+    estimator = find_method(method).build(keep=0.2, center=center, **CASES[method].estimator_arguments())
     centers = estimator.fit(ROWS, LABELS).centers_
     for name, found in zip(SIZES, centers, strict=True):
         mine = ROWS[name == LABELS].astype(np.float64)
@@ -351,7 +406,7 @@ def test_every_center_can_be_named(method: str, center: str) -> None:
 @every_method
 def test_a_center_can_be_given_for_each_class(method: str) -> None:
     points = {name: np.full(ROWS.shape[1], place) for place, name in enumerate(SIZES)}
-    estimator = find_method(method).build(keep=0.2, center=points, **CASES[method].arguments())
+    estimator = find_method(method).build(keep=0.2, center=points, **CASES[method].estimator_arguments())
     np.testing.assert_array_equal(estimator.fit(ROWS, LABELS).centers_, np.stack(list(points.values())))
     with pytest.raises(InvalidInput, match=r"no entry for class 'cat'"):
         clone(estimator).set_params(center={"ant": points["ant"], "bee": points["bee"]}).fit(ROWS, LABELS)

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import gmmatch
 from gmmatch.cli import app
+from gmmatch.selectors import METHODS
 
 
 def run(*words, cwd):
@@ -122,7 +123,15 @@ def test_the_demo_does_the_main_job(tmp_path):
         for line in done.stdout.splitlines()
         if line.split() and line.split()[0] in gmmatch.methods()
     }
-    assert set(shares) == set(gmmatch.methods()) - {"top-scores"}
+    on_rows_alone = {name for name, method in METHODS.items() if method.needs_rows_only}
+    assert set(shares) == on_rows_alone
+    assert set(gmmatch.methods()) - on_rows_alone == {
+        "top-scores",
+        "forgetting",
+        "el2n",
+        "grand",
+        "optimization",
+    }
     assert min(shares, key=shares.get) == "gm-matching"
     assert len(gmmatch.load_selection(tmp_path / "out/demo/kept.parquet")) == 135
     assert (tmp_path / "out/demo/kept.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"

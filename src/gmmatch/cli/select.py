@@ -13,10 +13,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from .. import pipeline
+from .. import pipeline, signals
+from ..errors import InvalidInput, InvalidParameter
 from ..outputs import check_output, materialize, write_selection, write_suspects
 from ..records import Selection
+from ..selectors import find_method
 from ..sources import open_source, read_values
+from ..training import read_images
 from ..validation import check_keep
 from ._friendly import INTERRUPTED, parse_keep, parse_memory, parse_params, show_progress
 
@@ -62,6 +65,20 @@ def select(
     ] = None,
     scores: Annotated[
         Path | None, typer.Option(metavar="FILE", help="One score per row, for --method top-scores.")
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Images to train on, one per row: .npy or .npz; the embeddings by default."
+        ),
+    ] = None,
+    train_config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="How to train, for methods that need it: .toml or .json."),
+    ] = None,
+    save_scores: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the training run's score of every row, for --scores: .npy."),
     ] = None,
     output: Annotated[
         Path,
@@ -115,6 +132,8 @@ def select(
         gmmatch select photos/ --encoder efficientnet-lite0 --keep 10%
 
         gmmatch select tickets.csv --text body --labels intent --encoder wordllama --keep 20%
+        gmmatch select embeddings.npy --labels labels.npy --keep 30% --method el2n --images images.npy
+        --train-config train.toml --save-scores el2n.npy
     """
     budget = parse_keep(keep)
     check_keep(budget)
@@ -125,6 +144,8 @@ def select(
     check_output(output, all_rows)
     if suspects_to is not None:
         check_output(suspects_to, all_rows=True)
+    if save_scores is not None:
+        check_scores_file(save_scores, method)
     state = output.with_name(f"{output.name}.state")
     started = time.perf_counter()
     try:
@@ -148,11 +169,15 @@ def select(
                 on_bad_rows=on_bad_rows.value,
                 state=state,
                 resume=resume,
+                images=None if images is None else read_images(images)[0],
+                train_config=train_config,
                 **params,
             )
             found = None if suspects_to is None else pipeline.find_suspects(opened, seed)
             if found is not None and suspects_to is not None:
                 write_suspects(found, suspects_to, opened)
+            if save_scores is not None:
+                signals.save_scores(save_scores, scores_of_all_rows(selection))
             if materialize_to is not None:
                 materialize(selection, opened, materialize_to)
             write_selection(selection, output, opened, all_rows)
@@ -163,6 +188,22 @@ def select(
     if found is not None:
         facts["suspects"] = found.summary()
     typer.echo(json.dumps(facts) if as_json else sentence(facts))
+
+
+def check_scores_file(path: Path, method: str) -> None:
+    """Refuse to save scores that there will not be, or where they cannot be, before any work is done."""
+    if not find_method(method).needs_training:
+        raise InvalidParameter(f"--save-scores is for methods with a training run; {method} has none")
+    if path.suffix != ".npy":
+        raise InvalidParameter(f"--save-scores takes a file that ends in .npy; got {path}")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}")
+
+
+def scores_of_all_rows(selection: Selection) -> Any:
+    """Return what a training run said of every row: its score, or the length of its influence."""
+    influence = selection.params.get("influence")
+    return selection.params["scores"] if influence is None else np.linalg.norm(influence, axis=1)
 
 
 def how_to_resume(state: Path) -> str:
@@ -207,9 +248,10 @@ def describe_plan(facts: dict[str, Any]) -> str:
     """Say in words what would be done."""
     classes = f" in {facts['classes']:,} classes" if facts["classes"] else ""
     batches = "against all rows of a class" if facts["batch_size"] is None else "in batches, one pass"
+    training = ", beside the training run" if find_method(facts["method"]).needs_training else ""
     return (
         f"would keep {facts['keep']:,} of {facts['rows']:,} rows of {facts['features']:,} numbers{classes}"
         f" by {facts['method']}, {batches}; about {facts['passes']} passes,"
         f" {facts['memory_bytes'] / 1e6:,.0f} MB of memory, {facts['disk_bytes'] / 1e6:,.1f} MB of disk,"
-        f" {facts['seconds']:,.0f} s; nothing was written"
+        f" {facts['seconds']:,.0f} s{training}; nothing was written"
     )

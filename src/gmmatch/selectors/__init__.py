@@ -8,6 +8,7 @@ from .hard import Hard
 from .herding import Herding
 from .k_center import KCenter
 from .moderate import Moderate
+from .optimization import Optimization
 from .random import Random
 from .registry import METHODS, find_method, methods
 from .self_supervised import SelfSupervised
@@ -23,6 +24,7 @@ __all__ = [
     "Herding",
     "KCenter",
     "Moderate",
+    "Optimization",
     "Random",
     "SelfSupervised",
     "Selector",

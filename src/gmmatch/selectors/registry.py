@@ -17,6 +17,7 @@ from .hard import Hard
 from .herding import Herding
 from .k_center import KCenter
 from .moderate import Moderate
+from .optimization import Optimization
 from .random import Random
 from .self_supervised import SelfSupervised
 from .stratified import Stratified
@@ -58,6 +59,11 @@ class Method:
         """Whether it runs on rows and labels, without scores or a training run."""
         return self.needs.startswith("labels optional")
 
+    @property
+    def needs_training(self) -> bool:
+        """Whether its scores come out of a training run on rows and labels."""
+        return self.needs == _LABELS_AND_TRAINING
+
     def parameters(self) -> list[str]:
         """Return the names of the parameters that users can set."""
         return [name for name in inspect.signature(self.selector).parameters if name not in self.fixed]
@@ -71,6 +77,8 @@ class Method:
         return estimator
 
 
+_LABELS_AND_TRAINING = "labels, a training run (extra torch)"
+_HIGHEST = {"prefer": "highest"}
 _PAPER = {"step": "projection", "start": "center", "guard": "off"}
 _GMM = "Acharya et al. 2024"
 
@@ -101,6 +109,14 @@ METHODS: dict[str, Method] = {
                "labels optional, scores optional", "O(n d)", "Zheng et al. 2023"),
         Method("top-scores", TopScores, "the highest, lowest or most ordinary of given scores",
                "scores, labels optional", "O(n log n)", "-"),
+        Method("forgetting", TopScores, "the rows that a network forgets most often while it trains",
+               _LABELS_AND_TRAINING, "a training run", "Toneva et al. 2019", _HIGHEST),
+        Method("el2n", TopScores, "the rows that a network errs most on, early in training",
+               _LABELS_AND_TRAINING, "the first epochs of a training run", "Paul et al. 2021", _HIGHEST),
+        Method("grand", TopScores, "the rows with the longest gradients, early in training",
+               _LABELS_AND_TRAINING, "the first epochs of a training run", "Paul et al. 2021", _HIGHEST),
+        Method("optimization", Optimization, "the rows whose complement moves the last layer least",
+               _LABELS_AND_TRAINING, "a training run, O(n^2) per class", "Yang et al. 2022"),
     )
 }  # fmt: skip
 

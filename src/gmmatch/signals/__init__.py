@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra
+from ..selectors.optimization import LeastChange, keep_least_change
 from .el2n import el2n_scores
 from .forgetting import forgetting_scores
 from .influence import Influence, parameter_influence
-from .program import LeastChange, keep_least_change
 from .runs import SIGNALS, SignalRun, influence_of_rows, score_rows, train_runs
 from .scores import load_scores, save_scores
+from .selecting import Trained, train_for_selection
 
 if TYPE_CHECKING:
     from .grand import grand_scores
@@ -24,6 +25,7 @@ __all__ = [
     "Influence",
     "LeastChange",
     "SignalRun",
+    "Trained",
     "el2n_scores",
     "forgetting_scores",
     "grand_scores",
@@ -33,6 +35,7 @@ __all__ = [
     "parameter_influence",
     "save_scores",
     "score_rows",
+    "train_for_selection",
     "train_runs",
 ]
 

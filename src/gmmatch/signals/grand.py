@@ -12,7 +12,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
 from ..progress import task
-from ..training.images import as_codes, as_images
+from ..training.images import Inputs, as_codes, as_inputs
 from ..training.inference import check_fits, evaluation_mode, features, resolve_device, to_pixels
 from ..training.networks import Network
 from ..training.softmax import errors
@@ -60,7 +60,7 @@ def grand_scores(
     True
     """
     check_choice(layers, ("all", "last"), "layers")
-    pictures = as_images(images)
+    pictures = as_inputs(images)
     check_fits(network, pictures)
     codes = as_codes(labels, len(pictures), network.classes)
     if layers == "last":
@@ -91,7 +91,7 @@ def grand_scores(
 
 def _head_norms(
     network: Network,
-    pictures: npt.NDArray[np.uint8],
+    pictures: Inputs,
     codes: npt.NDArray[np.int64],
     device: str | torch.device,
 ) -> npt.NDArray[np.float64]:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from .. import training
 from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray
-from ..training.config import TrainConfig
-from ..training.images import UInt8Array, as_images
+from ..training.config import LINEAR, TrainConfig, as_config
+from ..training.images import Inputs, as_inputs
 from ..validation import as_labels, as_seed, check_choice
 from .el2n import el2n_scores
 from .forgetting import forgetting_scores
@@ -65,11 +65,13 @@ def train_runs(
     Parameters
     ----------
     images
-        uint8, shape (rows, height, width) or (rows, height, width, channels).
+        uint8, shape (rows, height, width) or (rows, height, width, channels); or embeddings, shape
+        (rows, features).
     labels
         One class per row, numbers or text; at least two classes.
     config
-        What to train, and how; by default a ResNet-8 with the recipe ``cpu``.
+        What to train, and how; by default a ResNet-8 with the recipe ``cpu``, and for embeddings a
+        softmax regression.
     seed
         Each network's own seed is drawn from it.
     whole
@@ -77,8 +79,7 @@ def train_runs(
     folder
         Where to keep checkpoints, so that an interrupted call goes on where it was.
     """
-    config = config or TrainConfig()
-    pictures, codes, classes = _checked(images, labels)
+    pictures, codes, classes, config = _checked(images, labels, config)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     root = as_seed(seed)
@@ -127,13 +128,12 @@ def score_rows(
     (32,)
     """
     check_choice(name, SIGNALS, "signal")
-    config = config or TrainConfig()
     if name == "optimization":
         return influence_of_rows(images, labels, config, seed=seed, runs=runs, folder=folder).scores
     if runs is None:
         whole = name in _NEEDS_WHOLE_RUN
         runs = train_runs(images, labels, config, seed=seed, whole=whole, folder=folder)
-    pictures, codes, _ = _checked(images, labels)
+    pictures, codes, _, config = _checked(images, labels, config)
     scores = [_score(name, run, pictures, codes, config, layers) for run in runs]
     return np.asarray(np.mean(scores, axis=0))
 
@@ -154,10 +154,9 @@ def influence_of_rows(
     With several networks the vectors are joined and divided by the root of their number, so that a
     row's length is the root mean square of its lengths.
     """
-    config = config or TrainConfig()
     if runs is None:
         runs = train_runs(images, labels, config, seed=seed, folder=folder)
-    pictures, codes, _ = _checked(images, labels)
+    pictures, codes, _, config = _checked(images, labels, config)
     parts = []
     for member, run in enumerate(runs):
         if run.final is None:
@@ -176,7 +175,7 @@ def influence_of_rows(
 
 
 def _score(
-    name: str, run: SignalRun, pictures: UInt8Array, codes: IntArray, config: TrainConfig, layers: Layers
+    name: str, run: SignalRun, pictures: Inputs, codes: IntArray, config: TrainConfig, layers: Layers
 ) -> npt.NDArray[np.float64]:
     if name == "forgetting":
         return forgetting_scores(run.correct)
@@ -188,7 +187,7 @@ def _score(
 
 
 def _train_member(
-    pictures: UInt8Array,
+    pictures: Inputs,
     codes: IntArray,
     classes: int,
     config: TrainConfig,
@@ -208,7 +207,7 @@ def _train_member(
             if early_file is not None:
                 training.save_checkpoint(early_file, network)
 
-    network = training.build_network(config.network, classes, pictures.shape[3], seed=seed)
+    network = training.build_network(config.network, classes, pictures.shape[-1], seed=seed)
     run = training.train(
         network,
         pictures,
@@ -226,12 +225,20 @@ def _train_member(
     return SignalRun(early=early[0], final=network if run.finished else None, correct=run.correct)
 
 
-def _checked(images: Any, labels: Any) -> tuple[UInt8Array, IntArray, int]:
-    pictures = as_images(images)
+def _checked(
+    images: Any, labels: Any, config: TrainConfig | None
+) -> tuple[Inputs, IntArray, int, TrainConfig]:
+    pictures = as_inputs(images)
+    config = as_config(config, embeddings=pictures.ndim == 2)
+    if (config.network == LINEAR) != (pictures.ndim == 2):
+        raise InvalidInput(
+            f"the network {config.network!r} takes {'embeddings' if config.network == LINEAR else 'images'};"
+            f" got an array of shape {pictures.shape}"
+        )
     classes, codes = as_labels(labels, len(pictures))
     if len(classes) < 2:
         raise InvalidInput(f"a signal needs labels of at least two classes; got only {classes[0]!r}")
-    return pictures, codes, len(classes)
+    return pictures, codes, len(classes), config
 
 
 def _member_seed(seed: int, member: int) -> int:

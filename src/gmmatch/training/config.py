@@ -14,7 +14,11 @@ from ..errors import InvalidInput, InvalidParameter
 from ..validation import check_choice, check_parameters, check_positive_int
 from .recipes import RECIPES, Precision, Recipe
 
+LINEAR = "linear"
 NETWORKS = ("resnet8", "resnet18", "resnet50", "vgg16", "shufflenetv2", "senet18", "efficientnet-b0")
+
+# What a configuration leaves open, where the rows are embeddings and not images.
+FOR_EMBEDDINGS = {"network": LINEAR, "recipe": "linear", "device": "cpu"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class TrainConfig:
     Attributes
     ----------
     network
-        One of :data:`NETWORKS`.
+        One of :data:`NETWORKS` for images; ``linear`` for embeddings.
     recipe
         Name of a recipe.
     epochs, batch_size
@@ -53,7 +57,7 @@ class TrainConfig:
     precision: Precision = "auto"
 
     def __post_init__(self) -> None:
-        check_choice(self.network, NETWORKS, "network")
+        check_choice(self.network, (*NETWORKS, LINEAR), "network")
         check_choice(self.recipe, RECIPES, "recipe")
         check_choice(self.precision, ("auto", "full", "mixed"), "precision")
         for name in ("epochs", "batch_size", "score_at"):
@@ -93,6 +97,35 @@ class TrainConfig:
         return cls(**values)
 
 
+def as_config(
+    given: TrainConfig | Mapping[str, Any] | str | os.PathLike[str] | None, *, embeddings: bool = False
+) -> TrainConfig:
+    """Return a configuration from any form that users give it in.
+
+    Parameters
+    ----------
+    given
+        A configuration, plain data, or a file of it; None for the defaults.
+    embeddings
+        Whether the rows are embeddings, for which plain data and files that name no network mean a
+        softmax regression on the CPU.
+
+    Examples
+    --------
+    >>> as_config({"epochs": 3}).network, as_config({"epochs": 3}, embeddings=True).network
+    ('resnet8', 'linear')
+    """
+    if isinstance(given, TrainConfig):
+        return given
+    if isinstance(given, (str, os.PathLike)):
+        given = _read_settings(Path(given))
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidParameter(
+            f"a training configuration must be a TrainConfig, a dictionary or a file; got {given!r}"
+        )
+    return TrainConfig.from_dict((FOR_EMBEDDINGS if embeddings else {}) | dict(given or {}))
+
+
 def load_config(path: str | os.PathLike[str]) -> TrainConfig:
     r"""Read a configuration from a ``.toml`` or ``.json`` file.
 
@@ -104,7 +137,10 @@ def load_config(path: str | os.PathLike[str]) -> TrainConfig:
     >>> load_config(file).seeds
     3
     """
-    source = Path(path)
+    return TrainConfig.from_dict(_read_settings(Path(path)))
+
+
+def _read_settings(source: Path) -> dict[str, Any]:
     try:
         text = source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -120,4 +156,4 @@ def load_config(path: str | os.PathLike[str]) -> TrainConfig:
         raise InvalidInput(f"{source} is not valid {source.suffix[1:].upper()}: {error}") from error
     if not isinstance(values, dict):
         raise InvalidInput(f"{source} must hold one table of settings; got {type(values).__name__}")
-    return TrainConfig.from_dict(values)
+    return values

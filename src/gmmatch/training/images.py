@@ -16,10 +16,13 @@ import numpy.typing as npt
 from ..errors import InvalidInput, InvalidInputType, MissingExtra
 from ..progress import task
 from ..records import IntArray
+from ..validation import as_rows
 
 UInt8Array = npt.NDArray[np.uint8]
+Inputs = UInt8Array | npt.NDArray[np.float32]
 
 SMALLEST_SIDE = 8
+_LARGEST_NUMBER = 1e30  # float32 has room for it after centring
 
 
 def as_images(images: Any, name: str = "images") -> UInt8Array:
@@ -46,6 +49,26 @@ def as_images(images: Any, name: str = "images") -> UInt8Array:
             f" got shape {array.shape}"
         )
     return array
+
+
+def as_inputs(inputs: Any, name: str = "images") -> Inputs:
+    """Return what a network takes: uint8 images as `as_images` does, or rows of numbers as float32.
+
+    Examples
+    --------
+    >>> as_inputs(np.zeros((5, 28, 28), dtype=np.uint8)).shape, as_inputs([[1, 2], [3, 4]]).dtype
+    ((5, 28, 28, 1), dtype('float32'))
+    """
+    if np.ndim(inputs) != 2:
+        return as_images(inputs, name)
+    rows = as_rows(inputs, name)[:]
+    if max(float(rows.max()), -float(rows.min())) > _LARGEST_NUMBER:
+        far = np.flatnonzero((np.abs(rows) > _LARGEST_NUMBER).any(axis=1))
+        raise InvalidInput(
+            f"{name} has numbers beyond {_LARGEST_NUMBER:g} in {far.size} rows (first: {far[0]}), which a"
+            " training run cannot use"
+        )
+    return np.asarray(rows, dtype=np.float32)
 
 
 def as_codes(labels: Any, n_rows: int, classes: int, name: str = "labels") -> IntArray:

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from ..errors import InvalidInput, InvalidParameter
 from ..progress import task
 from ..validation import check_positive_int
-from .images import UInt8Array, as_codes, as_images
+from .images import Inputs, as_codes, as_inputs
 from .networks import Network
 
 BATCH = 512
@@ -58,19 +58,27 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     return named
 
 
-def check_fits(network: Network, images: UInt8Array) -> None:
-    """Refuse images with another number of channels than the network takes."""
-    if images.shape[3] != network.channels:
-        raise InvalidInput(
-            f"the network takes images with {network.channels} channel(s); got {images.shape[3]}"
+def check_fits(network: Network, inputs: Inputs) -> None:
+    """Refuse what the network does not take: rows for images, or another number of channels."""
+    if inputs.ndim != network.input_dimensions or inputs.shape[-1] != network.channels:
+        takes, found = (
+            f"rows of {channels} numbers" if dimensions == 2 else f"images with {channels} channel(s)"
+            for dimensions, channels in (
+                (network.input_dimensions, network.channels),
+                (inputs.ndim, inputs.shape[-1]),
+            )
         )
+        raise InvalidInput(f"the network takes {takes}; got {found}")
 
 
 def to_pixels(images: Tensor) -> Tensor:
     """Turn uint8 (rows, height, width, channels) into float32 in [0, 1], channels first.
 
     The memory stays as it is, which is the channels-last layout that convolutions are fastest on.
+    Rows of numbers have no pixels and are returned as they are.
     """
+    if images.dim() == 2:
+        return images
     return images.permute(0, 3, 1, 2).float().div_(255)
 
 
@@ -105,7 +113,7 @@ def evaluate(
     device: str | torch.device = "auto",
 ) -> Evaluation:
     """Return accuracy and mean cross-entropy on labelled images."""
-    pictures = as_images(images)
+    pictures = as_inputs(images)
     codes = torch.from_numpy(as_codes(labels, len(pictures), network.classes))
     logits = torch.from_numpy(predict(network, pictures, batch_size=batch_size, device=device))
     right = (logits.argmax(1) == codes).sum().item()
@@ -132,7 +140,7 @@ def _apply(
     batch_size: int,
     device: str | torch.device,
 ) -> npt.NDArray[np.float32]:
-    pictures = as_images(images)
+    pictures = as_inputs(images)
     check_fits(network, pictures)
     check_positive_int(batch_size, "batch_size")
     place = resolve_device(device)

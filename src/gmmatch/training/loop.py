@@ -20,12 +20,12 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, InvalidParameter
 from ..progress import task
 from ..validation import as_seed, check_choice, check_positive_int, fingerprint
 from .augment import augment
 from .checkpoint import load_checkpoint, save_checkpoint
-from .images import UInt8Array, as_codes, as_images
+from .images import Inputs, as_codes, as_inputs
 from .inference import check_fits, resolve_device, to_pixels
 from .networks import Network
 from .networks.base import seeded
@@ -88,7 +88,7 @@ def train(
         mean and spread of its pixels from `images`.
     images
         uint8, shape (rows, height, width) or (rows, height, width, channels); a memory map is read
-        batch by batch.
+        batch by batch. For the network ``linear``, rows of numbers.
     labels
         Class numbers from 0 to ``network.classes - 1``.
     recipe
@@ -126,11 +126,15 @@ def train(
     (5, (5, 64))
     """
     recipe = as_recipe(recipe)
-    pictures = as_images(images)
+    pictures = as_inputs(images)
     check_fits(network, pictures)
+    if pictures.ndim == 2 and (recipe.crop or recipe.flip):
+        raise InvalidParameter(
+            f"recipe {recipe.name!r} crops or flips images; rows of numbers need one that does not"
+        )
     codes = as_codes(labels, len(pictures), network.classes)
     if len(pictures) < 2:
-        raise InvalidInput("training needs at least 2 images; got 1")
+        raise InvalidInput("training needs at least 2 rows; got 1")
     if checkpoint is not None and not Path(checkpoint).parent.is_dir():
         raise InvalidInput(f"cannot write {os.fspath(checkpoint)}: its folder does not exist")
     last = recipe.epochs
@@ -168,7 +172,7 @@ class _State:
     def start(
         cls,
         network: Network,
-        pictures: UInt8Array,
+        pictures: Inputs,
         codes: npt.NDArray[np.int64],
         recipe: Recipe,
         seed: int,
@@ -204,7 +208,7 @@ class _State:
         """Epochs done."""
         return len(self.losses)
 
-    def run_epoch(self, pictures: UInt8Array, codes: npt.NDArray[np.int64]) -> None:
+    def run_epoch(self, pictures: Inputs, codes: npt.NDArray[np.int64]) -> None:
         """Show every row once, and note the loss and which rows the network was right about."""
         began = time.perf_counter()
         epoch, rows = self.epoch, len(pictures)

@@ -128,6 +128,16 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 warmup=0.1,
                 weight_decay=5e-4,
             ),
+            Recipe(
+                name="linear",
+                epochs=20,
+                batch_size=64,
+                learning_rate=0.5,
+                schedule="one-cycle",
+                nesterov=True,
+                warmup=0.05,
+                weight_decay=5e-4,
+            ),
         )
     }
 )

@@ -1,4 +1,4 @@
-"""Networks for images of 28 to 64 pixels, grey or colour; :func:`build_network` makes them by name."""
+"""Networks for images of 28 to 64 pixels, and one for embeddings; :func:`build_network` makes them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ...errors import InvalidParameter
 from ...validation import as_seed, check_choice, check_positive_int
 from .base import Network, initialise, seeded
 from .efficientnet import efficientnet_b0
+from .linear import Linear
 from .resnet import resnet8, resnet18, resnet50, senet18
 from .shufflenet import shufflenetv2
 from .vgg import vgg16
@@ -24,6 +25,7 @@ BUILDERS: Mapping[str, Callable[[int, int], Network]] = MappingProxyType(
         "shufflenetv2": shufflenetv2,
         "senet18": senet18,
         "efficientnet-b0": efficientnet_b0,
+        "linear": Linear,
     }
 )
 
@@ -34,11 +36,11 @@ def build_network(name: str, classes: int, channels: int = 3, *, seed: int = 0) 
     Parameters
     ----------
     name
-        One of ``training.NETWORKS``.
+        One of ``training.NETWORKS``, or ``linear``.
     classes
         Number of classes.
     channels
-        1 for grey images, 3 for colour.
+        1 for grey images, 3 for colour; for ``linear``, the numbers in a row.
     seed
         Seed of the initial weights; torch's own generator is left as it was.
 
@@ -50,7 +52,9 @@ def build_network(name: str, classes: int, channels: int = 3, *, seed: int = 0) 
     """
     check_choice(name, BUILDERS, "network")
     check_positive_int(classes, "classes")
-    if channels not in (1, 3):
+    if name == "linear":
+        check_positive_int(channels, "channels")
+    elif channels not in (1, 3):
         raise InvalidParameter(f"channels must be 1 (grey) or 3 (colour); got {channels!r}")
     with seeded(as_seed(seed)):
         network = BUILDERS[name](classes, channels)

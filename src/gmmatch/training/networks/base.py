@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from ..images import Inputs
 
 _CHUNK_IMAGES = 4096
 
@@ -32,6 +33,8 @@ class Network(nn.Module):
     dropout
         Share of the features dropped before the head during training.
     """
+
+    input_dimensions = 4
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class Network(nn.Module):
         """Return the logits of images."""
         return self.classify(self.features(images))
 
-    def standardise(self, images: npt.NDArray[np.uint8]) -> None:
+    def standardise(self, images: Inputs) -> None:
         """Take the mean and the spread of each channel from uint8 images (rows, height, width, channels).
 
         Counts of the 256 grey values are summed, so the result does not depend on chunks or order.
