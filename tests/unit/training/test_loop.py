@@ -238,7 +238,7 @@ def _train(images, labels, recipe=RECIPE, **options):
         (
             {"images": np.zeros((42, 12, 12, 3), np.uint8)},
             InvalidInput,
-            r"takes images with 1 channel\(s\); got 3",
+            r"takes images with 1 channel\(s\); got images with 3",
         ),
         ({"images": np.zeros((42, 4, 12), np.uint8)}, InvalidInput, "at least 8 x 8 pixels"),
         ({"labels": np.full(42, 3)}, InvalidInput, "class numbers from 0 to 2; got 3 at row 0"),
