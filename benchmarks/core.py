@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--features", type=int, default=1280)
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     rows, labels = features(arguments.rows, arguments.features, 10)
     started = time.perf_counter()

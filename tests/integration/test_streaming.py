@@ -148,10 +148,9 @@ OPTIONS = "--keep 20% --param batch_size=128 --no-guard --resume -o kept.parquet
 COMMAND = ["select", "rows.npy", *OPTIONS.split()]
 
 
-def start(folder):
-    return subprocess.Popen(
-        [sys.executable, "-m", "gmmatch", *COMMAND], cwd=folder, stderr=subprocess.PIPE, text=True
-    )
+def start(folder, *more):
+    command = [sys.executable, "-m", "gmmatch", *COMMAND, *more]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
 
 
 def finish(folder):
@@ -183,11 +182,9 @@ def test_killed_at_ten_random_moments_and_resumed_it_gives_the_same_bytes(rows_f
 
 
 def test_interrupted_by_hand_it_says_how_to_go_on(rows_file):
-    run = start(rows_file)
-    for _ in range(600):
-        if (rows_file / "kept.parquet.state").exists():
-            break
-        time.sleep(0.1)
+    run = start(rows_file, "--keep", "90%")  # picks enough for many seconds
+    while not (rows_file / "kept.parquet.state").exists() and run.poll() is None:
+        time.sleep(0.01)
     run.send_signal(signal.SIGINT)
     message = run.communicate()[1]
     assert run.returncode == 130

@@ -137,8 +137,10 @@ def _sum(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return np.asarray(np.add.reduce(np.stack(parts), dtype=np.float64))
 
 
-def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Yield `function(item)` for each item in order, computed on all cores.
+def map_in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
+) -> Iterator[Result]:
+    """Yield `function(item)` for each item in order, computed on `threads` (by default all) cores.
 
     NumPy lets go of the interpreter during array operations, so that threads run side by side. The
     results do not depend on the number of threads, because each is computed from its item alone.
@@ -148,7 +150,7 @@ def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> I
     >>> list(map_in_order(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
-    threads = os.cpu_count() or 1
+    threads = threads or os.cpu_count() or 1
     pending: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for item in items:

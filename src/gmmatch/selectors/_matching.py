@@ -15,6 +15,7 @@ property of the data: a Gram matrix, a product per pick, one BLAS thread or many
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
@@ -68,7 +69,7 @@ class Matching:
         self.theta -= offset
         self.count += 1
         error = self.start - self.theta
-        return float(np.sqrt(error @ error)) / self.count
+        return math.sqrt(error @ error) / self.count
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +162,7 @@ def centered(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
     for block in blocks(rows):
         exact = rows[block] - center
         offsets[block] = exact
-        np.add.reduce(np.multiply(exact, exact, out=exact), axis=1, out=squares[block])
+        np.einsum("ij,ij->i", exact, exact, out=squares[block])
     if offsets.dtype == np.float32 and squares.max() > _LARGEST_FLOAT32_NORM**2:
         offsets = rows - center
     return offsets, squares

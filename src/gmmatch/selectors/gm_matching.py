@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from ..errors import InvalidInput, InvalidInputType
-from ..location.blocks import blocks
+from ..location.blocks import blocks, map_in_order
 from ..location.centers import CENTERS, find_center
+from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice, check_positive_int
 from ._matching import Matching, Step, match
@@ -20,6 +23,7 @@ from .base import Checkpoint, Group, Picks, Selector, Tiers, divide, group_codes
 from .by_class import class_budgets
 
 AUTO_BATCH = 256
+_SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
 STEPS = ("residual", "projection")
 STARTS = ("center", "zero")
 NORMALIZE = ("none", "unit")
@@ -150,10 +154,7 @@ class GMMatching(Selector):
 
     def _select_in_tiers(self, groups: list[Group], budgets: IntArray, tiers: Tiers) -> list[Picks]:
         if self.batch_size is None:
-            return [
-                self._match(group, int(budget), divide(tiers[group.members]))
-                for group, budget in zip(groups, budgets, strict=True)
-            ]
+            return self._side_by_side(groups, budgets, [divide(tiers[group.members]) for group in groups])
         parts: list[list[Picks]] = [[] for _ in groups]
         left = budgets.copy()
         # All classes in the same pass: the first tier of each, then the next of those that need it.
@@ -173,9 +174,30 @@ class GMMatching(Selector):
         return [join(found) for found in parts]
 
     def _select_all(self, groups: list[Group], k: int) -> list[Picks]:
+        budgets = class_budgets([len(group.members) for group in groups], k)
         if self.batch_size is None:
-            return super()._select_all(groups, k)
-        return self._stream(groups, class_budgets([len(group.members) for group in groups], k), None)
+            whole = [[np.arange(len(group.members))] for group in groups]
+            return self._side_by_side(groups, budgets, whole)
+        return self._stream(groups, budgets, None)
+
+    def _side_by_side(
+        self, groups: list[Group], budgets: IntArray, parts: list[list[IntArray]]
+    ) -> list[Picks]:
+        """Match several groups at a time, as many as fit in memory, the cores shared among them."""
+        rows = groups[0].source
+        largest = max(len(group.members) for group in groups)
+        needed = largest * rows.dtype.itemsize * (2 * rows.shape[1] + largest)
+        cores = os.cpu_count() or 1
+        threads = max(1, min(len(groups), cores, _SIDE_BY_SIDE_BYTES // needed))
+        if threads == 1:
+            return [self._match(*work) for work in zip(groups, map(int, budgets), parts, strict=True)]
+        found = []
+        with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(max(1, cores // threads)):
+            work = zip(groups, map(int, budgets), parts, strict=True)
+            for picks in map_in_order(lambda item: self._match(*item), work, threads):
+                found.append(picks)
+                advance(len(picks.order))
+        return found
 
     def _stream(
         self, groups: list[Group], budgets: IntArray, fixed: list[npt.NDArray[np.float64]] | None
