@@ -18,12 +18,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import blocks
+from ..location.blocks import block_rows, blocks
 from ..progress import Advance, task
 from ..records import FloatArray, IntArray
 
@@ -64,12 +64,23 @@ class Matching:
         """Return the state before the first pick."""
         return cls(center=center, start=start, theta=start.copy())
 
-    def add(self, offset: Vector) -> float:
-        """Account for a pick at `offset` from the centre; return the objective after it."""
-        self.theta -= offset
-        self.count += 1
-        error = self.start - self.theta
-        return math.sqrt(error @ error) / self.count
+    def follow(self, rows: FloatArray, picks: IntArray) -> Vector:
+        """Account for further picks, one after the other; return the objective after each.
+
+        The additions are those of a loop over the picks, in the same order, whatever the cuts between
+        calls: the same bits always.
+        """
+        objectives = np.empty(len(picks))
+        step = block_rows(rows.shape[1])
+        for start in range(0, len(picks), step):
+            part = slice(start, start + step)
+            sums = np.cumsum(np.concatenate([self.theta[None], self.center - rows[picks[part]]]), axis=0)
+            self.theta = sums[-1].copy()
+            errors = self.start - sums[1:]
+            objectives[part] = np.sqrt(np.add.reduce(errors * errors, axis=1))
+        objectives /= np.arange(self.count + 1, self.count + len(picks) + 1)
+        self.count += len(picks)
+        return objectives
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +137,14 @@ def pick(
     picks = np.empty(quota, dtype=np.int64)
     objectives = np.empty(quota)
     close = np.empty(len(rows), dtype=bool)
-    largest = 2.0 * float(norms.max())
+    largest = 2.0 * float(norms.max(initial=0.0))
+    followed = 0
+
+    def catch_up(turn: int) -> int:
+        """Let theta follow the picks made so far, which it need not do at every pick."""
+        objectives[followed:turn] = state.follow(rows, picks[followed:turn])
+        return turn
+
     for turn in range(quota):
         scores = scorer.scores
         best = int(scores.argmax())
@@ -136,11 +154,14 @@ def pick(
             reach = norms * scorer.slack
             rivals = np.flatnonzero(scores + reach >= scores[best] - reach[best])
             if len(rivals) > 1:
+                followed = catch_up(turn)
                 best = _decide(rows, rivals, state, step)
-        objectives[turn] = state.add(rows[best] - state.center)
         picks[turn] = best
+        if scorer.needs_theta:
+            followed = catch_up(turn + 1)
         scorer.remove(best, state.theta)
         advance(1)
+    catch_up(quota)
     return picks, objectives, norms[picks]
 
 
@@ -188,6 +209,8 @@ class _Scorer(ABC):
     The error of the score of a row is at most `slack` times the row's norm.
     """
 
+    needs_theta: ClassVar[bool]
+
     def __init__(self, candidates: Candidates, penalty: Vector, theta: Vector) -> None:
         self.offsets = candidates.offsets
         self.norms = candidates.norms
@@ -211,6 +234,8 @@ class _Scorer(ABC):
 class _ProductScorer(_Scorer):
     """One matrix-vector product per pick."""
 
+    needs_theta = True
+
     def remove(self, pick: int, theta: Vector) -> None:
         self.penalty[pick] = np.inf
         self.scores = self._fresh(theta)
@@ -220,14 +245,17 @@ class _ProductScorer(_Scorer):
 class _GramScorer(_Scorer):
     """One Gram matrix for all picks; errors of the entries add up like a random walk."""
 
+    needs_theta = False
+
     def __init__(self, candidates: Candidates, penalty: Vector, theta: Vector) -> None:
         super().__init__(candidates, penalty, theta)
         assert candidates.gram is not None
         self.gram = candidates.gram
+        self.squares = (candidates.norms**2).tolist()
         self.variance = float(theta @ theta)
 
     def remove(self, pick: int, theta: Vector) -> None:
         self.scores -= self.gram[pick]
         self.scores[pick] = -np.inf
-        self.variance += self.norms[pick] ** 2
-        self.slack = self.unit * float(np.sqrt(self.variance))
+        self.variance += self.squares[pick]
+        self.slack = self.unit * math.sqrt(self.variance)

@@ -20,6 +20,7 @@ Vector = npt.NDArray[np.float64]
 SAMPLE_EPSILON = 1e-6  # where all rows are in the sample, as for rows in memory
 STREAM_EPSILON = 1e-3  # where each further digit costs a pass over the file
 _MOST_PASSES = 12
+_SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS = 16384, 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +75,9 @@ def stream_centers(
         found = find_centers(center, rows, codes, labels)
         passes = 1 if isinstance(center, str) else 0
         return StreamCenters(np.stack([point for point, _ in found]), [None] * len(found), passes)
-    sample = np.sort(next(windows(len(codes), rows.shape[1], seed))[1])
-    if len(sample) == len(codes):
+    window = next(windows(len(codes), rows.shape[1], seed))[1]
+    sample = np.sort(window[: max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS * len(labels))])
+    if len(window) == len(codes):
         medians = group_medians(rows, codes, len(labels), SAMPLE_EPSILON)
     else:
         starts = _sample_medians(rows[sample], codes[sample], len(labels))
