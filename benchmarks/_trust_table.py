@@ -32,8 +32,9 @@ def summarise(records: list[dict[str, Any]]) -> dict[str, Any]:
     cells = average(records)
     scenarios = list(dict.fromkeys(record["scenario"] for record in records))
     methods = [name for name in dict.fromkeys(record["method"] for record in records) if name != "all rows"]
-    corrupted = [name for name in scenarios if name != "clean"]
-    result: dict[str, Any] = {"scenarios": scenarios}
+    compared = {key[0] for key in cells if all((key[0], name, key[2]) in cells for name in (OURS, *OTHERS))}
+    corrupted = [name for name in scenarios if name != "clean" and name in compared]
+    result: dict[str, Any] = {"corrupted scenarios with all methods": corrupted}
     for probe in PROBES:
         for keep in sorted({key[2] for key in cells if key[1] != "all rows"}):
             means = {
