@@ -199,7 +199,7 @@ def plan(
         "passes": _TYPICAL_PASSES,
         "memory_bytes": int(needed),
         "disk_bytes": 48 * k,
-        "seconds": round(2 * _TYPICAL_PASSES * source.nbytes / read_rate + work / work_rate, 1),
+        "seconds": round(2 * _TYPICAL_PASSES * source.nbytes / read_rate + work / work_rate, 3),
     }
 
 

@@ -74,10 +74,12 @@ class Matching:
         step = block_rows(rows.shape[1])
         for start in range(0, len(picks), step):
             part = slice(start, start + step)
-            sums = np.cumsum(np.concatenate([self.theta[None], self.center - rows[picks[part]]]), axis=0)
-            self.theta = sums[-1].copy()
-            errors = self.start - sums[1:]
+            thetas = rows[picks[part]] - self.center
+            for theta in thetas:  # several times as fast as a cumulative sum along this axis
+                self.theta = np.subtract(self.theta, theta, out=theta)
+            errors = self.start - thetas
             objectives[part] = np.sqrt(np.add.reduce(errors * errors, axis=1))
+        self.theta = self.theta.copy()
         objectives /= np.arange(self.count + 1, self.count + len(picks) + 1)
         self.count += len(picks)
         return objectives
