@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,7 +83,7 @@ def check_one_shape(pixels: Sequence[UInt8Array], name: str) -> None:
         )
 
 
-class ImageEncoder(ABC):
+class ImageEncoder:
     """Common part of the image encoders; a family adds its names and ``_forward``."""
 
     name: str
@@ -105,9 +104,8 @@ class ImageEncoder(ABC):
             return np.empty((0, self.dimension or 0), dtype=np.float32)
         return self._forward(np.stack(pixels))
 
-    @abstractmethod
     def _forward(self, pixels: UInt8Array) -> Float32Array:
-        """Return one vector per image of a stack of pixels."""
+        raise NotImplementedError
 
 
 def _open(item: Any, size: int | None) -> Image:
