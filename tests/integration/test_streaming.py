@@ -1,5 +1,6 @@
 """One-pass selection: the same picks wherever the rows are, after any kill, in any order of the file."""
 
+import functools
 import json
 import os
 import random
@@ -150,7 +151,9 @@ COMMAND = ["select", "rows.npy", *OPTIONS.split()]
 
 def start(folder, *more):
     command = [sys.executable, "-m", "gmmatch", *COMMAND, *more]
-    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+    # A shell may have told its background jobs to ignore interrupts; a user's terminal has not.
+    listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, preexec_fn=listen)
 
 
 def finish(folder):

@@ -22,7 +22,7 @@ from ._streaming import MappedRows, Save, Stream
 from .base import Checkpoint, Group, Picks, Selector, Tiers, divide, group_codes, join
 from .by_class import class_budgets
 
-AUTO_BATCH = 256
+AUTO_BATCH = 384
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
 STEPS = ("residual", "projection")
 STARTS = ("center", "zero")
@@ -50,7 +50,7 @@ class GMMatching(Selector):
     batch_size
         None: all rows of a class compete for every pick. A number: seeded random batches of that many
         rows, the accumulated error carried from one to the next: one pass, rows may be larger than
-        memory. `auto` is 256.
+        memory. `auto` is 384.
     streams
         With batches: into how many independent chains of batches each class is split, so that they can
         run side by side. The result depends on it, never on the machine.
