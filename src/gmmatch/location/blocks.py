@@ -125,11 +125,11 @@ def sum_runs(rows: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> npt.NDArr
     ends = [*starts[1:], len(rows)]
     if not len(starts):
         return np.zeros((0, rows.shape[1]))
-    return np.stack([_sum(rows[start:end]) for start, end in zip(starts, ends, strict=True)])
+    return np.stack([sum_rows(rows[start:end]) for start, end in zip(starts, ends, strict=True)])
 
 
-def _sum(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return the sum of rows; single precision is trusted for a few rows at a time only."""
+def sum_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the float64 sum of rows; single precision is trusted for a few rows at a time only."""
     if rows.dtype == np.float64:
         total: npt.NDArray[np.float64] = np.add.reduce(rows)
         return total

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import blocks, group_order, map_in_order
+from .blocks import blocks, group_order, map_in_order, sum_rows
 
 Vector = npt.NDArray[np.float64]
 
@@ -38,13 +38,12 @@ def group_means(
         if weights is not None:
             values = values * weight[:, None]
         if codes is None:
-            total = np.add.reduce(values, dtype=np.float64)
-            return np.zeros(1, np.int64), total[None], np.add.reduce(weight)[None]
+            return np.zeros(1, np.int64), sum_rows(values)[None], np.add.reduce(weight)[None]
         order, groups, starts = group_order(codes[block])
         sums, mass = np.zeros((len(groups), values.shape[1])), np.zeros(len(groups))
         # Gathered run by run in the rows' own precision: a fraction of the time of a sorted float64 copy.
         for place, run in enumerate(np.split(order, starts[1:]) if len(order) else ()):
-            sums[place] = np.add.reduce(values[run], dtype=np.float64)
+            sums[place] = sum_rows(values[run])
             mass[place] = np.add.reduce(weight[run])
         return groups, sums, mass
 
