@@ -130,9 +130,8 @@ def sum_runs(rows: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> npt.NDArr
 
 def sum_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return the float64 sum of rows; single precision is trusted for a few rows at a time only."""
-    if rows.dtype == np.float64:
-        total: npt.NDArray[np.float64] = np.add.reduce(rows)
-        return total
+    if rows.dtype == np.float64 or len(rows) <= SINGLE_RUN:
+        return np.asarray(np.add.reduce(rows), dtype=np.float64)
     parts = [np.add.reduce(rows[start : start + SINGLE_RUN]) for start in range(0, len(rows), SINGLE_RUN)]
     return np.asarray(np.add.reduce(np.stack(parts), dtype=np.float64))
 
