@@ -34,6 +34,7 @@ GRAM_BYTES = 1 << 30
 """Largest Gram matrix to hold; larger groups use one matrix-vector product per pick."""
 
 _GRAM_PAYS_FROM = 1 / 40  # share of the rows to pick from which a Gram matrix is the faster way
+_TILE_ROWS = 1024
 _SAFETY = 4.0  # times the typical rounding error of an inner product, sqrt(d) units in the last place
 _LARGEST_FLOAT32_NORM = 1e15  # squares of larger ones come near the end of float32
 
@@ -114,8 +115,28 @@ def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM
     """
     offsets, squares = centered(rows, center)
     fits = len(rows) ** 2 * offsets.itemsize <= gram_bytes
-    gram = offsets @ offsets.T if fits and quota > len(rows) * _GRAM_PAYS_FROM else None
+    gram = gram_matrix(offsets) if fits and quota > len(rows) * _GRAM_PAYS_FROM else None
     return Candidates(rows, offsets, np.sqrt(squares), gram)
+
+
+def gram_matrix(rows: FloatArray) -> FloatArray:
+    """Return the inner products of all rows; tile by tile, which is faster than one large product.
+
+    Examples
+    --------
+    >>> gram_matrix(np.array([[1.0, 0.0], [1.0, 2.0]]))
+    array([[1., 1.],
+           [1., 5.]])
+    """
+    gram = np.empty((len(rows), len(rows)), rows.dtype)
+    for start in range(0, len(rows), _TILE_ROWS):
+        stop = min(start + _TILE_ROWS, len(rows))
+        tile = rows[start:stop]
+        np.matmul(tile, tile.T, out=gram[start:stop, start:stop])
+        if stop < len(rows):
+            np.matmul(tile, rows[stop:].T, out=gram[start:stop, stop:])
+            gram[stop:, start:stop] = gram[start:stop, stop:].T
+    return gram
 
 
 def pick(
