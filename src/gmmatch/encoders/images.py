@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,7 @@ def check_one_shape(pixels: Sequence[UInt8Array], name: str) -> None:
         )
 
 
-class ImageEncoder:
+class ImageEncoder(ABC):
     """Common part of the image encoders; a family adds its names and ``_forward``."""
 
     name: str
@@ -104,8 +105,9 @@ class ImageEncoder:
             return np.empty((0, self.dimension or 0), dtype=np.float32)
         return self._forward(np.stack(pixels))
 
+    @abstractmethod
     def _forward(self, pixels: UInt8Array) -> Float32Array:
-        raise NotImplementedError
+        """Return one vector per image of a stack of pixels."""
 
 
 def _open(item: Any, size: int | None) -> Image:

@@ -86,7 +86,10 @@ class CheckpointEncoder(ImageEncoder):
         check_one_shape(pixels, self.name)
         if not pixels:
             return np.empty((0, self.dimension), dtype=np.float32)
-        vectors: Float32Array = self._training.features(self._network, np.stack(pixels), device="cpu")
+        return self._forward(np.stack(pixels))
+
+    def _forward(self, pixels: UInt8Array) -> Float32Array:
+        vectors: Float32Array = self._training.features(self._network, pixels, device="cpu")
         return vectors
 
 
