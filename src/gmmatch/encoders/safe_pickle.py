@@ -7,6 +7,7 @@ knows a dozen of them; a file that names anything outside a given table is refus
 from __future__ import annotations
 
 import pickletools
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
@@ -95,12 +96,15 @@ def read_pickle(
     """
     machine = _Machine(symbols, persistent)
     try:
-        for instruction, argument, _ in pickletools.genops(stream):
-            machine.step(instruction.name, argument)
+        # The reader only warns of an escape that no pickle writes, such as '\\u' in a string of bytes.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)
+            for instruction, argument, _ in pickletools.genops(stream):
+                machine.step(instruction.name, argument)
         return _finished(machine.stack.pop())
     except InvalidInput:
         raise
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, Warning) as error:
         raise InvalidInput(f"the pickle is damaged: {error}") from error
 
 

@@ -89,7 +89,9 @@ def test_arrays_of_objects_are_refused():
         read(pickle.dumps(np.array([{}], dtype=object), protocol=2))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x80\x02", b"\x80\x02R.", b"\x80\x02t.", b"\x80\x02h\x05.", b"."])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x02", b"\x80\x02R.", b"\x80\x02t.", b"\x80\x02h\x05.", b".", b"S'\\u'\n."]
+)
 def test_damaged_pickles_are_refused(content):
     with pytest.raises(InvalidInput):
         read(content)
