@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from .checkpoints import FileCheckpoint
 from .errors import InvalidInput, InvalidParameter
-from .location.blocks import map_in_order
-from .progress import task
+from .location.passes import map_blocks
 from .records import IntArray, Selection
 from .selectors import GMMatching, find_method
 from .selectors._matching import GRAM_BYTES
@@ -225,17 +224,13 @@ def find_suspects(source: Source, seed: int) -> Suspects:
 def find_bad_rows(source: Source) -> IntArray:
     """Return the numbers of the rows with NaN, infinite or absurd values: one pass, on all cores."""
     step = max(1, _CHECK_ROWS // source.shape[1])
-    starts = range(0, len(source), step)
+    rows = source.rows
 
-    def look(start: int) -> IntArray:
-        return bad_rows(source.rows[start : start + step]) + start
+    def look(block: slice) -> IntArray:
+        return bad_rows(rows[block]) + block.start
 
-    found = []
-    with task("checking rows", len(source)) as advance:
-        for part in map_in_order(look, starts):
-            found.append(part)
-            advance(step)
-    return np.concatenate(found)
+    found: IntArray = np.concatenate(list(map_blocks(look, rows, "checking rows", step)))
+    return found
 
 
 def train_if_needed(

@@ -12,6 +12,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,6 +27,8 @@ _BLOCK_VALUES = 1 << 19  # four megabytes of float64: enough work for a thread, 
 _LARGEST_BLOCK = 32768
 SINGLE_RUN = 128  # rows that may be added up in float32
 _AHEAD = 4  # blocks under way per thread
+
+_threads: ContextVar[int | None] = ContextVar("gmmatch_threads", default=None)
 
 
 def block_rows(n_features: int) -> int:
@@ -136,6 +140,16 @@ def sum_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return np.asarray(np.add.reduce(np.stack(parts), dtype=np.float64))
 
 
+@contextmanager
+def limit_threads(threads: int) -> Iterator[None]:
+    """Use so many threads, unless told otherwise, for what is called inside the ``with`` block."""
+    token = _threads.set(threads)
+    try:
+        yield
+    finally:
+        _threads.reset(token)
+
+
 def map_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
 ) -> Iterator[Result]:
@@ -149,7 +163,10 @@ def map_in_order(
     >>> list(map_in_order(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
-    threads = threads or os.cpu_count() or 1
+    threads = threads or _threads.get() or os.cpu_count() or 1
+    if threads == 1:
+        yield from map(function, items)
+        return
     pending: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for item in items:

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import blocks, map_in_order, row_norms
+from .blocks import row_norms
+from .passes import map_blocks
 
 Vector = npt.NDArray[np.float64]
 
@@ -26,7 +27,7 @@ def group_distances(rows: FloatArray, codes: IntArray | None, points: Vector) ->
         own = points[0] if codes is None else points[codes[block]]
         return row_norms(np.subtract(rows[block], own, dtype=np.float64))
 
-    return np.concatenate(list(map_in_order(part, blocks(rows))))
+    return np.concatenate(list(map_blocks(part, rows, "measuring distances")))
 
 
 def group_quantiles(

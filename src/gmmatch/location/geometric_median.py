@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ import numpy.typing as npt
 from ..errors import InvalidParameter
 from ..records import FloatArray, GeometricMedian, IntArray
 from ..validation import as_rows, as_seed, as_weights, check_positive_int, is_number, resolve_keep
-from .blocks import SINGLE_RUN, blocks, group_block, map_in_order, row_norms, sum_runs
+from .blocks import SINGLE_RUN, group_block, row_norms, sum_runs
 from .mean import group_means
+from .passes import fold_blocks
 
 Vector = npt.NDArray[np.float64]
 
@@ -298,10 +300,8 @@ def measure(
             precision,
         )
 
-    total = GroupSums.zeros(len(points), rows.shape[1])
-    for sums in map_in_order(part, blocks(rows)):
-        total.add(sums)
-    return total
+    zero = partial(GroupSums.zeros, len(points), rows.shape[1])
+    return fold_blocks(part, zero, GroupSums.add, rows, "finding the middle", len(points))
 
 
 def group_medians(

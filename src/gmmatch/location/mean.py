@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import blocks, group_order, map_in_order, sum_rows
+from .blocks import group_order, sum_rows
+from .passes import fold_blocks
 
 Vector = npt.NDArray[np.float64]
+Sums = tuple[IntArray, Vector, Vector]
 
 
 def group_means(
@@ -31,8 +33,9 @@ def group_means(
     -----
     Time: one pass. Memory beyond the input: O(groups * features).
     """
+    width = rows.shape[1]
 
-    def part(block: slice) -> tuple[IntArray, Vector, Vector]:
+    def part(block: slice) -> Sums:
         values = rows[block]
         weight = np.ones(len(values)) if weights is None else weights[block]
         if weights is not None:
@@ -47,12 +50,18 @@ def group_means(
             mass[place] = np.add.reduce(weight[run])
         return groups, sums, mass
 
-    totals, mass = np.zeros((n_groups, rows.shape[1])), np.zeros(n_groups)
-    for groups, sums, weight in map_in_order(part, blocks(rows)):
-        totals[groups] += sums
-        mass[groups] += weight
+    def zero() -> Sums:
+        return np.arange(n_groups), np.zeros((n_groups, width)), np.zeros(n_groups)
+
+    _, totals, mass = fold_blocks(part, zero, _add, rows, "averaging rows", n_groups)
     totals /= mass[:, None]
     return totals
+
+
+def _add(total: Sums, part: Sums) -> None:
+    groups, sums, mass = part
+    total[1][groups] += sums
+    total[2][groups] += mass
 
 
 def mean(rows: FloatArray, weights: Vector | None = None) -> Vector:

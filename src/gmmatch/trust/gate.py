@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import blocks, map_in_order, row_norms
+from ..location.blocks import row_norms
 from ..location.concentrated import SAMPLE_ROWS, Sample, half_ball
 from ..location.distances import group_distances, group_quantiles
 from ..location.keys import Keys, gather, group_samples
 from ..location.mean import group_means
+from ..location.passes import map_blocks
 from ..records import FloatArray, IntArray
 from .clumps import find_clumps
 
@@ -164,5 +165,5 @@ def _measure(
             clumped[members] = _near(values[members], spots[group], reaches[group])
         return row_norms(np.subtract(values, points[code], dtype=np.float64)), clumped
 
-    parts = list(map_in_order(part, blocks(rows)))
+    parts = list(map_blocks(part, rows, "measuring distances"))
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
