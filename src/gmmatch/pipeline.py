@@ -227,10 +227,10 @@ def find_bad_rows(source: Source) -> IntArray:
     rows = source.rows
 
     def look(block: slice) -> IntArray:
-        return bad_rows(rows[block]) + block.start
+        found: IntArray = bad_rows(rows[block]) + block.start
+        return found
 
-    found: IntArray = np.concatenate(list(map_blocks(look, rows, "checking rows", step)))
-    return found
+    return np.concatenate(list(map_blocks(look, rows, "checking rows", step)))
 
 
 def train_if_needed(

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 _BLOCK_VALUES = 1 << 19  # four megabytes of float64: enough work for a thread, little memory
 _LARGEST_BLOCK = 32768
 SINGLE_RUN = 128  # rows that may be added up in float32
-_AHEAD = 4  # blocks under way per thread
+_AHEAD = 4  # results under way per thread
 
 _threads: ContextVar[int | None] = ContextVar("gmmatch_threads", default=None)
 
@@ -151,7 +151,10 @@ def limit_threads(threads: int) -> Iterator[None]:
 
 
 def map_in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int | None = None,
+    ahead: int = _AHEAD,
 ) -> Iterator[Result]:
     """Yield `function(item)` for each item in order, computed on `threads` (by default all) cores.
 
@@ -171,7 +174,7 @@ def map_in_order(
     with ThreadPoolExecutor(threads) as pool:
         for item in items:
             pending.append(pool.submit(function, item))
-            if len(pending) >= threads * _AHEAD:
+            if len(pending) >= threads * ahead:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

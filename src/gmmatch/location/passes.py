@@ -10,6 +10,7 @@ Nothing here knows of machines: whoever has some installs an :class:`Engine` wit
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,6 +28,7 @@ Result = TypeVar("Result")
 
 _SPAN_BLOCKS = 4
 _MOST_SPANS = 1024
+_MOST_BYTES = 1 << 30
 _ROWS_PER_GROUP = 64  # in a span: its sums, two numbers of 8 bytes per value, stay small beside its rows
 
 
@@ -145,6 +147,7 @@ def fold_blocks(
     what: str,
     n_groups: int = 1,
     step: int | None = None,
+    total_bytes: int = 0,
 ) -> Total:
     """Add up `part(block)` over all blocks of the rows: within spans, then over spans.
 
@@ -162,6 +165,9 @@ def fold_blocks(
         How many groups the sums are over: totals grow with it, and spans with them.
     step
         Rows in a block; those of `block_rows` by default.
+    total_bytes
+        Size of a total, where it is so large that blocks had better not have one each: spans are then
+        added up side by side, as many as fit in a gigabyte, and the blocks of each one by one.
     """
     step = step or block_rows(rows.shape[1])
     parts = spans(len(rows), step, n_groups)
@@ -169,8 +175,14 @@ def fold_blocks(
     engine = engine_for(rows)
     total: Total | None = None
     with _announced(what, len(rows), parts) as advance:
-        for span, found in zip(parts, fold.all(parts) if engine is None else engine.map(fold, parts),
-                               strict=True):  # fmt: skip
+        if engine is not None:
+            sums = engine.map(fold, parts)
+        elif total_bytes:
+            side_by_side = max(1, min(os.cpu_count() or 1, _MOST_BYTES // (2 * total_bytes)))
+            sums = map_in_order(fold, parts, side_by_side, ahead=1)
+        else:
+            sums = fold.all(parts)
+        for span, found in zip(parts, sums, strict=True):
             if total is None:
                 total = found
             else:
@@ -186,7 +198,7 @@ class _Each(Generic[Part]):
     step: int
 
     def __call__(self, span: slice) -> list[Part]:
-        return list(map_in_order(self.part, cut(span, self.step)))
+        return [self.part(block) for block in cut(span, self.step)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +209,10 @@ class _Fold(Generic[Part, Total]):
     step: int
 
     def __call__(self, span: slice) -> Total:
-        return next(self.all([span]))
+        total = self.zero()
+        for block in cut(span, self.step):
+            self.add(total, self.part(block))
+        return total
 
     def all(self, parts: list[slice]) -> Iterator[Total]:
         """Yield the sums of the spans in order, the blocks of all of them side by side."""

@@ -75,7 +75,7 @@ def stream_centers(
         found = find_centers(center, rows, codes, labels)
         passes = 1 if isinstance(center, str) else 0
         return StreamCenters(np.stack([point for point, _ in found]), [None] * len(found), passes)
-    window = next(windows(len(codes), rows.shape[1], seed))[1]
+    window = next(windows(len(codes), rows.shape[1], seed))
     sample = np.sort(window[: max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS * len(labels))])
     if len(window) == len(codes):
         medians = group_medians(rows, codes, len(labels), SAMPLE_EPSILON)

@@ -23,6 +23,7 @@ from .base import Checkpoint, Group, Picks, Selector, Tiers, divide, group_codes
 from .by_class import class_budgets
 
 AUTO_BATCH = 384
+_AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
 STEPS = ("residual", "projection")
 STARTS = ("center", "zero")
@@ -53,7 +54,8 @@ class GMMatching(Selector):
         memory. `auto` is 384.
     streams
         With batches: into how many independent chains of batches each class is split, so that they can
-        run side by side. The result depends on it, never on the machine.
+        run side by side on several machines. `auto` is one, and one more for each further 1,048,576 rows
+        of the class. The result depends on it, never on the machine.
     by_class
         Whether labels, where given, divide the rows and the budget.
     guard
@@ -98,7 +100,7 @@ class GMMatching(Selector):
         start: Any = None,
         normalize: str = "none",
         batch_size: int | Literal["auto"] | None = None,
-        streams: int = 1,
+        streams: int | Literal["auto"] = "auto",
         by_class: bool = True,
         guard: str = "auto",
         random_state: Any = 0,
@@ -125,7 +127,10 @@ class GMMatching(Selector):
             check_choice(self.batch_size, ("auto",), "batch_size")
         elif self.batch_size is not None:
             check_positive_int(self.batch_size, "batch_size")
-        check_positive_int(self.streams, "streams")
+        if isinstance(self.streams, str):
+            check_choice(self.streams, ("auto",), "streams")
+        else:
+            check_positive_int(self.streams, "streams")
 
     def _wants_features(self) -> bool:
         # A centre or a start that is a vector is one in the rows' own coordinates.
@@ -229,11 +234,11 @@ class GMMatching(Selector):
             budgets=budgets,
             step=self.step,
             batch_size=AUTO_BATCH if self.batch_size == "auto" else self.batch_size,
-            streams=self.streams,
+            streams=self._streams(groups),
             seed=seed,
         )
         save = None if checkpoint is None else _saver(checkpoint, centers)
-        found = stream.run(save, saved if saved is not None and "window" in saved else None)
+        found = stream.run(save, saved if saved is not None and "theta" in saved else None)
         self.details_["passes"] = self.details_.get("passes", 0) + centers.passes + 1
         return [
             Picks(
@@ -248,6 +253,11 @@ class GMMatching(Selector):
                 zip(groups, found, strict=True)
             )
         ]
+
+    def _streams(self, groups: list[Group]) -> IntArray:
+        """Return into how many chains each group is split."""
+        sizes = np.array([len(group.members) for group in groups])
+        return -(-sizes // _AUTO_STREAM_ROWS) if self.streams == "auto" else np.full(len(sizes), self.streams)
 
     def _theta(self, center: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return theta before the first pick."""
