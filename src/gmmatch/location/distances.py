@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
 from .blocks import row_norms
-from .passes import map_blocks
+from .passes import PerRow, map_blocks
 
 Vector = npt.NDArray[np.float64]
 
@@ -22,9 +22,10 @@ def group_distances(rows: FloatArray, codes: IntArray | None, points: Vector) ->
     >>> group_distances(np.array([[0.0], [5.0]]), np.array([0, 1]), np.array([[3.0], [4.0]]))
     array([3., 1.])
     """
+    code = None if codes is None else PerRow(codes)
 
     def part(block: slice) -> Vector:
-        own = points[0] if codes is None else points[codes[block]]
+        own = points[0] if code is None else points[code[block]]
         return row_norms(np.subtract(rows[block], own, dtype=np.float64))
 
     return np.concatenate(list(map_blocks(part, rows, "measuring distances")))

@@ -29,7 +29,7 @@ from ..records import FloatArray, GeometricMedian, IntArray
 from ..validation import as_rows, as_seed, as_weights, check_positive_int, is_number, resolve_keep
 from .blocks import SINGLE_RUN, group_block, row_norms, sum_runs
 from .mean import group_means
-from .passes import fold_blocks
+from .passes import PerRow, fold_blocks
 
 Vector = npt.NDArray[np.float64]
 
@@ -290,13 +290,15 @@ def measure(
     precision: npt.DTypeLike = np.float64,
 ) -> GroupSums:
     """Measure one point per group in one pass over all rows, block by block."""
+    own_code = None if codes is None else PerRow(codes)
+    own_weight = None if weights is None else PerRow(weights)
 
     def part(block: slice) -> GroupSums:
         return partial_sums(
             rows[block],
             points,
-            None if codes is None else codes[block],
-            None if weights is None else weights[block],
+            None if own_code is None else own_code[block],
+            None if own_weight is None else own_weight[block],
             precision,
         )
 

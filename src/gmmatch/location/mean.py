@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
 from .blocks import group_order, sum_rows
-from .passes import fold_blocks
+from .passes import PerRow, fold_blocks
 
 Vector = npt.NDArray[np.float64]
 Sums = tuple[IntArray, Vector, Vector]
@@ -34,15 +34,17 @@ def group_means(
     Time: one pass. Memory beyond the input: O(groups * features).
     """
     width = rows.shape[1]
+    own_code = None if codes is None else PerRow(codes)
+    own_weight = None if weights is None else PerRow(weights)
 
     def part(block: slice) -> Sums:
         values = rows[block]
-        weight = np.ones(len(values)) if weights is None else weights[block]
-        if weights is not None:
+        weight = np.ones(len(values)) if own_weight is None else own_weight[block]
+        if own_weight is not None:
             values = values * weight[:, None]
-        if codes is None:
+        if own_code is None:
             return np.zeros(1, np.int64), sum_rows(values)[None], np.add.reduce(weight)[None]
-        order, groups, starts = group_order(codes[block])
+        order, groups, starts = group_order(own_code[block])
         sums, mass = np.zeros((len(groups), values.shape[1])), np.zeros(len(groups))
         # Gathered run by run in the rows' own precision: a fraction of the time of a sorted float64 copy.
         for place, run in enumerate(np.split(order, starts[1:]) if len(order) else ()):

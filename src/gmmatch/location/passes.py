@@ -32,11 +32,32 @@ _MOST_BYTES = 1 << 30
 _ROWS_PER_GROUP = 64  # in a span: its sums, two numbers of 8 bytes per value, stay small beside its rows
 
 
+class PerRow:
+    """An array with one entry per row, of which an engine sends only what a call looks at.
+
+    Parameters
+    ----------
+    values
+        The array, or what stands in for it elsewhere.
+
+    Examples
+    --------
+    >>> PerRow([10, 20, 30])[1:]
+    [20, 30]
+    """
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.values[key]
+
+
 class Engine(Protocol):
     """Runs functions where the rows can be read.
 
-    The functions may hold the rows, views of them and arrays with one entry per row. They are pure, so
-    that a call whose result was lost can be made again.
+    The functions may hold the rows, views of them and arrays with one entry per row, each a
+    :class:`PerRow`. They are pure, so that a call whose result was lost can be made again.
     """
 
     workers: int

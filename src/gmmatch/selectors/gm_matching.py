@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from ..errors import InvalidInput, InvalidInputType
 from ..location.blocks import blocks, map_in_order
 from ..location.centers import CENTERS, find_center
+from ..location.passes import Engine, engine_for
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice, check_positive_int
@@ -190,6 +191,9 @@ class GMMatching(Selector):
     ) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
         rows = groups[0].source
+        engine = engine_for(rows)
+        if engine is not None:
+            return self._spread(groups, budgets, parts, engine)
         largest = max(len(group.members) for group in groups)
         needed = largest * rows.dtype.itemsize * (2 * rows.shape[1] + largest)
         cores = os.cpu_count() or 1
@@ -203,6 +207,21 @@ class GMMatching(Selector):
                 found.append(picks)
                 advance(len(picks.order))
         return found
+
+    def _spread(
+        self, groups: list[Group], budgets: IntArray, parts: list[list[IntArray]], engine: Engine
+    ) -> list[Picks]:
+        """Match the groups on an engine, the largest first."""
+        work = [_Work(*item) for item in zip(groups, map(int, budgets), parts, strict=True)]
+        order = sorted(range(len(work)), key=lambda place: -len(work[place].rows))
+        # A copy without what `fit` found: only the parameters are needed elsewhere.
+        match = _MatchGroup(type(self)(**self.get_params(deep=False)), groups[0].source)
+        found: list[Picks | None] = [None] * len(work)
+        with task("picking rows", int(budgets.sum())) as advance:
+            for place, picks in zip(order, engine.map(match, [work[place] for place in order]), strict=True):
+                found[place] = picks
+                advance(len(picks.order))
+        return [picks for picks in found if picks is not None]
 
     def _stream(
         self, groups: list[Group], budgets: IntArray, fixed: list[npt.NDArray[np.float64]] | None
@@ -275,6 +294,25 @@ class GMMatching(Selector):
         if theta.shape != center.shape or not np.isfinite(theta).all():
             raise InvalidInput(f"start must be a finite vector of shape {center.shape}; got {theta.shape}")
         return theta
+
+
+class _Work:
+    """A group to match: its rows, how many to pick, and the parts of the group in turn."""
+
+    def __init__(self, group: Group, k: int, parts: list[IntArray]) -> None:
+        self.rows = group.members
+        self.facts = (group.label, group.seed, group.n_classes)
+        self.k, self.parts = k, parts
+
+
+class _MatchGroup:
+    """The function that matches a group, wherever the rows can be read."""
+
+    def __init__(self, selector: GMMatching, source: FloatArray) -> None:
+        self.selector, self.source = selector, source
+
+    def __call__(self, work: _Work) -> Picks:
+        return self.selector._match(Group(self.source, work.rows, *work.facts), work.k, work.parts)
 
 
 def _saver(checkpoint: Checkpoint, centers: StreamCenters) -> Save:

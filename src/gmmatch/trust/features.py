@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidParameter
 from ..location.blocks import block_rows
+from ..location.passes import PerRow
 from ..records import FloatArray, IntArray
 from ..validation import as_labels, as_rows, as_seed, is_number, is_whole
 from .guard import FOLDS, Trust, judge
@@ -46,8 +47,9 @@ class LabelAwareRows:
         # Not `trust` itself, which has many numbers per row: a view may be sent to other machines.
         self.rows = rows
         self._head = trust.head
-        self._folds = trust.folds
-        self._kept = trust.labels.probabilities
+        self._folds = PerRow(trust.folds)
+        kept = trust.labels.probabilities
+        self._kept = None if kept is None else PerRow(kept)
         self._mean = trust.labels.mean
         self._origin = trust.origin
         self._scale = trust.scale

@@ -17,7 +17,7 @@ from ..location.concentrated import SAMPLE_ROWS, Sample, half_ball
 from ..location.distances import group_distances, group_quantiles
 from ..location.keys import Keys, gather, group_samples
 from ..location.mean import group_means
-from ..location.passes import map_blocks
+from ..location.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .clumps import find_clumps
 
@@ -156,9 +156,10 @@ def _measure(
 ) -> tuple[Vector, Mask]:
     """Return the distance of each row to the point of its class, and whether it is in a clump."""
     crowded = np.flatnonzero([len(found) > 0 for found in spots])
+    own_code = PerRow(codes)
 
     def part(block: slice) -> tuple[Vector, Mask]:
-        values, code = rows[block], codes[block]
+        values, code = rows[block], own_code[block]
         clumped = np.zeros(len(code), dtype=bool)
         for group in crowded:
             members = np.flatnonzero(code == group)

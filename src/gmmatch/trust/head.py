@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from ..location.blocks import block_rows, row_norms, sum_runs
 from ..location.keys import Keys, draw_order, gather
-from ..location.passes import fold_blocks
+from ..location.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]
@@ -181,15 +181,16 @@ def _sums(
 ) -> tuple[Vector, Vector, IntArray]:
     """Return by fold the Gram matrix, the sums of the inputs by class, and the rows by class."""
     width = rows.shape[1] + 1
+    own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
 
     def zero() -> tuple[Vector, Vector]:
         return np.zeros((n_folds, width, width)), np.zeros((n_folds, n_classes, width))
 
     def part(block: slice) -> list[_Piece]:
         inputs = _inputs(rows[block], origin, scale)
-        code, pieces = codes[block], []
+        code, fitted, pieces = own_code[block], np.where(own_passed[block], own_fold[block], -1), []
         for fold in range(n_folds):
-            members = np.flatnonzero((folds[block] == fold) & passed[block])
+            members = np.flatnonzero(fitted == fold)
             if members.size == 0:
                 continue
             members = members[np.argsort(code[members], kind="stable")]

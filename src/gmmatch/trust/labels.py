@@ -14,7 +14,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..location.blocks import block_rows
-from ..location.passes import map_blocks
+from ..location.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .head import Head
 
@@ -97,10 +97,12 @@ def filter_labels(
     few = len(rows) * n_classes <= _MOST_KEPT
     step = block_rows(max(rows.shape[1], head.weights.shape[2]))
 
+    own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
+
     def read(block: slice) -> tuple[Vector, IntArray, Vector, Vector, Vector | None]:
-        probabilities = head.probabilities(rows[block], folds[block])
-        own = probabilities[np.arange(len(probabilities)), codes[block]]
-        inside = probabilities[passed[block]]
+        probabilities = head.probabilities(rows[block], own_fold[block])
+        own = probabilities[np.arange(len(probabilities)), own_code[block]]
+        inside = probabilities[own_passed[block]]
         sums, squares = np.add.reduce(inside), np.add.reduce(inside * inside)
         return own, probabilities.argmax(axis=1), sums, squares, probabilities if few else None
 
@@ -123,7 +125,8 @@ def filter_labels(
     else:
 
         def decide(block: slice) -> Mask:
-            return likely_wrong(head.probabilities(rows[block], folds[block]), codes[block], thresholds)
+            probabilities = head.probabilities(rows[block], own_fold[block])
+            return likely_wrong(probabilities, own_code[block], thresholds)
 
         with threadpool_limits(1):
             dropped = np.concatenate(list(map_blocks(decide, rows, "judging the labels", step)))
