@@ -41,7 +41,7 @@ def group_means(
         return (
             grouped.groups,
             sum_runs(values, grouped.starts, grouped.order),
-            np.bincount(grouped.member, mass, len(grouped.groups)),
+            np.bincount(grouped.member, mass, len(grouped.groups)).astype(np.float64),
         )
 
     totals, mass = np.zeros((n_groups, rows.shape[1])), np.zeros(n_groups)
