@@ -69,7 +69,9 @@ class Standing:
             return "nothing to compare with"
         named = "; ".join(self.behind[:_MOST_NAMED])
         more = len(self.behind) - _MOST_NAMED
-        return (named + (f"; and {more} more" if more > 0 else "")) or "leads everywhere"
+        if not named:
+            return "leads everywhere" if self.won == self.cells else "leads on average"
+        return named + (f"; and {more} more" if more > 0 else "")
 
 
 def standings(records: Sequence[Record]) -> list[Standing]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import InvalidInput
 from . import latex
-from .grid import Block, Record, accuracy_blocks, paper_blocks, picks_blocks, scenario_label, setting_label
+from .grid import Block, Record, accuracy_blocks, paper_blocks, picks_blocks, setting_label
 from .markdown import GAP, block_table, signed, standings_table
 from .paper import SOURCE
 from .standings import Standing, per_cell_lead, standings
@@ -72,16 +72,8 @@ def _report(
     parts += ["## Test accuracy", _reading(accuracy), *_sections(accuracy)]
     if picks:
         shares = {record["scenario"]: record["corrupted_rows"] for record in records}
-        parts += [
-            "## Corrupted share of the picks",
-            "In percent; the lowest in bold. Among all rows: "
-            + "; ".join(
-                f"{scenario_label(name)}: {100 * shares[name]:.1f} %"
-                for name in dict.fromkeys(block.scenario for block in picks)
-            )
-            + ".",
-            *_sections(picks),
-        ]
+        notes = {name: f" ({100 * share:.1f} % of all rows)" for name, share in shares.items() if share}
+        parts += ["## Corrupted share of the picks", "Percent; the lowest in bold.", *_sections(picks, notes)]
     if paper:
         parts += [
             "## The paper's figures",
@@ -92,8 +84,12 @@ def _report(
     return "\n\n".join(parts) + "\n"
 
 
-def _sections(blocks: Iterable[Block]) -> list[str]:
-    return [f"### {block.title}\n\n{block_table(block)}" for block in blocks]
+def _sections(blocks: Iterable[Block], notes: Mapping[str, str] | None = None) -> list[str]:
+    """Return each block under its title; `notes` add to the titles of scenarios."""
+    return [
+        f"### {block.title}{(notes or {}).get(block.scenario, '')}\n\n{block_table(block)}"
+        for block in blocks
+    ]
 
 
 def _reading(blocks: Sequence[Block]) -> str:
