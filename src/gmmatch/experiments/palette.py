@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OURS_COLOR = "#D55E00"
+OURS_COLOR, CLEAN_COLOR = "#D55E00", "#0B4F8A"
 GREY, LIGHT = "#555555", "#B8B8B8"
 _BLUE, _SKY, _GREEN, _PINK, _YELLOW, _BLACK = (
     "#0072B2",
