@@ -34,7 +34,7 @@ Vector = npt.NDArray[np.float64]
 RATES = (0.0, 0.2, 0.45)
 DISTANCE, SPREAD = 5.0, 0.5
 _FEWEST, _POINTS = 10, 25
-_RANDOM_DRAWS = 16
+_RANDOM_DRAWS = 40
 
 MATCHING: dict[str, tuple[str, Mapping[str, Any]]] = {
     "gm-matching, residual step": ("gm-matching", {"guard": "off"}),
@@ -74,7 +74,8 @@ class Curve:
         Distance of the subset's mean to the geometric median of all rows and to the mean of the clean
         ones, root mean square over seeds.
     spread
-        Root mean square distance of all picks to their mean, as a share of that of the clean rows.
+        Root mean square distance of all picks to their mean, as a share of that of the clean rows; NaN for an
+        expectation.
     """
 
     rate: float
@@ -82,7 +83,7 @@ class Curve:
     picks: npt.NDArray[np.int64]
     to_median: Vector
     to_clean_mean: Vector
-    spread: float | None
+    spread: float
 
     @property
     def slope(self) -> float:
@@ -134,15 +135,12 @@ def run_convergence(scale: str) -> list[Curve]:
                 near, clean = (expected_distance(rows, end, picks) ** 2 for end in ends)
                 squares[rate, EXPECTED].append((near, clean))
                 advance(1)
-    return [
-        Curve(
-            *case,
-            picks,
-            *np.sqrt(np.mean(np.array(found), axis=0)),
-            spread=float(np.mean(spreads[case])) if case in spreads else None,
-        )
-        for case, found in squares.items()
-    ]
+    curves = []
+    for (rate, method), found in squares.items():
+        near, clean = np.sqrt(np.mean(np.array(found), axis=0))
+        spread = float(np.mean(spreads.get((rate, method), np.nan)))
+        curves.append(Curve(rate, method, picks, near, clean, spread))
+    return curves
 
 
 def _radius(rows: Vector) -> float:
@@ -212,9 +210,7 @@ def convergence_report(curves: Sequence[Curve], scale: str) -> str:
         for name in names
     ]
     spreads = [
-        [name, *(f"{by_case[rate, name].spread or 0.0:.2f}" for rate in RATES)]
-        for name in names
-        if name != EXPECTED
+        [name, *(f"{by_case[rate, name].spread:.2f}" for rate in RATES)] for name in names if name != EXPECTED
     ]
     parts = [
         "# The rate of convergence",
