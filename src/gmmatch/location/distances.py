@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import blocks, map_in_order, row_norms
+from .blocks import blocks, map_in_order, row_norms, tiles
 
 Vector = npt.NDArray[np.float64]
 
@@ -23,8 +23,13 @@ def group_distances(rows: FloatArray, codes: IntArray | None, points: Vector) ->
     """
 
     def part(block: slice) -> Vector:
-        own = points[0] if codes is None else points[codes[block]]
-        return row_norms(np.subtract(rows[block], own, dtype=np.float64))
+        values = np.asarray(rows[block])
+        code = None if codes is None else codes[block]
+        distances = np.empty(len(values))
+        for tile in tiles(*values.shape):
+            own = points[0] if code is None else points[code[tile]]
+            distances[tile] = row_norms(np.subtract(values[tile], own, dtype=np.float64))
+        return distances
 
     return np.concatenate(list(map_in_order(part, blocks(rows))))
 
