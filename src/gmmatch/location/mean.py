@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import group_order, sum_rows
+from .blocks import group_block, sum_runs
 from .passes import PerRow, fold_blocks
 
 Vector = npt.NDArray[np.float64]
@@ -38,19 +38,17 @@ def group_means(
     own_weight = None if weights is None else PerRow(weights)
 
     def part(block: slice) -> Sums:
-        values = rows[block]
-        weight = np.ones(len(values)) if own_weight is None else own_weight[block]
-        if own_weight is not None:
+        values = np.asarray(rows[block])
+        weight = None if own_weight is None else own_weight[block]
+        if weight is not None:
             values = values * weight[:, None]
-        if own_code is None:
-            return np.zeros(1, np.int64), sum_rows(values)[None], np.add.reduce(weight)[None]
-        order, groups, starts = group_order(own_code[block])
-        sums, mass = np.zeros((len(groups), values.shape[1])), np.zeros(len(groups))
-        # Gathered run by run in the rows' own precision: a fraction of the time of a sorted float64 copy.
-        for place, run in enumerate(np.split(order, starts[1:]) if len(order) else ()):
-            sums[place] = sum_rows(values[run])
-            mass[place] = np.add.reduce(weight[run])
-        return groups, sums, mass
+        grouped = group_block(len(values), None if own_code is None else own_code[block])
+        mass = None if weight is None else grouped.take(weight)
+        return (
+            grouped.groups,
+            sum_runs(values, grouped.starts, grouped.order),
+            np.bincount(grouped.member, mass, len(grouped.groups)).astype(np.float64),
+        )
 
     def zero() -> Sums:
         return np.arange(n_groups), np.zeros((n_groups, width)), np.zeros(n_groups)

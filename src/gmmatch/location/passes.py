@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 State = TypeVar("State")
 Result = TypeVar("Result")
 
-_SPAN_BLOCKS = 4
+_SPAN_BLOCKS = 2
 _MOST_SPANS = 1024
 _MOST_BYTES = 1 << 30
 _ROWS_PER_GROUP = 64  # in a span: its sums, two numbers of 8 bytes per value, stay small beside its rows
@@ -122,7 +122,7 @@ def spans(n_rows: int, step: int, n_groups: int = 1) -> list[slice]:
     Examples
     --------
     >>> [len(spans(n_rows, step=512)) for n_rows in (100, 5000, 10**9)]
-    [1, 3, 954]
+    [1, 5, 954]
     """
     size = step * _SPAN_BLOCKS
     while size * _MOST_SPANS < n_rows or size < _ROWS_PER_GROUP * n_groups:
