@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from .checkpoints import FileCheckpoint
+from .engines import ENGINES, open_engine
 from .errors import InvalidInput, InvalidParameter
-from .location.passes import map_blocks
+from .location.passes import map_blocks, use_engine
 from .records import IntArray, Selection
 from .selectors import GMMatching, find_method
 from .selectors._matching import GRAM_BYTES
 from .selectors.by_class import class_budgets
 from .selectors.gm_matching import AUTO_BATCH
-from .selectors.registry import Method
+from .selectors.registry import METHODS, Method
 from .sources import Source
 from .sources.opening import machine_memory
 from .trust import Suspects, suspects
@@ -56,6 +57,9 @@ def select(
     resume: bool = False,
     images: Any = None,
     train_config: Any = None,
+    engine: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
     **method_params: Any,
 ) -> Selection:
     """Choose the rows of `X` worth keeping.
@@ -89,6 +93,12 @@ def select(
     train_config
         How to train: a `gmmatch.training.TrainConfig`, a dictionary of its settings, or a TOML or JSON
         file of them. The seed of the run is `random_state`.
+    engine
+        `local` runs on this machine, `ray` on a Ray cluster (extra `ray`), with the same picks. For `ray`,
+        `X` must be mapped from files that every node can read: a memory map, or a source of one.
+    address, workers
+        With ``engine="ray"``: a running cluster to join (`auto`: the one this machine is part of; None: a
+        new one on this machine), and how many worker processes to use (one per core by default).
     **method_params
         Further parameters of the method, such as `step` or `batch_size`.
 
@@ -110,31 +120,43 @@ def select(
     if guard is not None and "guard" not in entry.fixed:
         params["guard"] = guard
     entry.build(**params)  # refuses unknown parameters before any row is read
+    check_engine(engine, entry)
     source = X if isinstance(X, Source) else Source(as_rows(X, finite=False), "X", "array")
     rows = as_rows(source.rows, source.name, finite=False)
     labels = source.labels if labels is None else labels
     codes = None if labels is None else as_labels(labels, len(rows))[1]
     if batches_needed(entry, params, rows.shape, rows.dtype.itemsize, codes, memory):
         params["batch_size"] = "auto"
-    bad = find_bad_rows(source)
-    if bad.size and on_bad_rows == "error":
-        raise InvalidInput(f"{source.name} has {describe_bad_rows(bad)}")
-    usable = np.ones(len(rows), dtype=bool)
-    usable[bad] = False
-    trained, training_facts = train_if_needed(entry, params, rows, codes, usable, images, train_config)
-    checkpoint = None
-    if state is not None:
-        recipe = {"method": method, "bad_rows": bad.size, **params}
-        checkpoint = FileCheckpoint(state, fingerprint(rows, codes), recipe, resume)
-    fitted = entry.build(**params, **trained).fit(rows, labels, usable=usable, checkpoint=checkpoint)
-    if checkpoint is not None:
-        checkpoint.discard()
+    with open_engine(engine, source, address, workers) as running, use_engine(running):
+        bad = find_bad_rows(source)
+        if bad.size and on_bad_rows == "error":
+            raise InvalidInput(f"{source.name} has {describe_bad_rows(bad)}")
+        usable = np.ones(len(rows), dtype=bool)
+        usable[bad] = False
+        trained, training_facts = train_if_needed(entry, params, rows, codes, usable, images, train_config)
+        checkpoint = None
+        if state is not None:
+            recipe = {"method": method, "bad_rows": bad.size, **params}
+            checkpoint = FileCheckpoint(state, fingerprint(rows, codes), recipe, resume)
+        fitted = entry.build(**params, **trained).fit(rows, labels, usable=usable, checkpoint=checkpoint)
+        if checkpoint is not None:
+            checkpoint.discard()
     selection: Selection = fitted.selection_
     details = dict(selection.details) | {"bad_rows": int(bad.size)} | training_facts
     if "passes" in details:
         details["passes"] += 1  # the check of the rows
     ids = None if source.ids is None else source.ids[selection.indices]
     return dataclasses.replace(selection, ids=ids, details=details)
+
+
+def check_engine(engine: str, entry: Method) -> None:
+    """Refuse an engine that there is not, or that cannot run a method."""
+    check_choice(engine, ENGINES, "engine")
+    if engine != "local" and not issubclass(entry.selector, GMMatching):
+        able = [method.name for method in METHODS.values() if issubclass(method.selector, GMMatching)]
+        raise InvalidParameter(
+            f"method {entry.name!r} runs on one machine; the engine {engine!r} is for {', '.join(able)}"
+        )
 
 
 def encode(path: Any, encoder: str | None = None, **options: Any) -> Source:

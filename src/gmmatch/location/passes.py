@@ -194,7 +194,7 @@ def fold_blocks(
     parts = spans(len(rows), step, n_groups)
     fold = _Fold(part, zero, add, step)
     engine = engine_for(rows)
-    total: Total | None = None
+    total = zero()
     with _announced(what, len(rows), parts) as advance:
         if engine is not None:
             sums = engine.map(fold, parts)
@@ -204,12 +204,8 @@ def fold_blocks(
         else:
             sums = fold.all(parts)
         for span, found in zip(parts, sums, strict=True):
-            if total is None:
-                total = found
-            else:
-                add(total, found)
+            add(total, found)
             advance(span.stop - span.start)
-    assert total is not None
     return total
 
 

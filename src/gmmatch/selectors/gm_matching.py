@@ -211,17 +211,16 @@ class GMMatching(Selector):
     def _spread(
         self, groups: list[Group], budgets: IntArray, parts: list[list[IntArray]], engine: Engine
     ) -> list[Picks]:
-        """Match the groups on an engine, the largest first."""
+        """Match the groups on an engine."""
         work = [_Work(*item) for item in zip(groups, map(int, budgets), parts, strict=True)]
-        order = sorted(range(len(work)), key=lambda place: -len(work[place].rows))
         # A copy without what `fit` found: only the parameters are needed elsewhere.
         match = _MatchGroup(type(self)(**self.get_params(deep=False)), groups[0].source)
-        found: list[Picks | None] = [None] * len(work)
+        found = []
         with task("picking rows", int(budgets.sum())) as advance:
-            for place, picks in zip(order, engine.map(match, [work[place] for place in order]), strict=True):
-                found[place] = picks
+            for picks in engine.map(match, work):
+                found.append(picks)
                 advance(len(picks.order))
-        return [picks for picks in found if picks is not None]
+        return found
 
     def _stream(
         self, groups: list[Group], budgets: IntArray, fixed: list[npt.NDArray[np.float64]] | None
