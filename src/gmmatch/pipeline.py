@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .checkpoints import FileCheckpoint
 from .engines import ENGINES, open_engine
 from .errors import InvalidInput, InvalidParameter
-from .location.passes import map_blocks, use_engine
+from .location.passes import Engine, map_blocks, use_engine
 from .records import IntArray, Selection
 from .selectors import GMMatching, find_method
 from .selectors._matching import GRAM_BYTES
@@ -57,7 +57,7 @@ def select(
     resume: bool = False,
     images: Any = None,
     train_config: Any = None,
-    engine: str = "local",
+    engine: str | Engine = "local",
     address: str | None = None,
     workers: int | None = None,
     **method_params: Any,
@@ -95,7 +95,8 @@ def select(
         file of them. The seed of the run is `random_state`.
     engine
         `local` runs on this machine, `ray` on a Ray cluster (extra `ray`), with the same picks. For `ray`,
-        `X` must be mapped from files that every node can read: a memory map, or a source of one.
+        `X` must be mapped from files that every node can read: a memory map, or a source of one. Or an
+        engine for `X` that is open already, from `gmmatch.engines.ray_engine`.
     address, workers
         With ``engine="ray"``: a running cluster to join (`auto`: the one this machine is part of; None: a
         new one on this machine), and how many worker processes to use (one per core by default).
@@ -149,13 +150,14 @@ def select(
     return dataclasses.replace(selection, ids=ids, details=details)
 
 
-def check_engine(engine: str, entry: Method) -> None:
+def check_engine(engine: str | Engine, entry: Method) -> None:
     """Refuse an engine that there is not, or that cannot run a method."""
-    check_choice(engine, ENGINES, "engine")
+    if isinstance(engine, str):
+        check_choice(engine, ENGINES, "engine")
     if engine != "local" and not issubclass(entry.selector, GMMatching):
         able = [method.name for method in METHODS.values() if issubclass(method.selector, GMMatching)]
         raise InvalidParameter(
-            f"method {entry.name!r} runs on one machine; the engine {engine!r} is for {', '.join(able)}"
+            f"method {entry.name!r} runs on one machine; other engines are for {', '.join(able)}"
         )
 
 

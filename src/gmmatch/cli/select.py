@@ -94,6 +94,16 @@ def select(
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory to use, such as 4GB; a quarter by default.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="local: this machine; ray: a Ray cluster, with the same picks.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="With --engine ray: a running cluster, or auto; by default a new one, here."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="With --engine ray: worker processes; one per core by default.", min=1)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 0,
     guard: Annotated[
         bool | None,
@@ -132,6 +142,9 @@ def select(
         gmmatch select photos/ --encoder efficientnet-lite0 --keep 10%
 
         gmmatch select tickets.csv --text body --labels intent --encoder wordllama --keep 20%
+
+        gmmatch select 'shards/*.npy' --keep 1% --engine ray --address auto --resume
+
         gmmatch select embeddings.npy --labels labels.npy --keep 30% --method el2n --images images.npy
         --train-config train.toml --save-scores el2n.npy
     """
@@ -151,7 +164,7 @@ def select(
     try:
         with show_progress(quiet):
             if encoder is None and text is None and image is None:
-                opened = open_source(source, embedding, labels, ids, cap)
+                opened = open_source(source, embedding, labels, ids, cap, mapped=engine == "ray")
             else:
                 options = {"text": text, "image": image, "labels": labels, "ids": ids}
                 opened = pipeline.encode(source, encoder, on_bad_rows=on_bad_rows.value, **options)
@@ -171,6 +184,9 @@ def select(
                 resume=resume,
                 images=None if images is None else read_images(images)[0],
                 train_config=train_config,
+                engine=engine,
+                address=address,
+                workers=workers,
                 **params,
             )
             found = None if suspects_to is None else pipeline.find_suspects(opened, seed)

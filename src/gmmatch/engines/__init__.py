@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 
 from ..errors import InvalidParameter
 from ..location.passes import Engine
@@ -15,20 +15,24 @@ ENGINES = ("local", "ray")
 
 
 def open_engine(
-    name: str, source: Source, address: str | None = None, workers: int | None = None
+    engine: str | Engine, source: Source, address: str | None = None, workers: int | None = None
 ) -> AbstractContextManager[Engine | None]:
     """Return a context manager that opens an engine for the rows of a source, and closes it.
 
     Parameters
     ----------
-    name
-        `local` or `ray`.
+    engine
+        `local` or `ray`, or an engine for these rows that is open already, and stays so.
     source
         The rows.
     address, workers
         For `ray`, see `gmmatch.engines.ray.ray_engine`.
     """
-    if check_choice(name, ENGINES, "engine") == "ray":
+    if not isinstance(engine, str):
+        if not engine.holds(source.rows):
+            raise InvalidParameter(f"the engine is open for other rows than those of {source.name}")
+        return nullcontext(engine)
+    if check_choice(engine, ENGINES, "engine") == "ray":
         return ray_engine(source, address, workers)
     if address is not None or workers is not None:
         raise InvalidParameter("address and workers are for the engine 'ray'; the engine is 'local'")

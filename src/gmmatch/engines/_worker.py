@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -85,9 +86,9 @@ class Worker:
         if found != expected:
             self.failure = Failure("other rows", self.node, f"fingerprint {found} in place of {expected}")
 
-    def hello(self) -> str | Failure:
-        """Return the name of the node once the rows are open, or why they are not."""
-        return self.failure or self.node
+    def hello(self) -> tuple[str, int] | Failure:
+        """Return the node and the process once the rows are open, or why they are not."""
+        return self.failure or (self.node, os.getpid())
 
     def run(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,15 +28,17 @@ from ._worker import Call, Failure, Worker
 _OBJECT_STORE_BYTES = 128 << 20
 _MOST_LOSSES = 4  # of one task: it is then the task that kills workers
 _PATIENCE_SECONDS = 120.0  # without any worker
+_REACH_SECONDS = 10.0
 
 
 @dataclass(eq=False)
-class _Member:
-    """A worker process: its place among the workers, its handle, and where it runs."""
+class Member:
+    """A worker: its place among the workers, its handle, and the node and process that it runs in."""
 
     place: int
     handle: Any
     node: str = "unknown"
+    process: int = 0
 
 
 class RayEngine:
@@ -54,20 +57,23 @@ class RayEngine:
     ----------
     sent, received
         Bytes of arrays that went through the driver so far.
+    members
+        The workers that are ready.
     """
 
     def __init__(self, ray: Any, source: Source, workers: int) -> None:
         self.workers = workers
         self.sent = self.received = 0
-        self._ray, self._source = ray, source
+        self.source, self._ray = source, ray
         self._place: Place = by_path(source.rows, source.name)
         self._expected = fingerprint(source.rows)  # type: ignore[arg-type]
         self._pickler = importlib.import_module("ray.cloudpickle").Pickler
         options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         self._actor = ray.remote(Worker).options(**options)
         self._round = 0
-        self._idle: list[_Member] = []
-        self._starting: dict[Any, _Member] = {}
+        self._idle: list[Member] = []
+        self._busy: dict[Any, tuple[Member, Task]] = {}
+        self._starting: dict[Any, Member] = {}
         self._failed_starts = 0
         for place in range(workers):
             self._start(place)
@@ -76,7 +82,7 @@ class RayEngine:
         """Tell whether these are the rows of the source, or a view of them."""
         while hasattr(rows, "rows"):
             rows = rows.rows
-        return rows is self._source.rows
+        return rows is self.source.rows
 
     def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
         """Yield `function(item)` for each item, in order."""
@@ -107,28 +113,33 @@ class RayEngine:
             agenda.carry_on(task, state)
             yield task.number, state, result
 
+    @property
+    def members(self) -> list[Member]:
+        """The workers that are ready, those at work last."""
+        return [*self._idle, *(member for member, _ in self._busy.values())]
+
     def close(self) -> None:
         """End the workers."""
-        for member in [*self._idle, *self._starting.values()]:
+        for member in [*self.members, *self._starting.values()]:
             self._ray.kill(member.handle)
         self._idle, self._starting = [], {}
 
     def _start(self, place: int) -> None:
         """Ask for a worker; it joins in when it is ready."""
         handle = self._actor.remote(self._place, self._expected, _name_node)
-        self._starting[handle.hello.remote()] = _Member(place, handle)
+        self._starting[handle.hello.remote()] = Member(place, handle)
 
     def _run(self, function: Callable[..., Any], agenda: Agenda) -> Iterator[tuple[Task, list[Any]]]:
         """Let the workers do what is on the agenda; yield tasks and their results as they are done."""
-        parcel = pack(function, self._source.rows, self._pickler)
+        parcel = pack(function, self.source.rows, self._pickler)
         content = self._ray.put(parcel.content)
         self.sent += parcel.content.nbytes * self.workers
         self._round += 1
-        busy: dict[Any, tuple[_Member, Task]] = {}
+        busy = self._busy
         deadline = time.monotonic() + _PATIENCE_SECONDS
         try:
             while agenda or busy:
-                self._hand_out(agenda, parcel, content, busy)
+                self._hand_out(agenda, parcel, content)
                 done, _ = self._ray.wait([*busy, *self._starting], num_returns=1, timeout=1.0)
                 if busy:
                     deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -151,10 +162,9 @@ class RayEngine:
                         yield task, results
         finally:
             self._idle += [member for member, _ in busy.values()]
+            busy.clear()
 
-    def _hand_out(
-        self, agenda: Agenda, parcel: Parcel, content: Any, busy: dict[Any, tuple[_Member, Task]]
-    ) -> None:
+    def _hand_out(self, agenda: Agenda, parcel: Parcel, content: Any) -> None:
         for member in list(self._idle):
             task = agenda.next(member.place)
             if task is None:
@@ -163,7 +173,7 @@ class RayEngine:
             calls = [_call(item, task.state, parcel) for item in task.items]
             self.sent += sum(map(count_bytes, calls))
             reference = member.handle.run.remote(self._round, content, parcel.dtypes, calls)
-            busy[reference] = member, task
+            self._busy[reference] = member, task
 
     def _welcome(self, reference: Any) -> None:
         """Take in a worker that is ready, or ask for another if it was lost on the way."""
@@ -177,13 +187,13 @@ class RayEngine:
             self._start(member.place)
             return
         if isinstance(answer, Failure):
-            share = len(self._source.rows) // self.workers
-            stop = len(self._source.rows) if member.place == self.workers - 1 else share * (member.place + 1)
+            share = len(self.source.rows) // self.workers
+            stop = len(self.source.rows) if member.place == self.workers - 1 else share * (member.place + 1)
             raise self._refusal(answer, f"rows {share * member.place} to {stop}")
-        member.node = answer
+        member.node, member.process = answer
         self._idle.append(member)
 
-    def _fetch(self, reference: Any, member: _Member, task: Task) -> list[Any] | None:
+    def _fetch(self, reference: Any, member: Member, task: Task) -> list[Any] | None:
         """Return the results of a task, or None if its worker was lost."""
         try:
             outcome: list[Any] | Failure = self._ray.get(reference)
@@ -193,7 +203,7 @@ class RayEngine:
             task.losses.append(f"on node {member.node}: {_first_line(error)}")
             if len(task.losses) >= _MOST_LOSSES:
                 raise WorkerFailed(
-                    f"{len(task.losses)} workers were lost in {_rows_of(task)} of {self._source.name}, the"
+                    f"{len(task.losses)} workers were lost in {_rows_of(task)} of {self.source.name}, the"
                     f" last {task.losses[-1]}"
                 ) from None
             self._ray.kill(member.handle)
@@ -204,7 +214,7 @@ class RayEngine:
         return outcome
 
     def _refusal(self, failure: Failure, rows: str) -> InvalidInput | WorkerFailed:
-        name = self._source.name
+        name = self.source.name
         if failure.kind == "memory":
             return WorkerFailed(
                 f"the worker on node {failure.node} ran out of memory in {rows} of {name}"
@@ -268,13 +278,21 @@ def joined(address: str | None, cores: int | None = None) -> Iterator[Any]:
         options["address"] = address
     try:
         with _no_statistics():
+            _check_reachable(address)
             ray.init(**options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise InvalidInput(f"cannot join a Ray cluster at {address!r}: {_first_line(error)}") from None
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _check_reachable(address: str | None) -> None:
+    """Raise an error at once where nobody listens, for which Ray itself would wait for minutes."""
+    host, colon, port = (address or "").rpartition(":")
+    if colon and port.isdigit() and "//" not in host:
+        socket.create_connection((host, int(port)), _REACH_SECONDS).close()
 
 
 def _import_ray() -> Any:
