@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,9 @@ from .validation import (
     fingerprint,
     resolve_keep,
 )
+
+if TYPE_CHECKING:
+    from .encoders import Embedded
 
 # Beyond this many multiply-adds (half a minute) matching against all rows of a class gives way to batches.
 MOST_WORK = 2e12
@@ -161,15 +164,39 @@ def check_engine(engine: str | Engine, entry: Method) -> None:
         )
 
 
+def embed(
+    path: Any,
+    encoder: str | None = None,
+    *,
+    engine: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    **options: Any,
+) -> Embedded:
+    """Turn images or texts into vectors, on this machine or on a Ray cluster.
+
+    Parameters
+    ----------
+    path, encoder, options
+        See `gmmatch.encoders.embed_input`. On a cluster every node must see the input, the cache and the
+        output under the same paths.
+    engine, address, workers
+        As for `select`.
+    """
+    from .encoders import embed_input
+
+    with open_engine(engine, None, address, workers) as running:
+        spread = None if running is None else running.map
+        return embed_input(path, encoder, spread=spread, **options)
+
+
 def encode(path: Any, encoder: str | None = None, **options: Any) -> Source:
     """Turn images or texts into a source of rows; see `gmmatch.encoders.embed_input` for the options.
 
     Rows that cannot be encoded are left out where ``on_bad_rows="drop"`` asks for it: they are rows of NaN
     here, so that row numbers stay those of the input.
     """
-    from .encoders import embed_input
-
-    embedded = embed_input(path, encoder, **options)
+    embedded = embed(path, encoder, **options)
     rows, ids, labels = embedded.embeddings, embedded.ids, embedded.labels
     if embedded.bad_rows:
         rows = np.full((embedded.n_rows, rows.shape[1]), np.nan, rows.dtype)

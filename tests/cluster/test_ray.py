@@ -223,7 +223,7 @@ def test_an_address_without_a_cluster(folder):
     words = ["select", "rows.npy", "--keep", "5", "--engine", "ray", "--address", "127.0.0.1:1"]
     script = "import sys; from gmmatch.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True,
-                          timeout=120, check=False, env=environment)  # fmt: skip
+                          timeout=120, check=False)  # fmt: skip
     assert done.returncode == 3
     assert "cannot join a Ray cluster at '127.0.0.1:1'" in done.stderr
 

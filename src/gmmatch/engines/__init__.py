@@ -15,7 +15,7 @@ ENGINES = ("local", "ray")
 
 
 def open_engine(
-    engine: str | Engine, source: Source, address: str | None = None, workers: int | None = None
+    engine: str | Engine, source: Source | None, address: str | None = None, workers: int | None = None
 ) -> AbstractContextManager[Engine | None]:
     """Return a context manager that opens an engine for the rows of a source, and closes it.
 
@@ -24,12 +24,12 @@ def open_engine(
     engine
         `local` or `ray`, or an engine for these rows that is open already, and stays so.
     source
-        The rows.
+        The rows; None for functions that open what they read by themselves.
     address, workers
         For `ray`, see `gmmatch.engines.ray.ray_engine`.
     """
     if not isinstance(engine, str):
-        if not engine.holds(source.rows):
+        if source is not None and not engine.holds(source.rows):
             raise InvalidParameter(f"the engine is open for other rows than those of {source.name}")
         return nullcontext(engine)
     if check_choice(engine, ENGINES, "engine") == "ray":

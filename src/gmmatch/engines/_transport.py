@@ -87,7 +87,7 @@ def pack(function: Callable[..., Any], rows: Any, pickler: type[pickle.Pickler])
 
     class WithoutRows(pickler):  # type: ignore[misc, valid-type]
         def persistent_id(self, thing: Any) -> Any:
-            if thing is rows:
+            if rows is not None and thing is rows:
                 return _ROWS
             if isinstance(thing, PerRow):
                 if not any(thing is known for known in beside):

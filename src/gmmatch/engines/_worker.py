@@ -62,14 +62,14 @@ class Worker:
     Parameters
     ----------
     place
-        Where the rows are.
+        Where the rows are, if there are any.
     expected
         Fingerprint of the rows.
     name_node
         Function that names the node it is called on.
     """
 
-    def __init__(self, place: Place, expected: str, name_node: Callable[[], str]) -> None:
+    def __init__(self, place: Place | None, expected: str, name_node: Callable[[], str]) -> None:
         self.node = name_node()
         self.failure: Failure | None = None
         self._round = -1
@@ -77,9 +77,12 @@ class Worker:
         self._entries: list[Entries] = []
         # Cores are shared out as workers, one each.
         self._limits = threadpool_limits(1)
+        self.rows: Any = None
+        if place is None:
+            return
         try:
             self.rows = place.open()
-            found = fingerprint(self.rows)  # type: ignore[arg-type]
+            found = fingerprint(self.rows)
         except (GmmatchError, OSError) as error:
             self.failure = Failure("unreadable", self.node, str(error))
             return
@@ -110,7 +113,7 @@ class Worker:
             return [self._call(call, dtypes) for call in calls]
         except MemoryError as error:
             return Failure("memory", self.node, str(error))
-        except OSError as error:
+        except (GmmatchError, OSError) as error:
             return Failure("unreadable", self.node, str(error))
 
     def _call(self, call: Call, dtypes: Sequence[np.dtype[Any]]) -> Any:

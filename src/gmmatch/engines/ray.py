@@ -49,7 +49,8 @@ class RayEngine:
     ray
         The module.
     source
-        The rows, mapped from files that every node can read.
+        The rows, mapped from files that every node can read; None for functions that open what they read
+        by themselves.
     workers
         How many worker processes to use, one core each.
 
@@ -61,12 +62,14 @@ class RayEngine:
         The workers that are ready.
     """
 
-    def __init__(self, ray: Any, source: Source, workers: int) -> None:
+    def __init__(self, ray: Any, source: Source | None, workers: int) -> None:
         self.workers = workers
         self.sent = self.received = 0
         self.source, self._ray = source, ray
-        self._place: Place = by_path(source.rows, source.name)
-        self._expected = fingerprint(source.rows)  # type: ignore[arg-type]
+        self._rows = None if source is None else source.rows
+        self._name = "the input" if source is None else source.name
+        self._place: Place | None = None if source is None else by_path(source.rows, source.name)
+        self._expected = "" if self._rows is None else fingerprint(self._rows)  # type: ignore[arg-type]
         self._pickler = importlib.import_module("ray.cloudpickle").Pickler
         options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         self._actor = ray.remote(Worker).options(**options)
@@ -82,7 +85,7 @@ class RayEngine:
         """Tell whether these are the rows of the source, or a view of them."""
         while hasattr(rows, "rows"):
             rows = rows.rows
-        return rows is self.source.rows
+        return rows is not None and rows is self._rows
 
     def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
         """Yield `function(item)` for each item, in order."""
@@ -131,7 +134,7 @@ class RayEngine:
 
     def _run(self, function: Callable[..., Any], agenda: Agenda) -> Iterator[tuple[Task, list[Any]]]:
         """Let the workers do what is on the agenda; yield tasks and their results as they are done."""
-        parcel = pack(function, self.source.rows, self._pickler)
+        parcel = pack(function, self._rows, self._pickler)
         content = self._ray.put(parcel.content)
         self.sent += parcel.content.nbytes * self.workers
         self._round += 1
@@ -187,23 +190,27 @@ class RayEngine:
             self._start(member.place)
             return
         if isinstance(answer, Failure):
-            share = len(self.source.rows) // self.workers
-            stop = len(self.source.rows) if member.place == self.workers - 1 else share * (member.place + 1)
-            raise self._refusal(answer, f"rows {share * member.place} to {stop}")
+            raise self._refusal(answer, self._share(member))
         member.node, member.process = answer
         self._idle.append(member)
+
+    def _share(self, member: Member) -> str:
+        """Name the rows that are a worker's own."""
+        n_rows = 0 if self._rows is None else len(self._rows)
+        first, stop = (n_rows * place // self.workers for place in (member.place, member.place + 1))
+        return f"rows {first} to {stop}"
 
     def _fetch(self, reference: Any, member: Member, task: Task) -> list[Any] | None:
         """Return the results of a task, or None if its worker was lost."""
         try:
             outcome: list[Any] | Failure = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
-            raise error.as_instanceof_cause() from None
+            raise error.cause from None
         except self._ray.exceptions.RayError as error:
             task.losses.append(f"on node {member.node}: {_first_line(error)}")
             if len(task.losses) >= _MOST_LOSSES:
                 raise WorkerFailed(
-                    f"{len(task.losses)} workers were lost in {_rows_of(task)} of {self.source.name}, the"
+                    f"{len(task.losses)} workers were lost in {_rows_of(task)} of {self._name}, the"
                     f" last {task.losses[-1]}"
                 ) from None
             self._ray.kill(member.handle)
@@ -214,7 +221,7 @@ class RayEngine:
         return outcome
 
     def _refusal(self, failure: Failure, rows: str) -> InvalidInput | WorkerFailed:
-        name = self.source.name
+        name = self._name
         if failure.kind == "memory":
             return WorkerFailed(
                 f"the worker on node {failure.node} ran out of memory in {rows} of {name}"
@@ -234,13 +241,15 @@ class RayEngine:
 
 
 @contextmanager
-def ray_engine(source: Source, address: str | None = None, workers: int | None = None) -> Iterator[RayEngine]:
+def ray_engine(
+    source: Source | None, address: str | None = None, workers: int | None = None
+) -> Iterator[RayEngine]:
     """Open an engine for the rows of a source, on a running cluster or on one of this machine's cores.
 
     Parameters
     ----------
     source
-        Rows that are mapped from files.
+        Rows that are mapped from files; None for functions that open what they read by themselves.
     address
         A running cluster to join, `auto` for the one that this machine is part of. None: the one that
         this process has joined already, or a new one that ends with the engine.
@@ -254,7 +263,8 @@ def ray_engine(source: Source, address: str | None = None, workers: int | None =
     InvalidInput
         The rows are held in memory, a node cannot read them, or there is no such cluster.
     """
-    by_path(source.rows, source.name)
+    if source is not None:
+        by_path(source.rows, source.name)  # refuses rows in memory before a cluster is started
     with joined(address, workers) as ray:
         engine = RayEngine(ray, source, workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
         try:

@@ -202,6 +202,11 @@ def limit_threads(threads: int) -> Iterator[None]:
         _threads.reset(token)
 
 
+def core_count() -> int:
+    """Return how many threads to use."""
+    return _threads.get() or os.cpu_count() or 1
+
+
 def map_in_order(
     function: Callable[[Item], Result],
     items: Iterable[Item],
@@ -218,7 +223,7 @@ def map_in_order(
     >>> list(map_in_order(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
-    threads = threads or _threads.get() or os.cpu_count() or 1
+    threads = threads or core_count()
     if threads == 1:
         yield from map(function, items)
         return

@@ -10,7 +10,6 @@ Nothing here knows of machines: whoever has some installs an :class:`Engine` wit
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..progress import task
-from .blocks import block_rows, map_in_order
+from .blocks import block_rows, core_count, map_in_order
 
 Part = TypeVar("Part")
 Total = TypeVar("Total")
@@ -199,7 +198,7 @@ def fold_blocks(
         if engine is not None:
             sums = engine.map(fold, parts)
         elif total_bytes:
-            side_by_side = max(1, min(os.cpu_count() or 1, _MOST_BYTES // (2 * total_bytes)))
+            side_by_side = max(1, min(core_count(), _MOST_BYTES // (2 * total_bytes)))
             sums = map_in_order(fold, parts, side_by_side, ahead=1)
         else:
             sums = fold.all(parts)
