@@ -72,25 +72,28 @@ def measure(source: Source, engine: Any, params: dict[str, Any]) -> dict[str, An
     with listen(listener):
         selection = gmmatch.select(source, engine=engine, batch_size="auto", **params)
     seconds = time.perf_counter() - started
-    return {"seconds": round(seconds, 2), "phases": phases, "load": round(os.getloadavg()[0], 1),
-            "selection": selection}  # fmt: skip
+    return {
+        "seconds": round(seconds, 2),
+        "phases": phases,
+        "passes": selection.details["passes"],
+        "load": round(os.getloadavg()[0], 1),
+        "selection": selection,
+    }
 
 
 def on_workers(source: Source, workers: int, params: dict[str, Any]) -> dict[str, Any]:
     """Select on a cluster of this machine with so many workers, and count what went through the driver."""
     started = time.perf_counter()
     with ray_engine(source, workers=workers) as engine:
-        ready = list(engine.map(lambda span: os.getpid(), [slice(n, n + 1) for n in range(4 * workers)]))
-        start_up = time.perf_counter() - started
         while len(engine.members) < workers:
-            list(engine.map(lambda span: time.sleep(0.2), [slice(n, n + 1) for n in range(workers)]))
+            list(engine.map(lambda span: time.sleep(0.1), [slice(0, 1)]))
+        start_up = time.perf_counter() - started
         before = engine.sent + engine.received
         found = measure(source, engine, params)
         through = engine.sent + engine.received - before
     kept = len(found["selection"])
     return found | {
         "start_up_seconds": round(start_up, 2),
-        "processes": len(set(ready)),
         "driver_bytes": through,
         "driver_bytes_per_row_kept": round(through / kept, 1),
         "driver_bytes_per_row": round(through / len(source), 2),
@@ -111,6 +114,8 @@ def compare(source: Source, params: dict[str, Any], repeats: int) -> dict[str, A
     return {
         "rows": len(source),
         "kept": len(picks[0]),
+        "classes": None if source.labels is None else len(np.unique(source.labels)),
+        "guard": params["guard"] == "auto",
         "same_picks": all(np.array_equal(picks[0], other) for other in picks),
         "engines": best,
         "speed_up_of_two_workers": round(one / two, 2),

@@ -12,9 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import gmmatch
 from gmmatch import progress
+from gmmatch.cli import app
 from gmmatch.engines import ray as ray_module
 from gmmatch.errors import InvalidInput, InvalidParameter, WorkerFailed
 
@@ -226,6 +228,12 @@ def test_an_address_without_a_cluster(folder):
                           timeout=120, check=False)  # fmt: skip
     assert done.returncode == 3
     assert "cannot join a Ray cluster at '127.0.0.1:1'" in done.stderr
+
+
+def test_inputs_that_must_be_encoded_first():
+    done = CliRunner().invoke(app, ["select", "x.csv", "--text", "body", "--keep", "5", "--engine", "ray"])
+    assert done.exit_code == 2
+    assert "encode first, with: gmmatch embed --engine ray" in done.stderr
 
 
 def test_without_ray_the_extra_is_named(folder):

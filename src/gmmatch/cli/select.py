@@ -159,11 +159,16 @@ def select(
         check_output(suspects_to, all_rows=True)
     if save_scores is not None:
         check_scores_file(save_scores, method)
+    encodes = any(option is not None for option in (encoder, text, image))
+    if encodes and engine != "local":
+        raise InvalidParameter(
+            f"--engine {engine} selects from embeddings; encode first, with: gmmatch embed --engine {engine}"
+        )
     state = output.with_name(f"{output.name}.state")
     started = time.perf_counter()
     try:
         with show_progress(quiet):
-            if encoder is None and text is None and image is None:
+            if not encodes:
                 opened = open_source(source, embedding, labels, ids, cap, mapped=engine == "ray")
             else:
                 options = {"text": text, "image": image, "labels": labels, "ids": ids}
