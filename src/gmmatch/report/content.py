@@ -1,4 +1,4 @@
-"""What a row looks like: a thumbnail or the beginning of a text, for as many rows as the page has room for."""
+"""What a row looks like: a thumbnail or the beginning of a text, for as many rows as there is room for."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Content:
         return self.found.kind
 
     def previews(self, rows: IntArray) -> dict[int, str]:
-        """Return what to show of the rows, by position in `rows`, the first ones first while there is room."""
+        """Return what to show of the rows, by position in `rows`: the first ones, while there is room."""
         make: Callable[[Any], str | None] = thumbnail if self.kind == "image" else excerpt
         shown: dict[int, str] = {}
         room = _ROOM[self.kind]
@@ -76,7 +76,9 @@ class Content:
             yield from enumerate(map_in_order(make, items), start=start)
 
 
-def open_content(path: Path | str, kind: str, n_rows: int, ids: npt.NDArray[Any] | None, **options: Any) -> Content:
+def open_content(
+    path: Path | str, kind: str, n_rows: int, ids: npt.NDArray[Any] | None, **options: Any
+) -> Content:
     """Open the images or texts that belong to rows.
 
     They belong to the rows by name where the rows have ids that are names of theirs (the path in the
@@ -180,7 +182,7 @@ def _largest_side(item: Any) -> int:
     from PIL import Image, UnidentifiedImageError
 
     if isinstance(item, np.ndarray):
-        return max(item.shape[:2])
+        return int(max(item.shape[:2]))
     try:
         with Image.open(io.BytesIO(item)) as image:
             return max(image.size)

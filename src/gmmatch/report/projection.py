@@ -71,7 +71,9 @@ def project(rows: FloatArray, ordinary: Mask, kind: str, seed: int) -> Projectio
     if rows.shape[1] <= 2:
         flat = np.zeros((len(rows), 2))
         flat[:, : rows.shape[1]] = rows
-        return Projection(flat, "the two numbers of each row" if rows.shape[1] == 2 else "the number of each row")
+        return Projection(
+            flat, "the two numbers of each row" if rows.shape[1] == 2 else "the number of each row"
+        )
     if kind == "umap":
         return _umap(rows, ordinary, seed)
     places, shares = principal_components(rows, ordinary, 2, seed)
@@ -112,7 +114,9 @@ def _umap(rows: FloatArray, ordinary: Mask, seed: int) -> Projection:
     if rows.shape[1] > _UMAP_FEATURES:
         reduced = principal_components(rows, ordinary, _UMAP_FEATURES, seed)[0]
     neighbors = max(2, min(15, len(rows) - 1))
-    places = umap.UMAP(n_components=2, n_neighbors=neighbors, random_state=seed, n_jobs=1).fit_transform(reduced)
+    places = umap.UMAP(n_components=2, n_neighbors=neighbors, random_state=seed, n_jobs=1).fit_transform(
+        reduced
+    )
     return Projection(np.asarray(places, np.float64), "UMAP: near rows stay near, far distances mean little")
 
 

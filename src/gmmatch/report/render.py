@@ -18,7 +18,17 @@ from ..outputs import check_folder
 from ..version import __version__
 from .records import Report
 
-SCRIPTS = ("colours.js", "elements.js", "state.js", "map.js", "curve.js", "panel.js", "classes.js", "galleries.js", "page.js")
+SCRIPTS = (
+    "colours.js",
+    "elements.js",
+    "state.js",
+    "map.js",
+    "curve.js",
+    "panel.js",
+    "classes.js",
+    "galleries.js",
+    "page.js",
+)
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
@@ -37,11 +47,6 @@ def render(report: Report) -> str:
     Texts of the report reach the page in two ways: through the template, which escapes them, and as JSON
     in an element that is not run, whose scripts set text and never markup. The page's policy lets no
     other script run and no address be fetched.
-
-    Examples
-    --------
-    >>> embed({"name": "</script>"})
-    Markup('{"name":"\\\\u003c/script\\\\u003e"}')
     """
     environment = Environment(
         loader=PackageLoader("gmmatch.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -71,7 +76,13 @@ def write_report(report: Report, path: Path) -> None:
 
 
 def embed(data: Any) -> Markup:
-    """Return data as JSON that cannot end the element it stands in."""
+    r"""Return data as JSON that cannot end the element it stands in.
+
+    Examples
+    --------
+    >>> print(embed({"name": "</script>"}))
+    {"name":"\u003c/script\u003e"}
+    """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(text.translate(_ESCAPES))
 
@@ -97,7 +108,7 @@ def number(value: float) -> str:
     """
     if value and abs(value) < 1e-3:
         digits, _, power = f"{value:.1e}".partition("e")
-        return f"{digits} × 10{str(int(power)).translate(_RAISED)}"
+        return f"{digits} \N{MULTIPLICATION SIGN} 10{str(int(power)).translate(_RAISED)}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{float(f'{value:.3g}'):g}"
 
 

@@ -21,7 +21,11 @@ from .tables import class_table, make_map, plain_params, typical_distances
 
 GALLERY_ROWS = 60
 _GALLERIES = (
-    ("suspicious", "Most suspicious", "Rows whose label, or whose place in their class, is hardest to believe."),
+    (
+        "suspicious",
+        "Most suspicious",
+        "Rows whose label, or whose place in their class, is hardest to believe.",
+    ),
     ("first", "Kept first", "The first picks, in order. A smaller budget keeps the first of them."),
     ("dropped", "Dropped nearest", "Rows near the middle of their class that were not needed to match it."),
 )
@@ -132,7 +136,11 @@ def _dropped_nearest(setting: Setting, measures: Measures) -> IntArray:
 
 def _previews(content: Content, shown: IntArray, galleries: list[Gallery], seed: int) -> dict[int, str]:
     """Return the content of the galleries' rows, then of as many others as there is room for."""
-    turns = [row for together in zip(*(_padded(gallery.rows) for gallery in galleries), strict=True) for row in together]
+    turns = [
+        row
+        for together in zip(*(_padded(gallery.rows) for gallery in galleries), strict=True)
+        for row in together
+    ]
     wanted = list(dict.fromkeys(row for row in turns if row >= 0))
     others = np.setdiff1d(np.arange(len(shown)), wanted)
     order = np.concatenate([np.array(wanted, np.int64), np.random.default_rng([seed, 1]).permutation(others)])
@@ -199,8 +207,8 @@ def _notes(
         notes.append(f"{total - usable:,} rows hold NaN or infinite values and take no part.")
     if len(shown) < usable:
         notes.append(
-            f"The map shows {len(shown):,} of {usable:,} rows: the first picks, the rows of the galleries, and"
-            " a random sample that is balanced over the classes and over kept and dropped rows."
+            f"The map shows {len(shown):,} of {usable:,} rows: the first picks, the rows of the galleries,"
+            " and a random sample that is balanced over the classes and over kept and dropped rows."
         )
     if len(evidence.rows) < usable:
         notes.append(

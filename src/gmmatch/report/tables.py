@@ -71,9 +71,14 @@ def make_map(
         code=_places(listed, setting.codes[shown]),
         rank=rank[shown].tolist(),
         distance=significant(distances, 4),
-        suspicion=[round(value, 3) if ok else None for value, ok in zip(suspicion.tolist(), known, strict=True)],
+        suspicion=[
+            round(value, 3) if ok else None for value, ok in zip(suspicion.tolist(), known, strict=True)
+        ],
         suggested=_places(listed, suggested),
-        reason={at: str(evidence.reasons[judged[at]]) for at in np.flatnonzero(known & (evidence.tiers[judged] > 0)).tolist()},
+        reason={
+            at: str(evidence.reasons[judged[at]])
+            for at in np.flatnonzero(known & (evidence.tiers[judged] > 0)).tolist()
+        },
         projection=projection.about,
         window=window,
         shown_kept=int((rank[shown] >= 0).sum()),
@@ -131,7 +136,8 @@ def listed_classes(setting: Setting) -> IntArray:
 def _places(listed: IntArray, codes: IntArray) -> list[int]:
     """Return the place of each class among those listed; -1 where it is none of them."""
     found = np.minimum(np.searchsorted(listed, codes), len(listed) - 1)
-    return np.where(listed[found] == codes, found, -1).tolist()
+    places: list[int] = np.where(listed[found] == codes, found, -1).tolist()
+    return places
 
 
 def typical_distances(measures: Measures, groups: IntArray) -> tuple[Vector, Vector]:
