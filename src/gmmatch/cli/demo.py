@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -11,10 +11,12 @@ from rich.table import Table
 
 from ..encoders import open_input
 from ..errors import MissingExtra
-from ..experiments.demo import DemoResult, run_demo
 from ..report import Content, check_report, summarise, write_report
 from ..sources import Source
 from ._friendly import show_progress
+
+if TYPE_CHECKING:
+    from ..experiments.demo import DemoResult
 
 
 def demo(
@@ -27,6 +29,8 @@ def demo(
 
     Example: gmmatch demo
     """
+    from ..experiments.demo import run_demo
+
     with show_progress(quiet=False):
         result = run_demo(output, seed)
     typer.echo(result.introduction)

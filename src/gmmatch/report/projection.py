@@ -94,6 +94,8 @@ def principal_components(rows: FloatArray, ordinary: Mask, count: int, seed: int
         fitted = np.sort(np.random.default_rng([seed, 0x706361]).choice(fitted, most, replace=False))
     if len(fitted) < 2:
         fitted = np.arange(len(rows))
+    if len(fitted) < 2:
+        return np.zeros((len(rows), 2)), np.zeros(2)
     count = min(count, len(fitted), rows.shape[1])
     exact = rows.shape[1] <= _EXACT_FEATURES
     model = PCA(count, svd_solver="covariance_eigh" if exact else "randomized", random_state=seed)

@@ -70,9 +70,9 @@ def render(report: Report) -> str:
 
 def write_report(report: Report, path: Path) -> None:
     """Write the page; the file appears whole or not at all."""
-    page = render(report)
+    page = render(report).encode("utf-8", "replace")  # names of files may be no text at all
     with whole_file(path) as partial:
-        partial.write_text(page, encoding="utf-8")
+        partial.write_bytes(page)
 
 
 def embed(data: Any) -> Markup:

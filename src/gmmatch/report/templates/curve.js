@@ -3,7 +3,10 @@
 const LINES = [["objective", "these picks", "kept", "solid", 3], ["random", "random subsets, expected", "dropped", "solid", 2.5], ["inverse", "falling like 1/k", "lost", "dashed", 2]];
 const curve = { plot: null, here: null, lines: [] };
 
+const hasCurve = report.curve.objective.some((value) => value > 0);
+
 async function makeCurve() {
+  if (!hasCurve) return fill(byId("curve"), element("p", { class: "hint" }, "The rows are all alike: every mean lies at the centre."));
   const { objective, random, inverse } = report.curve;
   const positive = (values) => values.map((value) => (value > 0 ? value : NaN));
   const floor = Math.min(...[...objective, ...random].filter((value) => value > 0));
@@ -17,10 +20,11 @@ async function makeCurve() {
   restyleCurve();
   moveOnCurve();
   await Bokeh.Plotting.show(plot, byId("curve"));
-  fill(byId("curve-legend"), ...LINES.map(([, words, colour, dash]) => element("span", { class: "key" }, element("span", { class: "dash", style: { borderTopColor: `var(--${colour})`, borderTopStyle: dash } }), words)));
+  return fill(byId("curve-legend"), ...LINES.map(([, words, colour, dash]) => element("span", { class: "key" }, element("span", { class: "dash", style: { borderTopColor: `var(--${colour})`, borderTopStyle: dash } }), words)));
 }
 
 function restyleCurve() {
+  if (!hasCurve) return;
   styleAxes(curve.plot);
   curve.plot.outline_line_color = null;
   for (const [column, line] of curve.lines) line.glyph.line_color = cssColour(LINES.find(([name]) => name === column)[2]);
@@ -29,6 +33,7 @@ function restyleCurve() {
 }
 
 function moveOnCurve() {
+  if (!hasCurve) return;
   const value = report.curve.objective[state.budget];
   curve.here.data = value > 0 ? { x: [budget()], y: [value] } : { x: [], y: [] };
   const closer = report.curve.random[state.budget] / value;

@@ -1,6 +1,6 @@
 // Rows to look at, as tiles that find the row on the map.
 
-const FIRST_TILES = { image: 20, text: 9, bare: 12 };
+const FIRST_TILES = matchMedia("(max-width: 640px)").matches ? { image: 9, text: 4, bare: 5 } : { image: 16, text: 8, bare: 12 };
 
 function tile(at, kind) {
   const swap = kind === "suspicious" && rows.suggested[at] >= 0;

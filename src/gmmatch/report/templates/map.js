@@ -159,7 +159,7 @@ function stepThrough(event) {
     const place = pickOrder.indexOf(state.hovered >= 0 ? state.hovered : state.pinned);
     const at = pickOrder[place < 0 ? 0 : Math.min(Math.max(place + move, 0), pickOrder.length - 1)];
     showRow(at);
-    requestAnimationFrame(() => update({ hovered: at }));
+    update({ hovered: at });
   } else if (event.key === "Enter" && state.hovered >= 0) update({ pinned: state.hovered });
   else if (event.key === "Escape") update({ hovered: -1, pinned: -1, selected: [] });
   else if (event.key === "+") zoom(0.7);

@@ -56,6 +56,7 @@ async function start() {
   await makeMap();
   await makeCurve();
   restyleMap();
+  ringAround();
   listen(["budget"], readBudget);
   listen(["budget", "mode", "focus"], oncePerFrame(() => { paint(); drawLegend(); }));
   listen(["mode"], () => { byId("modes").querySelector(`[value="${state.mode}"]`).checked = true; if (state.mode !== "class") update({ focus: -1 }); });

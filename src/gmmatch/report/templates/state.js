@@ -9,7 +9,7 @@ const state = {
   budget: budgets.length - 1, // a place in `budgets`
   mode: "kept",
   hovered: -1,
-  pinned: -1,
+  pinned: -1, // the first pick, once it is known
   selected: [],
   focus: -1, // a class that stands out
 };
@@ -32,6 +32,8 @@ const isLost = (at) => rows.rank[at] >= budget();
 const nameOf = (at) => (rows.id ? rows.id[at] : `row ${count(rows.row[at])}`);
 const classOf = (code) => (code < 0 ? "a class that is not listed" : report.classes.names[code]);
 const pickOrder = Array.from({ length: size }, (_, at) => at).filter((at) => rows.rank[at] >= 0).sort((a, b) => rows.rank[a] - rows.rank[b]);
+
+state.pinned = pickOrder.length ? pickOrder[0] : -1;
 
 // Picks of each class at every budget, added up as they are asked for.
 const classCounts = (() => {
