@@ -11,7 +11,7 @@ function tile(at, kind) {
 
 function makeGallery(gallery) {
   const look = report.content_kind || "bare";
-  const tiles = element("div", { class: `tiles ${look}` });
+  const tiles = element("div", { class: `tiles of-${look}` });
   const show = (amount) => fill(tiles, ...gallery.rows.slice(0, amount).map((at) => tile(at, gallery.name)));
   const first = FIRST_TILES[look];
   show(first);
