@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import eigh
+from sklearn.utils.extmath import randomized_svd
 
 from ..errors import MissingExtra
 from ..records import FloatArray
@@ -86,26 +88,31 @@ def principal_components(rows: FloatArray, ordinary: Mask, count: int, seed: int
 
     They are fitted to the ordinary rows, to no more of these than 32 million numbers.
     """
-    from sklearn.decomposition import PCA
-
     fitted = np.flatnonzero(ordinary)
     most = max(_MOST_VALUES // rows.shape[1], 2)
     if len(fitted) > most:
         fitted = np.sort(np.random.default_rng([seed, 0x706361]).choice(fitted, most, replace=False))
     if len(fitted) < 2:
         fitted = np.arange(len(rows))
-    if len(fitted) < 2:
-        return np.zeros((len(rows), 2)), np.zeros(2)
     count = min(count, len(fitted), rows.shape[1])
-    exact = rows.shape[1] <= _EXACT_FEATURES
-    model = PCA(count, svd_solver="covariance_eigh" if exact else "randomized", random_state=seed)
-    with np.errstate(invalid="ignore", divide="ignore"):  # rows that are all alike explain nothing
-        model.fit(rows[fitted].astype(np.float64))
+    center = np.add.reduce(rows[fitted], dtype=np.float64) / len(fitted)
+    offsets = np.subtract(rows[fitted], center, dtype=np.float64)
+    total = float(np.vdot(offsets, offsets))
+    if rows.shape[1] <= _EXACT_FEATURES:
+        last = rows.shape[1] - 1
+        squares, axes = eigh(offsets.T @ offsets, subset_by_index=[last - count + 1, last])
+        squares, axes = squares[::-1], axes[:, ::-1].T
+    else:
+        _, lengths, axes = randomized_svd(offsets, count, n_iter=4, random_state=seed)
+        squares = lengths**2
+    # The sign of an axis is arbitrary; one that does not change with the library is chosen.
+    axes = axes * np.sign(axes[np.arange(count), np.abs(axes).argmax(axis=1)])[:, None]
     places = np.zeros((len(rows), max(count, 2)))
     step = max(1, _MOST_VALUES // (8 * rows.shape[1]))
     for start in range(0, len(rows), step):
-        places[start : start + step, :count] = model.transform(rows[start : start + step].astype(np.float64))
-    return places, np.nan_to_num(model.explained_variance_ratio_)
+        part = np.subtract(rows[start : start + step], center, dtype=np.float64)
+        places[start : start + step, :count] = part @ axes.T
+    return places, np.maximum(squares, 0.0) / (total or 1.0)
 
 
 def _umap(rows: FloatArray, ordinary: Mask, seed: int) -> Projection:

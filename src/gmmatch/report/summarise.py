@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import InvalidInput
 from ..location.keys import gather
@@ -19,7 +20,11 @@ from .setting import Setting, prepare, python_call, shell_command
 from .suspicion import Evidence, from_suspects, judge_rows, worth_judging
 from .tables import class_table, make_map, plain_params, typical_distances
 
+Vector = npt.NDArray[np.float64]
+
 GALLERY_ROWS = 60
+_FAR = 10.0  # times the usual spread: rows beyond it do not shape the map
+_MAD_TO_SIGMA = 1.4826
 _GALLERIES = (
     (
         "suspicious",
@@ -79,7 +84,8 @@ def summarise(
         raise InvalidInput(f"{source.name} has no row without NaN or infinite values")
     evidence = _judge_all(setting, usable, found, seed)
     first = selection.indices[:GALLERY_ROWS]
-    nearest = _dropped_nearest(setting, measures)
+    usual, spread = typical_distances(measures, setting.groups)
+    nearest = _dropped_nearest(setting, measures, usual)
     doubtful = np.empty(0, np.int64) if evidence is None else _doubtful(evidence)
     always = np.concatenate([first, nearest, doubtful])
     shown = choose_rows(usable, setting.codes, selection.indices, always, seed)
@@ -87,6 +93,8 @@ def summarise(
     if evidence is None:
         evidence = judge_rows(sampled, shown, setting.labels_of(shown), setting.classes, seed)
         doubtful = _doubtful(evidence)
+    groups = setting.groups[shown]
+    ordinary = measures.distances[shown] <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
     at = {row: place for place, row in enumerate(shown.tolist())}
     galleries = [
         Gallery(*words, [at[row] for row in rows.tolist()])
@@ -99,7 +107,7 @@ def summarise(
         labelled=setting.labelled,
         glance=glance,
         curve=curve,
-        map=make_map(setting, measures, evidence, shown, sampled, kind, seed),
+        map=make_map(setting, measures, evidence, shown, sampled, ordinary, kind, seed),
         classes=class_table(setting, measures, evidence, steps),
         galleries=galleries,
         content_kind=None if content is None else content.kind,
@@ -121,16 +129,15 @@ def _doubtful(evidence: Evidence) -> IntArray:
     return evidence.rows[evidence.tiers > 0][:GALLERY_ROWS]
 
 
-def _dropped_nearest(setting: Setting, measures: Measures) -> IntArray:
+def _dropped_nearest(setting: Setting, measures: Measures, usual: Vector) -> IntArray:
     """Return dropped rows that are nearest to the centre, in units of what is usual in their class."""
     waiting = measures.usable.copy()
     waiting[setting.selection.indices] = False
     rows = np.flatnonzero(waiting)
-    usual = typical_distances(measures, setting.groups)[0]
-    usual[~(usual > 0)] = 1.0
-    nearness = measures.distances[rows] / usual[setting.groups[rows]]
+    unit = np.where(usual > 0, usual, 1.0)
+    nearness = measures.distances[rows] / unit[setting.groups[rows]]
     few = rows if len(rows) <= GALLERY_ROWS else rows[np.argpartition(nearness, GALLERY_ROWS)[:GALLERY_ROWS]]
-    near = measures.distances[few] / usual[setting.groups[few]]
+    near = measures.distances[few] / unit[setting.groups[few]]
     return few[np.lexsort((few, near))]
 
 

@@ -22,8 +22,7 @@ Vector = npt.NDArray[np.float64]
 BINS = 16
 MOST_CLASSES = 5_000
 _RANGE = (0.005, 0.995)
-_FAR = 10.0  # times the usual spread: rows beyond it do not shape the map
-_MAD_TO_SIGMA = 1.4826
+_REACH = 5.0  # times the spread of the middle half of the distances
 _MOST_LETTERS = 200
 _ODD = 0.5  # suspicion from which another class is likelier than the label
 
@@ -34,6 +33,7 @@ def make_map(
     evidence: Evidence,
     shown: IntArray,
     sampled: FloatArray,
+    ordinary: npt.NDArray[np.bool_],
     kind: str,
     seed: int,
 ) -> MapRows:
@@ -43,14 +43,11 @@ def make_map(
     ----------
     setting, measures, evidence
         What is known of the rows.
-    shown, sampled
-        Numbers of the rows on the map, and the rows themselves.
+    shown, sampled, ordinary
+        Numbers of the rows on the map, the rows themselves, and which of them are not far off.
     kind, seed
         Projection, and the seed of what is random in it.
     """
-    usual, spread = typical_distances(measures, setting.groups)
-    groups, distances = setting.groups[shown], measures.distances[shown]
-    ordinary = distances <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
     projection = project(sampled, ordinary, kind, seed)
     grid, window = to_grid(projection.places)
     rank = np.full(setting.selection.n_rows, -1, np.int64)
@@ -70,7 +67,7 @@ def make_map(
         y=grid[:, 1].tolist(),
         code=_places(listed, setting.codes[shown]),
         rank=rank[shown].tolist(),
-        distance=significant(distances, 4),
+        distance=significant(measures.distances[shown], 4),
         suspicion=[
             round(value, 3) if ok else None for value, ok in zip(suspicion.tolist(), known, strict=True)
         ],
@@ -90,8 +87,7 @@ def class_table(setting: Setting, measures: Measures, evidence: Evidence, budget
     selection, codes, classes = setting.selection, setting.codes, setting.classes
     usable = np.flatnonzero(measures.usable)
     n_classes, own, distances = len(classes), codes[usable], measures.distances[usable]
-    low, high = np.quantile(distances, _RANGE)
-    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+    edges = bin_edges(distances)
     bins = np.clip(np.searchsorted(edges, distances, side="right") - 1, 0, BINS - 1)
     kept = np.zeros(selection.n_rows, bool)
     kept[selection.indices] = True
@@ -125,6 +121,22 @@ def class_table(setting: Setting, measures: Measures, evidence: Evidence, budget
     )
 
 
+def bin_edges(distances: Vector) -> Vector:
+    """Return the borders of the bins: nearly all distances, but not far beyond the middle half of them.
+
+    Examples
+    --------
+    >>> distances = np.r_[np.linspace(1.0, 2.0, 90), np.full(10, 500.0)]
+    >>> bool(bin_edges(distances)[-1] < 6.0)
+    True
+    """
+    low, first, middle, third, high = np.quantile(distances, (_RANGE[0], 0.25, 0.5, 0.75, _RANGE[1]))
+    if third > first:
+        reach = _REACH * (third - first)
+        low, high = max(low, middle - reach), min(high, middle + reach)
+    return np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+
+
 def listed_classes(setting: Setting) -> IntArray:
     """Return the classes that the page knows by name: all, or the largest ones, in their order."""
     if len(setting.classes) <= MOST_CLASSES:
@@ -141,7 +153,10 @@ def _places(listed: IntArray, codes: IntArray) -> list[int]:
 
 
 def typical_distances(measures: Measures, groups: IntArray) -> tuple[Vector, Vector]:
-    """Return by group the median distance to the centre, and the median deviation from it."""
+    """Return by group the median distance to the centre, and the median deviation from it.
+
+    Time: O(rows log rows).
+    """
     own, distances = groups[measures.usable], measures.distances[measures.usable]
     usual = group_quantiles(distances, own, len(measures.sizes))[:, 0]
     return usual, group_quantiles(np.abs(distances - usual[own]), own, len(measures.sizes))[:, 0]

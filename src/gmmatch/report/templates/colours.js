@@ -1,6 +1,17 @@
 // Colours as whole numbers 0xRRGGBBAA, which the plot takes without parsing.
 
-const CLASS_COLOURS = ["#4878d0", "#e1812c", "#3a9a5b", "#c44e62", "#8172b3", "#8c6d4f", "#d56fb0", "#6f7780", "#a8a02b", "#2aa5b5"];
+const CLASS_COLOURS = [
+  "#4878d0",
+  "#e1812c",
+  "#3a9a5b",
+  "#c44e62",
+  "#8172b3",
+  "#8c6d4f",
+  "#d56fb0",
+  "#6f7780",
+  "#a8a02b",
+  "#2aa5b5",
+];
 const RAMPS = {
   distance: ["#30346d", "#2f6c8e", "#2aa188", "#7fcf5a", "#f2e04a"],
   suspicion: ["#8aa4c8", "#c9b48f", "#ee9a4d", "#dd4f3c", "#8f0f3b"],

@@ -3,7 +3,10 @@
 const byId = (id) => document.getElementById(id);
 
 function element(tag, properties = {}, ...children) {
-  const made = tag === "svg" || tag === "rect" ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  const made =
+    tag === "svg" || tag === "rect"
+      ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+      : document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "style") Object.assign(made.style, value);
@@ -11,7 +14,8 @@ function element(tag, properties = {}, ...children) {
     else made.setAttribute(name, value === true ? "" : String(value));
   }
   for (const child of children.flat()) {
-    if (child !== null && child !== undefined && child !== false) made.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    if (child !== null && child !== undefined && child !== false)
+      made.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
   return made;
 }
@@ -28,7 +32,11 @@ function number(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size < 0.001) return value.toExponential(1).replace("e-", " × 10⁻").replace(/\d+$/, (digits) => [...digits].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join(""));
+  if (size < 0.001)
+    return value
+      .toExponential(1)
+      .replace("e-", " × 10⁻")
+      .replace(/\d+$/, (digits) => [...digits].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join(""));
   if (size >= 1000) return count(Math.round(value));
   return String(Number(value.toPrecision(3)));
 }

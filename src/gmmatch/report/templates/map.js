@@ -1,11 +1,23 @@
 // The map: points on a canvas, coloured by what the reader asks for.
 
-const MODES = [["kept", "kept"], ["class", "class"], ["distance", "distance"], ["suspicion", "suspicion"]]
+const MODES = [
+  ["kept", "kept"],
+  ["class", "class"],
+  ["distance", "distance"],
+  ["suspicion", "suspicion"],
+]
   .filter(([mode]) => mode !== "class" || report.labelled)
   .filter(([mode]) => mode !== "suspicion" || rows.suspicion.some((value) => value !== null));
 const FAR = 14; // pixels from a point at which it is no longer meant
 
-const map = { plot: null, view: null, points: null, ring: null, colour: new Uint32Array(size), width: new Float32Array(size) };
+const map = {
+  plot: null,
+  view: null,
+  points: null,
+  ring: null,
+  colour: new Uint32Array(size),
+  width: new Float32Array(size),
+};
 
 function quantile(values, share) {
   const sorted = Float64Array.from(values.filter((value) => value !== null)).sort();
@@ -19,12 +31,15 @@ function baseColour(at, theme) {
     const [low, high] = distanceRange;
     return rampColour(RAMPS.distance, high > low ? (rows.distance[at] - low) / (high - low) : 0.5);
   }
-  if (state.mode === "suspicion") return rows.suspicion[at] === null ? theme.dropped : rampColour(RAMPS.suspicion, rows.suspicion[at]);
+  if (state.mode === "suspicion")
+    return rows.suspicion[at] === null ? theme.dropped : rampColour(RAMPS.suspicion, rows.suspicion[at]);
   return isKept(at) ? theme.kept : isLost(at) ? theme.lost : theme.dropped;
 }
 
 function paint() {
-  const theme = Object.fromEntries(["kept", "lost", "dropped"].map((name) => [name, channels(cssColour(name))]));
+  const theme = Object.fromEntries(
+    ["kept", "lost", "dropped"].map((name) => [name, channels(cssColour(name))]),
+  );
   const crowd = size > 6000 ? 0.34 : size > 1500 ? 0.45 : 0.6;
   const scale = size > 6000 ? 0.8 : 1;
   for (let at = 0; at < size; at++) {
@@ -49,7 +64,18 @@ function styleAxes(plot) {
   plot.border_fill_color = cssColour("surface");
   plot.outline_line_color = cssColour("line");
   for (const axis of [...plot.xaxis, ...plot.yaxis]) {
-    Object.assign(axis, { axis_line_color: null, major_tick_line_color: null, minor_tick_line_color: null, major_label_text_color: ink, axis_label_text_color: ink, axis_label_text_font_style: "normal", major_label_text_font_size: "12px", axis_label_text_font_size: "13px", major_label_text_font: "system-ui, sans-serif", axis_label_text_font: "system-ui, sans-serif" });
+    Object.assign(axis, {
+      axis_line_color: null,
+      major_tick_line_color: null,
+      minor_tick_line_color: null,
+      major_label_text_color: ink,
+      axis_label_text_color: ink,
+      axis_label_text_font_style: "normal",
+      major_label_text_font_size: "12px",
+      axis_label_text_font_size: "13px",
+      major_label_text_font: "system-ui, sans-serif",
+      axis_label_text_font: "system-ui, sans-serif",
+    });
   }
   for (const grid of [...plot.xgrid, ...plot.ygrid]) grid.grid_line_color = line;
 }
@@ -74,7 +100,10 @@ function showRow(at) {
   const [x, y] = [map.plot.x_range, map.plot.y_range];
   const inside = rows.x[at] > x.start && rows.x[at] < x.end && rows.y[at] > y.start && rows.y[at] < y.end;
   if (!inside) {
-    for (const [range, value] of [[x, rows.x[at]], [y, rows.y[at]]]) {
+    for (const [range, value] of [
+      [x, rows.x[at]],
+      [y, rows.y[at]],
+    ]) {
       const half = (range.end - range.start) / 2;
       range.setv({ start: value - half, end: value + half });
     }
@@ -110,46 +139,129 @@ function showHover() {
   const [x, y] = placeOf(state.hovered);
   const [wide, high] = [byId("plot").clientWidth, byId("plot").clientHeight];
   const left = x + 18 + card.offsetWidth < wide ? x + 18 : Math.max(x - 18 - card.offsetWidth, 0);
-  Object.assign(card.style, { left: `${left}px`, top: `${Math.max(Math.min(y - card.offsetHeight / 3, high - card.offsetHeight), 0)}px` });
+  Object.assign(card.style, {
+    left: `${left}px`,
+    top: `${Math.max(Math.min(y - card.offsetHeight / 3, high - card.offsetHeight), 0)}px`,
+  });
 }
 
 function drawLegend() {
   const legend = byId("legend");
-  const key = (colour, words, amount) => element("span", { class: "key" }, element("span", { class: "dot", style: { background: colour } }), words, amount === undefined ? null : element("b", {}, count(amount)));
+  const key = (colour, words, amount) =>
+    element(
+      "span",
+      { class: "key" },
+      element("span", { class: "dot", style: { background: colour } }),
+      words,
+      amount === undefined ? null : element("b", {}, count(amount)),
+    );
   if (state.mode === "kept") {
     let [kept, lost] = [0, 0];
     for (let at = 0; at < size; at++) [kept, lost] = [kept + isKept(at), lost + isLost(at)];
-    fill(legend, key("var(--kept)", "kept", kept), lost ? key("var(--lost)", "lost at this budget", lost) : null, key("var(--dropped)", "dropped", size - kept - lost), element("span", {}, "on the map"));
+    fill(
+      legend,
+      key("var(--kept)", "kept", kept),
+      lost ? key("var(--lost)", "lost at this budget", lost) : null,
+      key("var(--dropped)", "dropped", size - kept - lost),
+      element("span", {}, "on the map"),
+    );
   } else if (state.mode === "class") {
-    const order = report.classes.sizes.map((_, code) => code).sort((a, b) => report.classes.sizes[b] - report.classes.sizes[a] || a - b).slice(0, 14).sort((a, b) => a - b);
-    const buttons = order.map((code) => element("button", { type: "button", class: "key", title: classOf(code), "aria-pressed": String(state.focus === code), onclick: () => update({ focus: state.focus === code ? -1 : code }) }, element("span", { class: "dot", style: { background: cssRgb(classColour(code)) } }), element("span", {}, classOf(code))));
+    const order = report.classes.sizes
+      .map((_, code) => code)
+      .sort((a, b) => report.classes.sizes[b] - report.classes.sizes[a] || a - b)
+      .slice(0, 14)
+      .sort((a, b) => a - b);
+    const buttons = order.map((code) =>
+      element(
+        "button",
+        {
+          type: "button",
+          class: "key",
+          title: classOf(code),
+          "aria-pressed": String(state.focus === code),
+          onclick: () => update({ focus: state.focus === code ? -1 : code }),
+        },
+        element("span", { class: "dot", style: { background: cssRgb(classColour(code)) } }),
+        element("span", {}, classOf(code)),
+      ),
+    );
     const others = report.classes.names.length - order.length;
     fill(legend, ...buttons, others ? element("span", {}, `and ${plural(others, "other", "others")}`) : null);
   } else {
-    const ramp = element("span", { class: "ramp", style: { background: `linear-gradient(to right, ${RAMPS[state.mode].join(", ")})` } });
+    const ramp = element("span", {
+      class: "ramp",
+      style: { background: `linear-gradient(to right, ${RAMPS[state.mode].join(", ")})` },
+    });
     const ends = state.mode === "distance" ? distanceRange.map(number) : ["0 believed", "1 hard to believe"];
-    fill(legend, element("span", {}, ends[0]), ramp, element("span", {}, ends[1]), element("span", {}, state.mode === "distance" ? "distance to the centre of the class; kept rows are larger" : "kept rows are larger"));
+    fill(
+      legend,
+      element("span", {}, ends[0]),
+      ramp,
+      element("span", {}, ends[1]),
+      element(
+        "span",
+        {},
+        state.mode === "distance"
+          ? "distance to the centre of the class; kept rows are larger"
+          : "kept rows are larger",
+      ),
+    );
   }
 }
 
 function makeTools(tools) {
-  const drag = Object.fromEntries(["PanTool", "BoxSelectTool", "LassoSelectTool"].map((type) => [type, map.plot.toolbar.tools.find((tool) => tool.type === type)]));
-  const buttons = [["Move", "PanTool"], ["Box", "BoxSelectTool"], ["Lasso", "LassoSelectTool"]].map(([words, type]) =>
-    element("button", { type: "button", "aria-pressed": "false", "data-tool": type, onclick: () => choose(drag[type].active ? null : type) }, words));
+  const drag = Object.fromEntries(
+    ["PanTool", "BoxSelectTool", "LassoSelectTool"].map((type) => [
+      type,
+      map.plot.toolbar.tools.find((tool) => tool.type === type),
+    ]),
+  );
+  const buttons = [
+    ["Move", "PanTool"],
+    ["Box", "BoxSelectTool"],
+    ["Lasso", "LassoSelectTool"],
+  ].map(([words, type]) =>
+    element(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": "false",
+        "data-tool": type,
+        onclick: () => choose(drag[type].active ? null : type),
+      },
+      words,
+    ),
+  );
   function choose(wanted) {
     for (const [type, tool] of Object.entries(drag)) tool.active = type === wanted;
     for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.tool === wanted));
   }
-  fill(tools, ...buttons,
+  fill(
+    tools,
+    ...buttons,
     element("button", { type: "button", "aria-label": "Zoom in", onclick: () => zoom(0.7) }, "+"),
     element("button", { type: "button", "aria-label": "Zoom out", onclick: () => zoom(1 / 0.7) }, "−"),
-    element("button", { type: "button", onclick: () => fitWindow(rows.window) }, "Reset"));
+    element("button", { type: "button", onclick: () => fitWindow(rows.window) }, "Reset"),
+  );
   // A finger that drags across the map should scroll the page until a tool is chosen.
   choose(matchMedia("(pointer: coarse)").matches ? null : "PanTool");
 }
 
 function makeModes() {
-  const choices = MODES.map(([mode, words]) => element("label", {}, element("input", { type: "radio", name: "mode", value: mode, checked: mode === state.mode, onchange: () => update({ mode }) }), words));
+  const choices = MODES.map(([mode, words]) =>
+    element(
+      "label",
+      {},
+      element("input", {
+        type: "radio",
+        name: "mode",
+        value: mode,
+        checked: mode === state.mode,
+        onchange: () => update({ mode }),
+      }),
+      words,
+    ),
+  );
   byId("modes").append(...choices);
 }
 
@@ -169,15 +281,47 @@ function stepThrough(event) {
 }
 
 async function makeMap() {
-  map.points = new Bokeh.ColumnDataSource({ data: { x: Float64Array.from(rows.x), y: Float64Array.from(rows.y), colour: map.colour, width: map.width } });
+  map.points = new Bokeh.ColumnDataSource({
+    data: {
+      x: Float64Array.from(rows.x),
+      y: Float64Array.from(rows.y),
+      colour: map.colour,
+      width: map.width,
+    },
+  });
   map.ring = new Bokeh.ColumnDataSource({ data: { x: [], y: [] } });
   const plot = (map.plot = Bokeh.Plotting.figure({
-    sizing_mode: "stretch_both", toolbar_location: null, tools: "pan,wheel_zoom,box_select,lasso_select", lod_threshold: null, min_border: 0,
-    x_range: new Bokeh.Range1d({ start: rows.window[0], end: rows.window[1] }), y_range: new Bokeh.Range1d({ start: rows.window[2], end: rows.window[3] }),
+    sizing_mode: "stretch_both",
+    toolbar_location: null,
+    tools: "pan,wheel_zoom,box_select,lasso_select",
+    lod_threshold: null,
+    min_border: 0,
+    x_range: new Bokeh.Range1d({ start: rows.window[0], end: rows.window[1] }),
+    y_range: new Bokeh.Range1d({ start: rows.window[2], end: rows.window[3] }),
   }));
   const look = { fill_color: { field: "colour" }, line_color: null, size: { field: "width" } };
-  plot.scatter({ field: "x" }, { field: "y" }, { source: map.points, ...look, nonselection_fill_color: { field: "colour" }, nonselection_fill_alpha: 0.25 });
-  plot.scatter({ field: "x" }, { field: "y" }, { source: map.ring, size: 17, fill_color: null, line_width: 3, line_color: "#000", nonselection_line_alpha: 1 });
+  plot.scatter(
+    { field: "x" },
+    { field: "y" },
+    {
+      source: map.points,
+      ...look,
+      nonselection_fill_color: { field: "colour" },
+      nonselection_fill_alpha: 0.25,
+    },
+  );
+  plot.scatter(
+    { field: "x" },
+    { field: "y" },
+    {
+      source: map.ring,
+      size: 17,
+      fill_color: null,
+      line_width: 3,
+      line_color: "#000",
+      nonselection_line_alpha: 1,
+    },
+  );
   for (const axis of [...plot.xaxis, ...plot.yaxis]) axis.visible = false;
   paint();
   const scroller = plot.toolbar.tools.find((tool) => tool.type === "WheelZoomTool");
@@ -190,11 +334,20 @@ async function makeMap() {
     const at = nearest(event.sx, event.sy);
     update({ pinned: at === state.pinned ? -1 : at });
   });
-  plot.on_event("selectiongeometry", (event) => { if (event.final) update({ selected: map.points.selected.indices.slice() }); });
+  plot.on_event("selectiongeometry", (event) => {
+    if (event.final) update({ selected: map.points.selected.indices.slice() });
+  });
   // The wheel scrolls the page until the map has been clicked or has the focus.
-  byId("plot").addEventListener("pointerdown", () => { scroller.active = true; byId("plot").focus({ preventScroll: true }); });
-  byId("plot").addEventListener("focusin", () => { scroller.active = true; });
-  byId("plot").addEventListener("focusout", () => { scroller.active = false; });
+  byId("plot").addEventListener("pointerdown", () => {
+    scroller.active = true;
+    byId("plot").focus({ preventScroll: true });
+  });
+  byId("plot").addEventListener("focusin", () => {
+    scroller.active = true;
+  });
+  byId("plot").addEventListener("focusout", () => {
+    scroller.active = false;
+  });
   byId("plot").addEventListener("keydown", stepThrough);
 }
 

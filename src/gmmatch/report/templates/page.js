@@ -5,11 +5,16 @@ function readBudget() {
   const kept = budget();
   const total = report.glance.usable;
   const value = report.curve.objective[state.budget];
-  const closer = report.curve.random[state.budget] / value;
+  const closer = timesCloser();
   byId("kept").textContent = `${count(kept)} kept`;
-  byId("reading").textContent = `${percent(kept / total)} of the rows · distance ${number(value)}${closer >= 1.05 && Number.isFinite(closer) ? ` · ${number(closer)} × closer than random` : ""}`;
+  const words = [`${percent(kept / total)} of the rows`, `distance ${number(value)}`];
+  if (closer) words.push(`${number(closer)} × closer than random`);
+  byId("reading").textContent = words.join(" · ");
   slider.setAttribute("aria-valuetext", `${plural(kept, "row", "rows")} kept, distance ${number(value)}`);
-  slider.style.setProperty("--fill", `${budgets.length > 1 ? (100 * state.budget) / (budgets.length - 1) : 100}%`);
+  slider.style.setProperty(
+    "--fill",
+    `${budgets.length > 1 ? (100 * state.budget) / (budgets.length - 1) : 100}%`,
+  );
 }
 
 function applyTheme(dark) {
@@ -25,7 +30,10 @@ function oncePerFrame(draw) {
   return () => {
     if (waiting) return;
     waiting = true;
-    requestAnimationFrame(() => { waiting = false; draw(); });
+    requestAnimationFrame(() => {
+      waiting = false;
+      draw();
+    });
   };
 }
 
@@ -38,7 +46,10 @@ async function start() {
   slider.value = slider.max;
   slider.addEventListener("input", () => update({ budget: Number(slider.value) }));
   byId("budget").addEventListener("submit", (event) => event.preventDefault());
-  const shown = report.glance.usable > size ? `${count(size)} of ${count(report.glance.usable)} rows` : plural(size, "row", "rows");
+  const shown =
+    report.glance.usable > size
+      ? `${count(size)} of ${count(report.glance.usable)} rows`
+      : plural(size, "row", "rows");
   byId("map-about").textContent = `${shown}, laid out by ${rows.projection}.`;
   makeModes();
   readBudget();
@@ -49,7 +60,10 @@ async function start() {
   if (report.labelled) {
     drawHead();
     drawClasses();
-    byId("class-search").addEventListener("input", () => { table.page = 0; drawClasses(); });
+    byId("class-search").addEventListener("input", () => {
+      table.page = 0;
+      drawClasses();
+    });
     listen(["budget"], oncePerFrame(drawClasses));
   }
   byId("search").addEventListener("input", drawFound);
@@ -58,14 +72,36 @@ async function start() {
   restyleMap();
   ringAround();
   listen(["budget"], readBudget);
-  listen(["budget", "mode", "focus"], oncePerFrame(() => { paint(); drawLegend(); }));
-  listen(["mode"], () => { byId("modes").querySelector(`[value="${state.mode}"]`).checked = true; if (state.mode !== "class") update({ focus: -1 }); });
-  listen(["budget"], oncePerFrame(() => { moveOnCurve(); drawBalance(); }));
-  listen(["hovered", "pinned"], () => { ringAround(); showHover(); });
+  listen(
+    ["budget", "mode", "focus"],
+    oncePerFrame(() => {
+      paint();
+      drawLegend();
+    }),
+  );
+  listen(["mode"], () => {
+    byId("modes").querySelector(`[value="${state.mode}"]`).checked = true;
+    if (state.mode !== "class") update({ focus: -1 });
+  });
+  listen(
+    ["budget"],
+    oncePerFrame(() => {
+      moveOnCurve();
+      drawBalance();
+    }),
+  );
+  listen(["hovered", "pinned"], () => {
+    ringAround();
+    showHover();
+  });
   listen(["pinned", "budget"], drawPinned);
   listen(["pinned", "selected", "budget"], drawSelected);
   listen(["pinned", "budget"], drawFound);
-  const retheme = (dark) => { applyTheme(dark); restyleMap(); restyleCurve(); };
+  const retheme = (dark) => {
+    applyTheme(dark);
+    restyleMap();
+    restyleCurve();
+  };
   byId("theme").addEventListener("click", () => retheme(document.documentElement.dataset.theme !== "dark"));
   system.addEventListener("change", (event) => retheme(event.matches));
   document.documentElement.dataset.ready = "true";

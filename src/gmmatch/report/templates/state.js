@@ -27,11 +27,18 @@ function update(changes) {
 }
 
 const budget = () => budgets[state.budget];
+// How many times closer to the centre the picks are than random subsets; 0 where that says nothing.
+function timesCloser() {
+  const ratio = report.curve.random[state.budget] / report.curve.objective[state.budget];
+  return Number.isFinite(ratio) && ratio >= 1.05 ? ratio : 0;
+}
 const isKept = (at) => rows.rank[at] >= 0 && rows.rank[at] < budget();
 const isLost = (at) => rows.rank[at] >= budget();
 const nameOf = (at) => (rows.id ? rows.id[at] : `row ${count(rows.row[at])}`);
 const classOf = (code) => (code < 0 ? "a class that is not listed" : report.classes.names[code]);
-const pickOrder = Array.from({ length: size }, (_, at) => at).filter((at) => rows.rank[at] >= 0).sort((a, b) => rows.rank[a] - rows.rank[b]);
+const pickOrder = Array.from({ length: size }, (_, at) => at)
+  .filter((at) => rows.rank[at] >= 0)
+  .sort((a, b) => rows.rank[a] - rows.rank[b]);
 
 state.pinned = pickOrder.length ? pickOrder[0] : -1;
 
