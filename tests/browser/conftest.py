@@ -45,7 +45,8 @@ def visit(browser):
     contexts, complaints = [], []
 
     def opened(path, **options):
-        context = browser.new_context(**({"viewport": {"width": 1300, "height": 900}} | options))
+        usual = {"viewport": {"width": 1300, "height": 900}, "reduced_motion": "reduce"}
+        context = browser.new_context(**(usual | options))
         contexts.append(context)
         context.set_default_timeout(20_000)
         context.set_offline(True)

@@ -137,7 +137,7 @@ def test_the_demo_does_the_main_job(tmp_path):
     assert (tmp_path / "out/demo/kept.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert done.stdout.splitlines()[-1] == "wrote out/demo/report.html: open it in a browser"
     page = (tmp_path / "out/demo/report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == 1347
+    assert page.count('":"data:image/png;base64,') == 1347
 
 
 def test_suspects_are_written_with_reasons(tmp_path, monkeypatch):
