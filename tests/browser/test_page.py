@@ -149,6 +149,7 @@ def test_a_box_and_a_lasso_list_what_is_inside(visit, digits, tool):
     across = f"Array.from({FIGURE}.renderers[0].data_source.data.x, (x) => {VIEW}.frame.x_scale.compute(x))"
     inside = [x for x in page.evaluate(across) if box["x"] + x > middle]
     expect(page.locator("#selected h3")).to_contain_text("inside")
+    expect(page.locator("#hover")).to_be_hidden()
     found = int(page.locator("#selected h3").inner_text().split()[0])
     assert 20 < found < 280
     assert abs(found - len(inside)) <= 8
@@ -266,6 +267,24 @@ def test_the_map_answers_to_the_keyboard(visit, digits):
     expect(page.locator("#pinned .item .name")).to_have_text(report.map.id[order[2]])
     page.keyboard.press("Escape")
     expect(page.locator("#pinned .item .name")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [("class", "cow & calf"), ("distance", "distance to the centre"), ("suspicion", "1 hard")],
+)
+def test_the_map_is_coloured_by_what_is_asked_for(visit, digits, mode, words):
+    path, _ = digits
+    page = visit(path)
+    before = colours(page)
+    page.locator(f"input[value={mode}]").check(force=True)
+    expect(page.locator("#legend")).to_contain_text(words)
+    settle(page)
+    after = colours(page)
+    assert len(set(after)) > len(set(before)) >= 2
+    page.get_by_role("button", name="Use dark colours").click()
+    settle(page)
+    assert (colours(page) == after) == (mode == "class")
 
 
 def test_galleries_lead_to_the_map(visit, digits):

@@ -160,7 +160,8 @@ def select(
         check_projection(projection)
     if save_scores is not None:
         check_scores_file(save_scores, method)
-    trains = find_method(method).needs_training or report_to is None
+    # Images that no training run asks for are there to be shown.
+    to_train_on = images if find_method(method).needs_training or report_to is None else None
     state = output.with_name(f"{output.name}.state")
     started = time.perf_counter()
     try:
@@ -193,7 +194,7 @@ def select(
                 on_bad_rows=on_bad_rows.value,
                 state=state,
                 resume=resume,
-                images=read_images(images)[0] if images is not None and trains else None,
+                images=None if to_train_on is None else read_images(to_train_on)[0],
                 train_config=train_config,
                 **params,
             )
@@ -205,23 +206,22 @@ def select(
             if materialize_to is not None:
                 materialize(selection, opened, materialize_to)
             write_selection(selection, output, opened, all_rows)
-            seconds = time.perf_counter() - started
-            if report_to is not None:
-                page = summarise(
-                    selection,
-                    opened,
-                    content=content,
-                    found=found,
-                    projection=projection,
-                    seconds=seconds,
-                    command=this_command(),
-                )
-                write_report(page, report_to)
     except KeyboardInterrupt:
         typer.echo(f"gmmatch: interrupted{how_to_resume(state)}", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    facts = summary(selection, seconds, output)
+    facts = summary(selection, time.perf_counter() - started, output)
     if report_to is not None:
+        with show_progress(quiet):
+            page = summarise(
+                selection,
+                opened,
+                content=content,
+                found=found,
+                projection=projection,
+                seconds=facts["seconds"],
+                command=this_command(),
+            )
+            write_report(page, report_to)
         facts["report"] = str(report_to)
     if found is not None:
         facts["suspects"] = found.summary()

@@ -12,10 +12,21 @@ const CLASS_COLOURS = [
   "#a8a02b",
   "#2aa5b5",
 ];
+// What is far or suspicious stands out: dark on light ground, bright on dark ground.
 const RAMPS = {
-  distance: ["#30346d", "#2f6c8e", "#2aa188", "#7fcf5a", "#f2e04a"],
-  suspicion: ["#8aa4c8", "#c9b48f", "#ee9a4d", "#dd4f3c", "#8f0f3b"],
+  light: {
+    distance: ["#86cfae", "#3fa9b5", "#2f74b5", "#4a3f9f", "#47125e"],
+    suspicion: ["#a9b8cf", "#d3b98f", "#ee9a4d", "#d8452f", "#7d0a35"],
+  },
+  dark: {
+    distance: ["#4355a8", "#2f8bb0", "#35b48f", "#a6d854", "#f6e96b"],
+    suspicion: ["#4a5a76", "#8d7268", "#d98545", "#ff5f57", "#ffb3c4"],
+  },
 };
+
+function rampOf(mode) {
+  return RAMPS[document.documentElement.dataset.theme][mode];
+}
 
 function channels(hex) {
   const value = parseInt(hex.slice(1), 16);
@@ -31,11 +42,11 @@ function cssColour(name) {
 }
 
 // The colour at a share from 0 to 1 of a ramp.
-function rampColour(ramp, share) {
-  const place = Math.min(Math.max(share, 0), 1) * (ramp.length - 1);
-  const low = Math.min(Math.floor(place), ramp.length - 2);
-  const from = channels(ramp[low]);
-  const to = channels(ramp[low + 1]);
+function rampColour(stops, share) {
+  const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+  const low = Math.min(Math.floor(place), stops.length - 2);
+  const from = channels(stops[low]);
+  const to = channels(stops[low + 1]);
   return from.map((value, at) => Math.round(value + (to[at] - value) * (place - low)));
 }
 

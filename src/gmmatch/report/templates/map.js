@@ -29,10 +29,10 @@ function baseColour(at, theme) {
   if (state.mode === "class") return classColour(rows.code[at]);
   if (state.mode === "distance") {
     const [low, high] = distanceRange;
-    return rampColour(RAMPS.distance, high > low ? (rows.distance[at] - low) / (high - low) : 0.5);
+    return rampColour(rampOf("distance"), high > low ? (rows.distance[at] - low) / (high - low) : 0.5);
   }
   if (state.mode === "suspicion")
-    return rows.suspicion[at] === null ? theme.dropped : rampColour(RAMPS.suspicion, rows.suspicion[at]);
+    return rows.suspicion[at] === null ? theme.dropped : rampColour(rampOf("suspicion"), rows.suspicion[at]);
   return isKept(at) ? theme.kept : isLost(at) ? theme.lost : theme.dropped;
 }
 
@@ -45,10 +45,11 @@ function paint() {
   for (let at = 0; at < size; at++) {
     const kept = isKept(at);
     const lost = state.mode === "kept" && isLost(at);
-    let alpha = kept ? 0.95 : lost ? 0.75 : crowd;
+    const doubt = state.mode === "suspicion" ? (rows.suspicion[at] ?? 0) : 0;
+    let alpha = kept ? 0.95 : lost ? 0.75 : crowd + (0.9 - crowd) * doubt;
     if (state.focus >= 0 && rows.code[at] !== state.focus) alpha *= 0.12;
     map.colour[at] = packed(baseColour(at, theme), alpha);
-    map.width[at] = scale * (kept ? 7.5 : lost ? 6 : 5);
+    map.width[at] = scale * (kept ? 7.5 : lost ? 6 : 5 + doubt);
   }
   if (map.points) map.points.change.emit();
 }
@@ -190,7 +191,7 @@ function drawLegend() {
   } else {
     const ramp = element("span", {
       class: "ramp",
-      style: { background: `linear-gradient(to right, ${RAMPS[state.mode].join(", ")})` },
+      style: { background: `linear-gradient(to right, ${rampOf(state.mode).join(", ")})` },
     });
     const ends = state.mode === "distance" ? distanceRange.map(number) : ["0 believed", "1 hard to believe"];
     fill(
@@ -300,7 +301,7 @@ async function makeMap() {
     y_range: new Bokeh.Range1d({ start: rows.window[2], end: rows.window[3] }),
   }));
   const look = { fill_color: { field: "colour" }, line_color: null, size: { field: "width" } };
-  plot.scatter(
+  const drawn = plot.scatter(
     { field: "x" },
     { field: "y" },
     {
@@ -319,7 +320,6 @@ async function makeMap() {
       fill_color: null,
       line_width: 3,
       line_color: "#000",
-      nonselection_line_alpha: 1,
     },
   );
   for (const axis of [...plot.xaxis, ...plot.yaxis]) axis.visible = false;
@@ -328,7 +328,9 @@ async function makeMap() {
   map.view = await Bokeh.Plotting.show(plot, byId("plot"));
   makeTools(byId("tools"));
   fitWindow(rows.window);
-  plot.on_event("mousemove", (event) => update({ hovered: nearest(event.sx, event.sy) }));
+  for (const tool of plot.toolbar.tools) if ("renderers" in tool) tool.renderers = [drawn];
+  let dragging = false;
+  plot.on_event("mousemove", (event) => update({ hovered: dragging ? -1 : nearest(event.sx, event.sy) }));
   plot.on_event("mouseleave", () => update({ hovered: -1 }));
   plot.on_event("tap", (event) => {
     const at = nearest(event.sx, event.sy);
@@ -339,8 +341,12 @@ async function makeMap() {
   });
   // The wheel scrolls the page until the map has been clicked or has the focus.
   byId("plot").addEventListener("pointerdown", () => {
+    dragging = true;
     scroller.active = true;
     byId("plot").focus({ preventScroll: true });
+  });
+  addEventListener("pointerup", () => {
+    dragging = false;
   });
   byId("plot").addEventListener("focusin", () => {
     scroller.active = true;
