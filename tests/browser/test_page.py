@@ -18,6 +18,8 @@ from .conftest import MARKUP, SCRIPT, settle
 pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 from playwright.sync_api import expect
 
+expect.set_options(timeout=20_000)
+
 FIGURE = "Bokeh.documents.flatMap((found) => found.roots()).find((plot) => plot.renderers.length === 2)"
 VIEW = f"[...Bokeh.index].find((view) => view.model === {FIGURE})"
 
