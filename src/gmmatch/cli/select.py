@@ -198,8 +198,10 @@ def select(
                 train_config=train_config,
                 **params,
             )
-            found = None if suspects_to is None else pipeline.find_suspects(opened, seed)
-            if found is not None and suspects_to is not None:
+            found = None
+            if suspects_to is not None:
+                bad = pipeline.find_bad_rows(opened) if selection.details["bad_rows"] else None
+                found = pipeline.find_suspects(opened, seed, bad)
                 write_suspects(found, suspects_to, opened)
             if save_scores is not None:
                 signals.save_scores(save_scores, scores_of_all_rows(selection))

@@ -60,8 +60,7 @@ def judge_rows(
     seed
         Seed of the folds and samples.
     """
-    with np.errstate(invalid="ignore"):  # rows that are all alike are at no distance of each other
-        found = suspects(rows, labels, random_state=seed)
+    found = suspects(rows, labels, random_state=seed)
     return from_suspects(replace(found, rows=numbers[found.rows]), classes)
 
 
