@@ -7,7 +7,8 @@ guard: with the local engine held to one core, with one worker and with two. Pri
 One core means: the process is pinned to one by ``os.sched_setaffinity`` and uses one thread of BLAS, as a
 worker does. The seconds of an engine are those of the selection; opening the engine (Ray itself and the
 workers' imports) is the start-up, measured apart. Runs take turns, and the best of ``--repeats`` counts:
-other work on the machine can only make a run slower.
+other work on the machine can only make a run slower. Beside the seconds on the clock stand those that a
+process had of a core, which other work touches little: of the local engine by phase, and of each worker.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from threadpoolctl import threadpool_limits
 
 import gmmatch
 from gmmatch.engines import ray_engine
+from gmmatch.engines.ray import RayEngine
 from gmmatch.location.blocks import limit_threads
 from gmmatch.progress import listen
 from gmmatch.sources import Source
@@ -59,26 +61,39 @@ def one_core() -> Any:
 
 
 def measure(source: Source, engine: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """Select, and return the seconds in all and by phase."""
+    """Select, and return the seconds in all, and by phase those of the clock and of this process."""
     phases: dict[str, float] = {}
+    cores: dict[str, float] = {}
 
     @contextmanager
     def listener(name: str, total: int | None) -> Any:
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         yield lambda done: None
         phases[name] = round(phases.get(name, 0.0) + time.perf_counter() - started, 3)
+        cores[name] = round(cores.get(name, 0.0) + time.process_time() - used, 3)
 
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     with listen(listener):
         selection = gmmatch.select(source, engine=engine, batch_size="auto", **params)
     seconds = time.perf_counter() - started
     return {
         "seconds": round(seconds, 2),
+        "core_seconds": round(time.process_time() - used, 2),
         "phases": phases,
+        "core_phases": cores,
         "passes": selection.details["passes"],
         "load": round(os.getloadavg()[0], 1),
         "selection": selection,
     }
+
+
+def core_seconds(engine: RayEngine) -> list[float]:
+    """Return the seconds of a core that each worker has had."""
+    import ray
+
+    members = sorted(engine.members, key=lambda member: member.place)
+    asked = [member.handle.__ray_call__.remote(lambda worker: time.process_time()) for member in members]
+    return ray.get(asked)
 
 
 def on_workers(source: Source, workers: int, params: dict[str, Any]) -> dict[str, Any]:
@@ -88,12 +103,14 @@ def on_workers(source: Source, workers: int, params: dict[str, Any]) -> dict[str
         while len(engine.members) < workers:
             list(engine.map(lambda span: time.sleep(0.1), [slice(0, 1)]))
         start_up = time.perf_counter() - started
-        before = engine.sent + engine.received
+        before, used = engine.sent + engine.received, core_seconds(engine)
         found = measure(source, engine, params)
         through = engine.sent + engine.received - before
+        busy = [round(after - at, 2) for at, after in zip(used, core_seconds(engine), strict=True)]
     kept = len(found["selection"])
     return found | {
         "start_up_seconds": round(start_up, 2),
+        "worker_core_seconds": busy,
         "driver_bytes": through,
         "driver_bytes_per_row_kept": round(through / kept, 1),
         "driver_bytes_per_row": round(through / len(source), 2),
@@ -111,6 +128,7 @@ def compare(source: Source, params: dict[str, Any], repeats: int) -> dict[str, A
     picks = [run.pop("selection").indices for own in runs.values() for run in own]
     best = {name: min(own, key=lambda run: run["seconds"]) for name, own in runs.items()}
     one, two = best["one worker"]["seconds"], best["two workers"]["seconds"]
+    busiest = {name: max(best[name]["worker_core_seconds"]) for name in ("one worker", "two workers")}
     return {
         "rows": len(source),
         "kept": len(picks[0]),
@@ -119,6 +137,7 @@ def compare(source: Source, params: dict[str, Any], repeats: int) -> dict[str, A
         "same_picks": all(np.array_equal(picks[0], other) for other in picks),
         "engines": best,
         "speed_up_of_two_workers": round(one / two, 2),
+        "speed_up_in_core_seconds": round(busiest["one worker"] / busiest["two workers"], 2),
         "overhead_of_one_worker": round(one / best["local, one core"]["seconds"] - 1, 3),
     }
 

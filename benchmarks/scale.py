@@ -1,8 +1,9 @@
 """The cost model of `docs/scale.md`: constants fitted to runs, the runs predicted, and larger ones.
 
 ``python -m benchmarks.cluster > runs.json`` measures; ``python -m benchmarks.scale runs.json more.json`` fits
-the constants to the runs with one worker, by relative least squares, predicts those with two, which the fit
-has not seen, and then 100 million and 1 billion rows of 768 features. Prints one JSON document.
+the constants to the phases of the local engine on one core, by relative least squares, predicts the runs on
+workers, which the fit has not seen, and then 100 million and 1 billion rows of 768 features. Seconds are
+those of a core, which other work on the machine touches little. Prints one JSON document.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def flat(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for document in documents:
         for run in document["runs"]:
-            for workers, name in ((1, "one worker"), (2, "two workers")):
+            for workers, name in ((0, "local, one core"), (1, "one worker"), (2, "two workers")):
                 own = run["engines"][name]
                 facts = {key: run[key] for key in ("rows", "kept", "classes", "guard")}
                 found.append(facts | own | {"workers": workers, "features": document["features"]})
@@ -52,7 +53,7 @@ def fit(runs: list[dict[str, Any]]) -> dict[str, float]:
         ("finding the middle", [median]),
         ("picking rows", [batches, picks]),
     ):
-        seconds = np.array([run["phases"][phase] for run in runs])
+        seconds = np.array([run["core_phases"][phase] for run in runs])
         counts = np.array([[terms(run, run["features"])[name] for name in names] for run in runs])
         found |= dict(
             zip(names, nnls(counts / seconds[:, None], np.ones(len(runs)))[0].tolist(), strict=True)
@@ -63,12 +64,12 @@ def fit(runs: list[dict[str, Any]]) -> dict[str, float]:
 def predict(
     run: dict[str, Any], constants: dict[str, float], workers: int, nodes: int = 0
 ) -> dict[str, float]:
-    """Return the seconds of a run: work shared by the workers, chains that cannot be shared, reading."""
+    """Return the seconds of the busiest worker: passes are shared evenly, chains as wholes; and reading."""
     counts = terms(run, run["features"])
     seconds = {name: counts[name] * constants[name] for name in counts}
     check, median, *picking = counts
     passes = (seconds[check] + seconds[median]) / workers
-    chains = -(-run["rows"] // STREAM_ROWS) if nodes else workers
+    chains = -(-run["rows"] // STREAM_ROWS)
     rounds = -(-chains // workers)
     picks = sum(seconds[name] for name in picking) / chains * rounds
     row_bytes = run["rows"] * run["features"] * 4
@@ -77,7 +78,7 @@ def predict(
     through = 4 * run["rows"] + 24 * run["kept"]
     sums = 1024 * 16 * run["features"] * (run["passes"] - 2)
     return {
-        "computing": round(passes + picks, 1),
+        "computing": round(passes + picks, 2),
         "reading": round(reading, 1),
         "driver_bytes": through + sums,
         "driver_network_seconds": round((through + sums) / NETWORK, 1),
@@ -93,13 +94,17 @@ def main() -> None:
         for run in flat([json.loads(path.read_text()) for path in arguments.files])
         if run["classes"] is None and not run["guard"]
     ]
-    constants = fit([run for run in runs if run["workers"] == 1])
+    constants = fit([run for run in runs if run["workers"] == 0])
     checked = []
     for run in runs:
+        if run["workers"] == 0:
+            continue
         predicted = predict(run, constants, run["workers"])
         facts = {key: run[key] for key in ("rows", "kept", "workers", "passes", "load", "seconds")}
+        busiest = max(run["worker_core_seconds"])
+        facts |= {"busiest_core_seconds": busiest, "predicted_core_seconds": predicted["computing"]}
         bytes_off = {"driver_bytes": run["driver_bytes"], "predicted_bytes": predicted["driver_bytes"]}
-        checked.append(facts | {"predicted_seconds": predicted["computing"]} | bytes_off)
+        checked.append(facts | bytes_off)
     future = []
     for rows in (10**8, 10**9):
         for nodes in (10, 100):

@@ -20,7 +20,7 @@ from .selectors._matching import GRAM_BYTES
 from .selectors.by_class import class_budgets
 from .selectors.gm_matching import AUTO_BATCH
 from .selectors.registry import METHODS, Method
-from .sources import Source
+from .sources import ChosenRows, Source
 from .sources.opening import machine_memory
 from .trust import Suspects, suspects
 from .validation import (
@@ -265,11 +265,15 @@ def _rates(source: Source) -> tuple[float, float]:
     return read_rate, 512.0**3 / max(time.perf_counter() - started, 1e-6)
 
 
-def find_suspects(source: Source, seed: int) -> Suspects:
-    """Gather the evidence that rows of a source, or their labels, are wrong."""
+def find_suspects(source: Source, seed: int, bad: IntArray | None = None) -> Suspects:
+    """Gather the evidence that rows of a source, or their labels, are wrong; `bad` rows are left out."""
     if source.labels is None:
         raise InvalidInput(f"suspects need labels, and {source.name} has none; name them with --labels")
-    return suspects(source.rows, source.labels, random_state=seed)
+    if bad is None or not bad.size:
+        return suspects(source.rows, source.labels, random_state=seed)
+    good = np.setdiff1d(np.arange(len(source)), bad)
+    found = suspects(ChosenRows(source.rows, good), source.labels[good], random_state=seed)
+    return dataclasses.replace(found, rows=good[found.rows])
 
 
 def find_bad_rows(source: Source) -> IntArray:

@@ -263,6 +263,7 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
             labels=None if classes is None or codes is None else classes[codes[indices]],
             epsilon=max(certified, default=None),
             tiers=self.tiers_,
+            centers=self.centers_,
             details=self.details_,
             versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
             fingerprint=fingerprint(rows, codes),
