@@ -18,9 +18,6 @@ pytest.importorskip("wordllama")
 pytestmark = [
     pytest.mark.xdist_group("cluster"),
     pytest.mark.usefixtures("cluster"),
-    # Ray leaves sockets and log files of the processes that it starts to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 OPTIONS = {"text": "body", "labels": "topic", "batch_size": 16}

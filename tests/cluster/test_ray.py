@@ -22,12 +22,7 @@ from gmmatch.errors import InvalidInput, InvalidParameter, WorkerFailed
 
 ray = pytest.importorskip("ray")
 
-pytestmark = [
-    pytest.mark.xdist_group("cluster"),
-    # Ray leaves sockets and log files of the processes that it starts to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.xdist_group("cluster")
 
 PARAMS = {"keep": 0.02, "batch_size": 128, "random_state": 5}
 

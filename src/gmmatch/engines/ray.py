@@ -341,7 +341,7 @@ def _call(item: Any, state: Any, parcel: Parcel) -> Call:
 
 
 def _size(item: Any) -> int:
-    return int(item.stop - item.start) if isinstance(item, slice) else len(item.rows)
+    return int(item.stop - item.start) if isinstance(item, slice) else len(item)
 
 
 def _rows_of(task: Task) -> str:

@@ -68,8 +68,8 @@ class Engine(Protocol):
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield `function(item)` for each item, in order.
 
-        An item is a slice of the rows, or an object whose attribute `rows` has the numbers, ascending, of
-        those that the function looks at.
+        An item is a slice of the rows, or an object with the length of its work whose attribute `rows` has
+        the numbers, ascending, of the rows that the function looks at.
         """
 
     def follow(

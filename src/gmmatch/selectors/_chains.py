@@ -95,6 +95,9 @@ class Segment:
         smallest = np.uint32 if n_rows <= 1 << 32 else np.int64
         return cls(chains, sizes, quotas, np.concatenate([turn.rows for turn in turns]).astype(smallest))
 
+    def __len__(self) -> int:
+        return len(self.numbers)
+
     def turns(self) -> list[Turn]:
         """Unpack the turns."""
         parts = np.split(self.numbers.astype(np.int64), np.cumsum(self.sizes)[:-1])
@@ -161,7 +164,7 @@ class MatchSegment:
     step: Step
 
     def __call__(self, carried: Carried, segment: Segment) -> tuple[Carried, tuple[IntArray, Vector, Vector]]:
-        read_ahead(self.rows, segment.rows)
+        read_ahead(self.rows, segment.numbers)
         matchings = {}
         for place, chain in enumerate(carried.chains.tolist()):
             code, count = self.codes[chain], int(carried.counts[place])
@@ -191,7 +194,7 @@ def bundles(sizes: Sequence[int], n_bundles: int) -> list[list[int]]:
     return found
 
 
-def read_ahead(rows: FloatArray, numbers: IntArray) -> None:
+def read_ahead(rows: FloatArray, numbers: npt.NDArray[Any]) -> None:
     """Ask the system to read rows in large pieces, if they are mapped from a file and stand close enough."""
     while hasattr(rows, "rows"):
         rows = rows.rows
@@ -202,8 +205,7 @@ def read_ahead(rows: FloatArray, numbers: IntArray) -> None:
 
     width = rows.shape[1] * rows.itemsize
     header = rows.offset % mmap.ALLOCATIONGRANULARITY  # type: ignore[attr-defined]
-    found, counts = np.unique(numbers // BLOCK_ROWS, return_counts=True)
-    for block in found[counts >= _DENSE * BLOCK_ROWS]:
+    for block in np.flatnonzero(np.bincount(numbers // BLOCK_ROWS) >= _DENSE * BLOCK_ROWS):
         start = header + int(block) * BLOCK_ROWS * width
         page = start // mmap.PAGESIZE * mmap.PAGESIZE
         advise(mmap.MADV_WILLNEED, page, start - page + BLOCK_ROWS * width)

@@ -37,6 +37,9 @@ class _Run:
     order: IntArray
     carried: Vector | None = None
 
+    def __len__(self) -> int:
+        return len(self.order)
+
     @cached_property
     def rows(self) -> IntArray:
         """The row numbers, ascending."""

@@ -303,6 +303,9 @@ class _Work:
         self.facts = (group.label, group.seed, group.n_classes)
         self.k, self.parts = k, parts
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
 
 class _MatchGroup:
     """The function that matches a group, wherever the rows can be read."""
