@@ -11,7 +11,7 @@ demo: .venv/.core
 	$(BIN)/gmmatch demo
 
 test: lint browser
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -22,10 +22,15 @@ def open_rows(
     embedding: str | None = None,
     memory: int | None = None,
     on_bad_rows: str = "error",
+    engine: str = "local",
 ) -> Source:
     """Open embeddings, or encode images or texts."""
     if encoder is None and text is None and image is None:
-        return open_source(source, embedding, labels, ids, memory)
+        return open_source(source, embedding, labels, ids, memory, mapped=engine == "ray")
+    if engine != "local":
+        raise InvalidParameter(
+            f"--engine {engine} selects from embeddings; encode first, with: gmmatch embed --engine {engine}"
+        )
     options = {"text": text, "image": image, "labels": labels, "ids": ids}
     return pipeline.encode(source, encoder, on_bad_rows=on_bad_rows, **options)
 

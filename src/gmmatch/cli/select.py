@@ -97,6 +97,16 @@ def select(
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory to use, such as 4GB; a quarter by default.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="local: this machine; ray: a Ray cluster, with the same picks.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="With --engine ray: a running cluster, or auto; by default a new one, here."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="With --engine ray: worker processes; one per core by default.", min=1)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 0,
     guard: Annotated[
         bool | None,
@@ -143,6 +153,8 @@ def select(
 
         gmmatch select tickets.csv --text body --labels intent --encoder wordllama --keep 20%
 
+        gmmatch select 'shards/*.npy' --keep 1% --engine ray --address auto --resume
+
         gmmatch select embeddings.npy --labels labels.npy --keep 30% --method el2n --images images.npy
         --train-config train.toml --save-scores el2n.npy
     """
@@ -176,6 +188,7 @@ def select(
                 embedding=embedding,
                 memory=cap,
                 on_bad_rows=on_bad_rows.value,
+                engine=engine,
             )
             if dry_run:
                 facts = pipeline.plan(opened, budget, method, cap, **params)
@@ -196,6 +209,9 @@ def select(
                 resume=resume,
                 images=None if to_train_on is None else read_images(to_train_on)[0],
                 train_config=train_config,
+                engine=engine,
+                address=address,
+                workers=workers,
                 **params,
             )
             found = None

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from ..location.blocks import blocks, map_in_order, row_norms
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ..selectors.base import running_objective
+from ..selectors._objectives import running_objective
 from ..validation import bad_rows
 
 Vector = npt.NDArray[np.float64]
