@@ -12,6 +12,7 @@ from .corrupt import corrupt
 from .demo import demo
 from .embed import embed
 from .methods import methods
+from .reproduce import reproduce
 from .select import select
 from .train import train
 
@@ -24,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (select, embed, train, corrupt, demo, methods):
+for _command in (select, embed, train, corrupt, demo, methods, reproduce):
     app.command()(friendly(_command))
 
 
