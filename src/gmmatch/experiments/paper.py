@@ -1,0 +1,165 @@
+"""The paper's own figures, found by our names.
+
+``paper.csv`` holds every figure of the result tables of Acharya, Dhillon, Sanghavi: Geometric Median (GM)
+Matching for Robust Data Pruning, 2024: test accuracy in percent, with its spread over five seeds.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+SOURCE = "Acharya, Dhillon, Sanghavi: Geometric Median (GM) Matching for Robust Data Pruning, 2024"
+
+_METHODS = {
+    "random": "Random",
+    "herding": "Herding",
+    "forgetting": "Forgetting",
+    "grand": "GraNd-score",
+    "el2n": "EL2N-score",
+    "optimization": "Optimization-based",
+    "self-supervised": "Self-sup.-selection",
+    "moderate": "Moderate-DS",
+    "gm-matching-paper": "GM Matching",
+    "gm-matching": "GM Matching",
+}
+_SCENARIOS = {
+    "clean": ("No Corruption",),
+    "images-5": ("5% Feature Corruption",),
+    "images-10": ("10% Feature Corruption",),
+    "images-20": ("20% Feature Corruption",),
+    "labels-20": ("20% Label Noise", "20% Label Corruption"),
+    "labels-35": ("35% Label Noise",),
+    "pgd": ("PGD Attack",),
+    "fgsm": ("GS Attack",),
+    "gs": ("GS Attack",),
+}
+_NETWORKS = {
+    "resnet50": "ResNet-50",
+    "senet": "SENet",
+    "senet18": "SENet",
+    "efficientnetb0": "EfficientNet-B0",
+    "vgg16": "VGG-16",
+    "shufflenet": "ShuffleNet",
+    "shufflenetv2": "ShuffleNet",
+}
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """One cell of the paper's tables.
+
+    Attributes
+    ----------
+    table
+        The paper's label of the table.
+    dataset, corruption, proxy, target, method
+        In the paper's words.
+    keep
+        Fraction kept.
+    accuracy, spread
+        Test accuracy in percent.
+    """
+
+    table: str
+    dataset: str
+    corruption: str
+    proxy: str
+    target: str
+    method: str
+    keep: float
+    accuracy: float
+    spread: float
+
+
+@cache
+def paper_figures() -> tuple[PaperFigure, ...]:
+    """Return every figure of the paper's tables.
+
+    Examples
+    --------
+    >>> len(paper_figures()), paper_figures()[0].accuracy
+    (918, 29.63)
+    """
+    text = files(__package__).joinpath("paper.csv").read_text(encoding="utf-8")
+    figures = []
+    for row in csv.DictReader(text.splitlines()):
+        proxy, target = row["proxy_to_target"].split(" -> ")
+        figures.append(
+            PaperFigure(
+                row["table"],
+                row["dataset"],
+                row["corruption"],
+                proxy,
+                target,
+                row["method"],
+                int(row["keep_percent"]) / 100,
+                float(row["accuracy"]),
+                float(row["spread"]),
+            )
+        )
+    return tuple(figures)
+
+
+def find_figure(
+    dataset: str, scenario: str, proxy: str, target: str, method: str, keep: float, table: str | None = None
+) -> PaperFigure | None:
+    """Return the paper's figure for one of our cells, or None where the paper has none.
+
+    Parameters
+    ----------
+    dataset, proxy, target
+        Names of data and networks; case, spaces and dashes do not matter.
+    scenario, method
+        Our names, such as ``"labels-20"`` and ``"el2n"``. The paper's one GM Matching stands beside both
+        ``gm-matching`` and ``gm-matching-paper``.
+    keep
+        Fraction kept.
+    table
+        The paper's label of a table; figures that stand in several tables are the same in all.
+
+    Examples
+    --------
+    >>> found = find_figure("cifar-100", "labels-35", "resnet50", "resnet50", "gm-matching", 0.3)
+    >>> found.accuracy, found.spread
+    (58.41, 0.68)
+    """
+    for figure in figures_of(scenario, [method]):
+        if (
+            _plain(figure.dataset) == _plain(dataset)
+            and figure.proxy == _NETWORKS.get(_plain(proxy))
+            and figure.target == _NETWORKS.get(_plain(target))
+            and abs(figure.keep - keep) < 1e-9
+            and table in (None, figure.table)
+        ):
+            return figure
+    return None
+
+
+def figures_of(scenario: str, methods: Iterable[str] = tuple(_METHODS)) -> list[PaperFigure]:
+    """Return the paper's figures of a scenario for some of our methods, whatever the data and networks."""
+    corruptions = _SCENARIOS.get(scenario, ())
+    names = {_METHODS[method] for method in methods if method in _METHODS}
+    return [
+        figure for figure in paper_figures() if figure.corruption in corruptions and figure.method in names
+    ]
+
+
+def paper_name(method: str) -> str | None:
+    """Return what the paper calls a method, or None where its tables do not have it.
+
+    Examples
+    --------
+    >>> paper_name("grand")
+    'GraNd-score'
+    """
+    return _METHODS.get(method)
+
+
+def _plain(name: str) -> str:
+    """Return a name without what spellings differ in."""
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
