@@ -8,6 +8,7 @@ import typer
 
 from ..version import __version__
 from ._friendly import friendly
+from .compare import compare
 from .corrupt import corrupt
 from .demo import demo
 from .embed import embed
@@ -25,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (select, embed, train, corrupt, demo, methods, reproduce):
+for _command in (select, embed, train, corrupt, demo, methods, compare, reproduce):
     app.command()(friendly(_command))
 
 

@@ -98,7 +98,9 @@ def print_means(means: list[Mean]) -> None:
     keeps = list(dict.fromkeys(mean.keep for mean in means))
     for key in dict.fromkeys((mean.dataset, mean.scenario, mean.target) for mean in means):
         mine = [mean for mean in means if (mean.dataset, mean.scenario, mean.target) == key]
-        table = Table(box=None, header_style="bold", pad_edge=False, title=" / ".join(key), title_justify="left")
+        table = Table(
+            box=None, header_style="bold", pad_edge=False, title=" / ".join(key), title_justify="left"
+        )
         table.add_column("method")
         for keep in keeps:
             table.add_column(f"keep {keep:.3g}", justify="right")

@@ -60,7 +60,8 @@ class Cell:
     def settings(self) -> dict[str, Any]:
         """Return everything that determines the result, as plain data."""
         grid = self.group.grid
-        return {
+        known = {} if grid.data_key is None else {"data_key": grid.data_key}
+        return known | {
             "version": RECORD_VERSION,
             "dataset": self.group.dataset,
             "scenario": self.group.scenario,

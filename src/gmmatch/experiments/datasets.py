@@ -38,6 +38,8 @@ class Dataset:
         The same, for the test set.
     human
         Further sets of labels of the training set, as people gave them.
+    recipe
+        The recipe that networks are trained by on it, unless another is named.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Dataset:
     test_inputs: Inputs
     test_labels: IntArray
     human: Mapping[str, IntArray] = field(default_factory=dict)
+    recipe: str = "cpu"
 
     @property
     def classes(self) -> int:
@@ -73,6 +76,17 @@ class Source:
     advice: str
 
 
+@dataclass(frozen=True)
+class Named:
+    """Opens datasets by their names, from a folder."""
+
+    folder: Path | None = None
+
+    def open(self, name: str, seed: int) -> Dataset:
+        """Return a dataset; its split is the official one, whatever the seed."""
+        return open_dataset(name, self.folder)
+
+
 def open_dataset(name: str, folder: Path | None = None) -> Dataset:
     """Read a dataset from `folder`, or from the folder named by ``GMMATCH_DATA``.
 
@@ -87,7 +101,7 @@ def open_dataset(name: str, folder: Path | None = None) -> Dataset:
         folder = Path(os.environ["GMMATCH_DATA"])
     if folder is not None and not folder.is_dir():
         raise InvalidInput(f"there is no folder {folder}; --data names the folder that holds the datasets")
-    return DATASETS[name].read(folder)
+    return replace(DATASETS[name].read(folder), recipe=DATASETS[name].recipe)
 
 
 def _digits(_: Path | None) -> Dataset:
@@ -131,12 +145,10 @@ def _cifar100(folder: Path | None) -> Dataset:
 
 
 def _cifar(name: str, folder: Path | None, places: tuple[str, ...], files: set[str]) -> Dataset:
-    for place in () if folder is None else places:
-        inside = folder / place if folder is not None else Path(place)
-        found = [inside / file for file in sorted(files) if (inside / file).is_file()]
-        if found:
-            _check_sum(found[0])
-            return _dataset(name, open_input(inside, "image"), open_input(inside, "image", split="test"))
+    for place in [] if folder is None else [folder / place for place in places]:
+        if any((place / file).is_file() for file in files):
+            _check_sums(place)
+            return _dataset(name, open_input(place, "image"), open_input(place, "image", split="test"))
     raise _missing(name, folder)
 
 
@@ -186,17 +198,18 @@ def _dataset(name: str, train: Input, test: Input) -> Dataset:
     )
 
 
-def _check_sum(file: Path) -> None:
-    """Refuse a file of the official size whose content is not the official one."""
-    known = OFFICIAL_MD5.get((file.parent.name, file.name))
-    if known is None:
-        return
-    with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "md5").hexdigest()
-    if found != known:
-        raise InvalidInput(
-            f"{file} has the MD5 sum {found}; the official file has {known}: unpack the archive again"
-        )
+def _check_sums(folder: Path) -> None:
+    """Refuse files in a folder of the official name that are not the official ones."""
+    for name, known in OFFICIAL_MD5.get(folder.name, {}).items():
+        file = folder / name
+        if not file.is_file():
+            continue  # the reader says what is missing
+        with file.open("rb") as stream:
+            found = hashlib.file_digest(stream, "md5").hexdigest()
+        if found != known:
+            raise InvalidInput(
+                f"{file} has the MD5 sum {found}; the official file has {known}: unpack the archive again"
+            )
 
 
 def _missing(name: str, folder: Path | None) -> InvalidInput:
@@ -205,8 +218,18 @@ def _missing(name: str, folder: Path | None) -> InvalidInput:
 
 
 OFFICIAL_MD5 = {
-    ("cifar-10-batches-py", "data_batch_1"): "c99cafc152244af753f735de768cd75f",
-    ("cifar-100-python", "train"): "16019d7e3df5f24257cddd939b257f8d",
+    "cifar-10-batches-py": {
+        "data_batch_1": "c99cafc152244af753f735de768cd75f",
+        "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+        "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+        "data_batch_4": "634d18415352ddfa80567beed471001a",
+        "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+        "test_batch": "40351d587109b95175f43aff81a1287e",
+    },
+    "cifar-100-python": {
+        "train": "16019d7e3df5f24257cddd939b257f8d",
+        "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
+    },
 }
 
 _TORONTO = "www.cs.toronto.edu/~kriz/cifar.html"

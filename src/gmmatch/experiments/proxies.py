@@ -15,7 +15,7 @@ from .. import training
 from ..encoders import embed_input
 from ..encoders.files import whole_file
 from ..training.config import NETWORKS
-from .datasets import DATASETS, Dataset
+from .datasets import Dataset
 from .specs import Grid
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _pixels(inputs: npt.NDArray[Any]) -> Features:
 
 def _trained(grid: Grid, data: Dataset, seed: int, cache: Path) -> Network:
     """Return the network trained on undamaged data; a killed run goes on at its last epoch."""
-    config = grid.proxy_training.config(grid.proxy, len(data.inputs), DATASETS[data.name].recipe)
+    config = grid.proxy_training.config(grid.proxy, len(data.inputs), data.recipe)
     key = content_key(data.inputs, data.labels, config.as_dict(), seed)
     file = cache / "proxies" / f"{grid.proxy}-{key}.pt"
     file.parent.mkdir(parents=True, exist_ok=True)

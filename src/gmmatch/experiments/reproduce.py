@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput, InvalidParameter
+from .datasets import Named
 from .runner import run_grids
 from .specs import Spec, load_spec
 
@@ -80,7 +81,12 @@ def reproduce(
 
         return Reproduced(spec, scale, folder, write_convergence(folder, scale), [], 0, 0.0)
     run = run_grids(
-        spec.grids[scale], folder / "cells", data=data, cache=output / "cache", workers=workers, say=say
+        spec.grids[scale],
+        folder / "cells",
+        data=Named(data),
+        cache=output / "cache",
+        workers=workers,
+        say=say,
     )
     files = write_results(run.records, folder, spec.title)
     return Reproduced(spec, scale, folder, files, run.records, run.new, run.seconds)

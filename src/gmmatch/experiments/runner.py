@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
@@ -18,7 +18,7 @@ from ..encoders.base import cores
 from ..progress import Advance, task
 from ..validation import check_positive_int
 from .cells import Cell, Group, groups_of, read_records
-from .datasets import Dataset, open_dataset
+from .datasets import Dataset
 from .proxies import build_proxy
 from .specs import Grid
 from .work import run_group
@@ -26,6 +26,15 @@ from .work import run_group
 _LOOK_EVERY = 0.5  # seconds between looks at what parallel workers have finished
 
 Progress = Callable[[str], None]
+
+
+class Datasets(Protocol):
+    """Opens a dataset; can be sent to another process, and compared."""
+
+    def __hash__(self) -> int: ...
+
+    def open(self, name: str, seed: int) -> Dataset:
+        """Return the dataset of that name, split by the seed where it has no split of its own."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +50,8 @@ def run_grids(
     grids: Sequence[Grid],
     folder: Path,
     *,
-    data: Path | None = None,
-    cache: Path | None = None,
+    data: Datasets,
+    cache: Path,
     workers: int | None = None,
     say: Progress | None = None,
 ) -> Run:
@@ -58,16 +67,15 @@ def run_grids(
     folder
         Where the results go, one file per cell.
     data
-        Folder of the datasets.
+        Opens the datasets by name.
     cache
-        Folder for what cells share; by default `cache` beside `folder`.
+        Folder for what cells share.
     workers
         Processes; by default one per core.
     say
         Called with a sentence now and then, for logs.
     """
     started = time.perf_counter()
-    cache = folder.parent / "cache" if cache is None else cache
     folder.mkdir(parents=True, exist_ok=True)
     cells = [cell for group in groups_of(grids) for cell in group.cells()]
     jobs = [(group, todo) for group in groups_of(grids) if (todo := _missing(group, folder))]
@@ -89,14 +97,14 @@ def _missing(group: Group, folder: Path) -> list[Cell]:
 Jobs = Sequence[tuple[Group, list[Cell]]]
 
 
-def _run_here(jobs: Jobs, folder: Path, cache: Path, data: Path | None, tick: Callable[[], None]) -> None:
+def _run_here(jobs: Jobs, folder: Path, cache: Path, data: Datasets, tick: Callable[[], None]) -> None:
     with _one_thread():
         for group, cells in jobs:
             run_group(group, cells, _dataset(group, data), folder, cache, lambda cell: tick())
 
 
 def _run_parallel(
-    jobs: Jobs, folder: Path, cache: Path, data: Path | None, count: int, tick: Callable[[], None]
+    jobs: Jobs, folder: Path, cache: Path, data: Datasets, count: int, tick: Callable[[], None]
 ) -> None:
     """Make the proxies first, each once, then run the groups; count the results as their files appear."""
     waiting = [cell.file(folder) for _, cells in jobs for cell in cells]
@@ -125,14 +133,13 @@ def _finish(futures: Any) -> None:
         future.result()
 
 
-def _prepare(group: Group, cache: Path, data: Path | None) -> None:
-    """Train or load a proxy, so that the groups that share it find it."""
-    build_proxy(group.grid, _dataset(group, data), group.seed, cache).features(
-        _dataset(group, data).inputs
-    )
+def _prepare(group: Group, cache: Path, data: Datasets) -> None:
+    """Train a proxy, or encode with it, so that the groups that share it find that done."""
+    dataset = _dataset(group, data)
+    build_proxy(group.grid, dataset, group.seed, cache).features(dataset.inputs)
 
 
-def _work(group: Group, cells: list[Cell], folder: Path, cache: Path, data: Path | None) -> None:
+def _work(group: Group, cells: list[Cell], folder: Path, cache: Path, data: Datasets) -> None:
     run_group(group, cells, _dataset(group, data), folder, cache, lambda cell: None)
 
 
@@ -164,13 +171,13 @@ def _torch_threads(count: int) -> int | None:
     return before
 
 
-def _dataset(group: Group, folder: Path | None) -> Dataset:
-    return _opened(group.dataset, folder, group.grid.train_rows, group.grid.test_rows)
+def _dataset(group: Group, data: Datasets) -> Dataset:
+    return _opened(data, group.dataset, group.seed, group.grid.train_rows, group.grid.test_rows)
 
 
 @lru_cache(maxsize=1)
-def _opened(name: str, folder: Path | None, train_rows: int | None, test_rows: int | None) -> Dataset:
-    return open_dataset(name, folder).head(train_rows, test_rows)
+def _opened(data: Datasets, name: str, seed: int, train_rows: int | None, test_rows: int | None) -> Dataset:
+    return data.open(name, seed).head(train_rows, test_rows)
 
 
 class _Clock:

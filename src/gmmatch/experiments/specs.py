@@ -101,6 +101,8 @@ class Grid:
     training, proxy_training, signal_training
         Of the targets, of the proxy, and of the run that forgetting, GraNd, EL2N and the
         optimization-based method look at (on the damaged data).
+    data_key
+        Digest of the data, where it is not one of the known datasets.
     """
 
     table: str
@@ -118,6 +120,7 @@ class Grid:
     training: Training = field(default_factory=Training)
     proxy_training: Training = field(default_factory=Training)
     signal_training: Training = field(default_factory=Training)
+    data_key: str | None = None
 
     @property
     def size(self) -> int:
@@ -179,7 +182,7 @@ def parse_spec(name: str, text: str) -> Spec:
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"the spec {name!r} is not valid TOML: {error}") from error
     check_parameters(values, ("title", "about", "kind", *SCALES), f"the spec {name!r}")
-    grids = {
+    grids: dict[str, tuple[Grid, ...]] = {
         scale: tuple(
             _grid(name, scale, part)
             for part in (values[scale] if isinstance(values[scale], list) else [values[scale]])
@@ -193,9 +196,9 @@ def parse_spec(name: str, text: str) -> Spec:
 
 def _grid(table: str, scale: str, values: Mapping[str, Any]) -> Grid:
     owner = f"{table} at scale {scale}"
-    check_parameters(
-        values, [entry.name for entry in fields(Grid) if entry.name not in ("table", "scale")], owner
-    )
+    given_elsewhere = ("table", "scale", "data_key")
+    known = [entry.name for entry in fields(Grid) if entry.name not in given_elsewhere]
+    check_parameters(values, known, owner)
     named: dict[str, Any] = dict(values)
     methods = named.pop("methods", "paper")
     named["methods"] = _METHOD_SETS[methods] if isinstance(methods, str) else methods

@@ -57,8 +57,13 @@ def summarise(records: Sequence[dict[str, Any]]) -> list[Mean]:
 def _mean(key: tuple[Any, ...], records: Sequence[dict[str, Any]]) -> Mean:
     accuracies = [record["accuracy"] for record in records]
     picks = [record["corrupted_picks"] for record in records if record["corrupted_picks"] is not None]
+    dataset, scenario, target, method, keep = key
     return Mean(
-        *key,
+        dataset,
+        scenario,
+        target,
+        method,
+        keep,
         accuracy=float(np.mean(accuracies)),
         spread=float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
         corrupted_picks=float(np.mean(picks)) if picks else None,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .. import training
 from ..records import IntArray
 from ..training.probe import early_stopped_probe
-from .datasets import DATASETS, Dataset
+from .datasets import Dataset
 from .proxies import Features
 from .specs import PROBE, Training
 
@@ -76,6 +76,7 @@ class View:
         self.turn = (vectors[:, wanted] / values[wanted] ** 0.25).astype(np.float32)
 
     def __call__(self, rows: Features) -> Features:
+        """Return the components of rows."""
         return np.asarray((rows - self.mean) @ self.turn)
 
 
@@ -100,7 +101,7 @@ class NetworkTarget:
         return self._config(rows).as_dict()
 
     def _config(self, rows: int) -> training.TrainConfig:
-        return self.how.config(self.name, rows, DATASETS[self.data.name].recipe)
+        return self.how.config(self.name, rows, self.data.recipe)
 
 
 __all__ = ["COMPONENTS", "PROBE", "NetworkTarget", "ProbeTarget", "Target", "View"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..pipeline import select
 from ..records import IntArray, plain
 from ..training.config import NETWORKS
 from .cells import Cell, Group, write_record
-from .datasets import DATASETS, Dataset
+from .datasets import Dataset
 from .proxies import Features, Proxy, build_proxy, cached_array, content_key
 from .scenarios import Given, contaminated, damage, parse_scenario
 from .specs import PROBE
@@ -130,7 +131,7 @@ class Scene:
         return found
 
     def _order(
-        self, method: str, keep: float, extra: dict[str, npt.NDArray[np.float64]]
+        self, method: str, keep: float, extra: dict[str, Any]
     ) -> tuple[IntArray, float, dict[str, Any]]:
         """Return all picks of a budget in order; they are kept, for budgets and seeds that share them."""
         seed = 0 if method in UNSEEDED else self.group.seed
@@ -141,13 +142,13 @@ class Scene:
             selection = select(self.rows, keep, self.given.labels, method, random_state=seed, **extra)
             seconds = time.perf_counter() - started
             file.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(file) as partial, partial.open("wb") as stream:
+            with whole_file(file) as unfinished, unfinished.open("wb") as stream:
                 params = json.dumps(plain(selection.params))
                 np.savez(stream, order=selection.indices, seconds=seconds, params=params)
         with np.load(file, allow_pickle=False) as kept:
             return kept["order"], float(kept["seconds"]), json.loads(str(kept["params"]))
 
-    def _signal(self, method: str) -> dict[str, npt.NDArray[np.float64]]:
+    def _signal(self, method: str) -> dict[str, Any]:
         """Return what a method selects by, where that comes out of a training run on the given data."""
         if method not in SIGNALS:
             return {}
@@ -155,32 +156,30 @@ class Scene:
         return signal(self, method, wanted)
 
 
-def signal(scene: Scene, method: str, wanted: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
+def signal(scene: Scene, method: str, wanted: Sequence[str]) -> dict[str, Any]:
     """Return a method's scores or influence; one training run serves all that are wanted."""
     from .. import signals
 
     grid = scene.group.grid
     images = grid.targets != (PROBE,)
     inputs = scene.given.inputs if images else scene.rows
+    labels, seed = scene.given.labels, scene.group.seed
     config = None
     if images:
         name = grid.proxy if grid.proxy in NETWORKS else grid.targets[0]
-        config = grid.signal_training.config(name, len(inputs), DATASETS[scene.data.name].recipe)
-    key = content_key(inputs, scene.given.labels, None if config is None else config.as_dict())
-    folder = scene.cache / "signals" / f"{key}-{scene.group.seed}"
+        config = grid.signal_training.config(name, len(inputs), scene.data.recipe)
+    key = content_key(inputs, labels, None if config is None else config.as_dict())
+    folder = scene.cache / "signals" / f"{key}-{seed}"
     missing = [name for name in wanted if not (folder / f"{name}.npy").is_file()]
     if missing:
-        runs = signals.train_runs(inputs, scene.given.labels, config, seed=scene.group.seed)
+        runs = signals.train_runs(inputs, labels, config, seed=seed)
+
+        def compute(name: Any) -> npt.NDArray[np.float64]:
+            if name == "optimization":
+                return signals.influence_of_rows(inputs, labels, config, seed=seed, runs=runs).vectors
+            return signals.score_rows(name, inputs, labels, config, seed=seed, runs=runs)
+
         for name in missing:
-            cached_array(folder / f"{name}.npy", lambda name=name: _compute(name, scene, inputs, config, runs))  # type: ignore[misc]
+            cached_array(folder / f"{name}.npy", partial(compute, name))
     found = np.load(folder / f"{method}.npy")
     return {"influence" if method == "optimization" else "scores": found}
-
-
-def _compute(name: str, scene: Scene, inputs: Any, config: Any, runs: Any) -> npt.NDArray[np.float64]:
-    from .. import signals
-
-    seed = scene.group.seed
-    if name == "optimization":
-        return signals.influence_of_rows(inputs, scene.given.labels, config, seed=seed, runs=runs).vectors
-    return signals.score_rows(name, inputs, scene.given.labels, config, seed=seed, runs=runs)  # type: ignore[arg-type]
