@@ -48,12 +48,12 @@ class ProbeTarget:
 
     def __init__(self, reference: Features, rows: Features, test: Features, test_labels: IntArray) -> None:
         self.view = View(reference)
-        self.rows = rows
+        self.rows = self.view(rows)
         self.test, self.test_labels = self.view(test), test_labels
 
     def accuracy(self, picks: IntArray, labels: IntArray, seed: int) -> float:
         """Fit the probe and return its test accuracy in percent."""
-        probe = early_stopped_probe(self.view(self.rows[picks]), labels, seed=seed)
+        probe = early_stopped_probe(self.rows[picks], labels, seed=seed)
         return 100.0 * probe.accuracy(self.test, self.test_labels)
 
     def recipe(self, rows: int) -> dict[str, Any]:
