@@ -173,7 +173,9 @@ def test_killed_at_ten_random_moments_and_resumed_it_gives_the_same_bytes(rows_f
     for _ in range(10):
         (rows_file / "kept.parquet").unlink(missing_ok=True)
         run = start(rows_file)
-        time.sleep(moments.uniform(0.3, 0.95) * duration)
+        while not (rows_file / "kept.parquet.state").exists() and run.poll() is None:
+            time.sleep(0.01)
+        time.sleep(moments.uniform(0.0, 0.2) * duration)
         run.send_signal(signal.SIGKILL)
         run.communicate()
         resumed += (rows_file / "kept.parquet.state").exists()

@@ -57,7 +57,7 @@ class Size:
     seeds: int
 
 
-SIZES = {"smoke": Size(2000, 16, 2), "cpu": Size(10_000, 32, 5), "paper": Size(50_000, 64, 5)}
+SIZES = {"smoke": Size(2000, 16, 1), "cpu": Size(10_000, 32, 5), "paper": Size(50_000, 64, 5)}
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,37 @@ def write_convergence(folder: Path, scale: str) -> list[Path]:
 def convergence_report(curves: Sequence[Curve], scale: str) -> str:
     """Return slopes and end points as Markdown, with what was run."""
     size = SIZES[scale]
-    last = curves[0].picks[-1]
+    first, last = curves[0].picks[[0, -1]]
+    seeds = f"{size.seeds} seed{'s' if size.seeds > 1 else ''}"
+    slopes, ends, spreads = _tables(curves)
+    parts = [
+        "# The rate of convergence",
+        f"`gmmatch reproduce convergence --scale {scale} -o FOLDER` writes this page, the picture and "
+        "`convergence.csv`.",
+        "![Distance of the subset's mean against its size](convergence.png)",
+        f"{size.rows:,} Gaussian rows of {size.features} features, axes of unequal length; 0, 20 or 45 % of "
+        f"them replaced by a cluster {DISTANCE:g} radii away and {SPREAD:g} wide. Upper panels: distance of "
+        "the mean of the first k picks to the geometric median of all rows, the paper's objective. Lower "
+        "panels: distance to the mean of the clean rows, which is what one would like to reach. Root mean "
+        f"square over {seeds} (random: {_RANDOM_DRAWS} draws of each). The guard chooses another target, "
+        "the geometric median of the rows it trusts, and so is drawn in the lower panels alone.",
+        "## Slopes",
+        f"Exponent of k in the distance to the geometric median, fitted to k = {first} to {last:,}: the "
+        "theory bounds matching by a multiple of 1/k; random picks of clean rows have -0.5. Random picks "
+        "and herding go to the mean, so on corrupted rows they level off.",
+        slopes,
+        f"## Distances after {last:,} picks",
+        ends,
+        f"## Spread of {last:,} picks",
+        "Root mean square distance of the picks to their mean, as a share of that of the clean rows: 1 is as "
+        "diverse as the clean rows.",
+        spreads,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _tables(curves: Sequence[Curve]) -> tuple[str, str, str]:
+    """Return the tables of slopes, of the last distances, and of spreads."""
     by_case = {(curve.rate, curve.method): curve for curve in curves}
     names = list(dict.fromkeys(curve.method for curve in curves))
     rates = [f"{rate:.0%} corrupted" for rate in RATES]
@@ -212,37 +242,12 @@ def convergence_report(curves: Sequence[Curve], scale: str) -> str:
     spreads = [
         [name, *(f"{by_case[rate, name].spread:.2f}" for rate in RATES)] for name in names if name != EXPECTED
     ]
-    parts = [
-        "# The rate of convergence",
-        f"`gmmatch reproduce convergence --scale {scale} -o FOLDER` writes this page, the picture and "
-        "`convergence.csv`.",
-        "![Distance of the subset's mean against its size](convergence.png)",
-        f"{size.rows:,} Gaussian rows of {size.features} features, axes of unequal length; 0, 20 or 45 % of "
-        f"them replaced by a cluster {DISTANCE:g} radii away and {SPREAD:g} wide. Upper panels: distance of "
-        "the mean of the first k picks to the geometric median of all rows, the paper's objective. Lower "
-        "panels: distance to the mean of the clean rows, which is what one would like to reach. Root mean "
-        f"square over {size.seeds} seeds (random: {_RANDOM_DRAWS} draws of each). The guard chooses another "
-        "target, the geometric median of the rows it trusts, and so is drawn in the lower panels alone.",
-        "## Slopes",
-        f"Exponent of k in the distance to the geometric median, fitted to k = {curves[0].picks[0]} to "
-        f"{last:,}: the theory bounds matching by a multiple of 1/k; random picks of clean rows have -0.5. "
-        "Random picks and herding go to the mean, so on corrupted rows they level off.",
+    targets = [f"to the {point}, {rate}" for point in ("median", "clean mean") for rate in rates]
+    return (
         table(["method", *rates], slopes),
-        f"## Distances after {last:,} picks",
-        table(
-            [
-                "method",
-                *(f"to the median, {rate}" for rate in rates),
-                *(f"to the clean mean, {rate}" for rate in rates),
-            ],
-            ends,
-        ),
-        f"## Spread of {last:,} picks",
-        "Root mean square distance of the picks to their mean, as a share of that of the clean rows: 1 is as "
-        "diverse as the clean rows.",
+        table(["method", *targets], ends),
         table(["method", *rates], spreads),
-    ]
-    return "\n\n".join(parts) + "\n"
+    )
 
 
 def draw_convergence(curves: Sequence[Curve]) -> Figure:

@@ -16,14 +16,13 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InvalidInput
-from .paper import PaperFigure, figures_of, find_figure, paper_name
+from .paper import PaperFigure, figures_of, find_figure, paper_name, regime_of
 
 Record = dict[str, Any]
 Setting = tuple[str, str, str]
 """Dataset, proxy, target."""
 
 OURS = "gm-matching"
-PROBE = "linear-probe"
 _MOST_COLUMNS = 6  # beyond which settings become blocks, as in the paper, instead of groups of columns
 _ORDER = (
     "random", "easy", "hard", "herding", "forgetting", "grand", "el2n", "optimization", "self-supervised",
@@ -163,12 +162,14 @@ def accuracy_blocks(records: Sequence[Record]) -> list[Block]:
 
 
 def picks_blocks(records: Sequence[Record]) -> list[Block]:
-    """Return the blocks of the corrupted share of the picks in percent, of the scenarios that have any."""
+    """Return the blocks of the corrupted share of the picks in percent, where some rows but not all are."""
     return _blocks(
         [
             record
             for record in records
-            if record["corrupted_picks"] is not None and record["corrupted_rows"] and record["keep"] < 1
+            if record["corrupted_picks"] is not None
+            and 0 < (record["corrupted_rows"] or 0) < 1
+            and record["keep"] < 1
         ],
         "corrupted_picks",
         100.0,
@@ -186,12 +187,10 @@ def paper_blocks(records: Sequence[Record]) -> list[Block]:
     methods = order_methods(record["method"] for record in records)
     if any(_paper_figure(record) for record in records):
         return []
-    transfer = any(record["target"] not in (record["proxy"], PROBE) for record in records)
+    regimes = {regime_of(record["proxy"], record["target"]) for record in records}
     blocks: list[Block] = []
     for scenario in dict.fromkeys(record["scenario"] for record in records):
-        figures = [
-            figure for figure in figures_of(scenario, methods) if (figure.proxy != figure.target) == transfer
-        ]
+        figures = [figure for figure in figures_of(scenario, methods) if figure.regime in regimes]
         cells = {
             ((figure.dataset, figure.proxy, figure.target), figure.keep, figure.method): Value(
                 figure.accuracy, figure.spread, 5

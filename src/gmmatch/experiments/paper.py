@@ -12,8 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 SOURCE = "Acharya, Dhillon, Sanghavi: Geometric Median (GM) Matching for Robust Data Pruning, 2024"
+
+PROBE = "linear-probe"
+"""The target that is a linear classifier on the proxy's features."""
 
 _METHODS = {
     "random": "Random",
@@ -47,6 +51,8 @@ _NETWORKS = {
     "shufflenet": "ShuffleNet",
     "shufflenetv2": "ShuffleNet",
 }
+_TRAINED = re.compile(r"(resnet|vgg|senet|shufflenet|efficientnet-b).*")
+Regime = Literal["same", "transfer"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,11 @@ class PaperFigure:
     keep: float
     accuracy: float
     spread: float
+
+    @property
+    def regime(self) -> Regime:
+        """Whether one network chooses and learns, or rows chosen by one train another."""
+        return "same" if self.proxy == self.target else "transfer"
 
 
 @cache
@@ -147,6 +158,22 @@ def figures_of(scenario: str, methods: Iterable[str] = tuple(_METHODS)) -> list[
     return [
         figure for figure in paper_figures() if figure.corruption in corruptions and figure.method in names
     ]
+
+
+def regime_of(proxy: str, target: str) -> Regime | None:
+    """Return which of the paper's tables a proxy and a target compare with; None where it has none.
+
+    A linear probe learns on the features that chose its rows: one network. Rows chosen by a foreign
+    encoder that train a network from scratch have no table in the paper.
+
+    Examples
+    --------
+    >>> regime_of("resnet8", "resnet8"), regime_of("resnet8", "vgg16"), regime_of("timm:resnet18", "resnet18")
+    ('same', 'transfer', None)
+    """
+    if target in (proxy, PROBE):
+        return "same"
+    return "transfer" if _TRAINED.fullmatch(proxy) else None
 
 
 def paper_name(method: str) -> str | None:

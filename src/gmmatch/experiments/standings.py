@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .grid import OURS, PROBE, Record, Setting, gather, scenario_label, setting_label
-from .paper import figures_of, paper_name
+from .grid import OURS, Record, Setting, gather, scenario_label, setting_label
+from .paper import Regime, figures_of, paper_name, regime_of
 
 Cells = dict[tuple[Setting, float], dict[str, float]]
 _MOST_NAMED = 3
@@ -76,7 +76,7 @@ class Standing:
 
 def standings(records: Sequence[Record]) -> list[Standing]:
     """Return one standing per scenario with gm-matching, then the averages over scenarios with corruption."""
-    transfer = any(record["target"] not in (record["proxy"], PROBE) for record in records)
+    regimes = {regime_of(record["proxy"], record["target"]) for record in records}
     cells: dict[str, Cells] = {}
     for (scenario, setting, keep, method), found in gather(records, "accuracy").items():
         if keep < 1:
@@ -87,8 +87,9 @@ def standings(records: Sequence[Record]) -> list[Standing]:
         for scenario, columns in cells.items()
     }
     order = [name for name in dict.fromkeys(record["scenario"] for record in records) if compared.get(name)]
-    result = [_standing(name, compared[name], _paper_leads(name, transfer)) for name in order]
-    corrupted = [name for name in order if name != "clean"]
+    result = [_standing(name, compared[name], _paper_leads(name, regimes)) for name in order]
+    wrong = _corrupted(records)
+    corrupted = [name for name in order if name in wrong]
     wrong_labels = [name for name in corrupted if name.startswith(_LABEL_NOISE)]
     for chosen, title in (
         (wrong_labels, "Average with wrong labels"),
@@ -101,9 +102,10 @@ def standings(records: Sequence[Record]) -> list[Standing]:
 
 def per_cell_lead(records: Sequence[Record]) -> float | None:
     """Return the mean lead over the best other method of every cell with corruption, a harder rival."""
+    wrong = _corrupted(records)
     columns: dict[tuple[str, Setting, float], dict[str, float]] = {}
     for (scenario, setting, keep, method), found in gather(records, "accuracy").items():
-        if scenario != "clean" and keep < 1:
+        if scenario in wrong and keep < 1:
             columns.setdefault((scenario, setting, keep), {})[method] = float(np.mean(found))
     leads = [
         column[OURS] - max(value for name, value in column.items() if name != OURS)
@@ -111,6 +113,11 @@ def per_cell_lead(records: Sequence[Record]) -> float | None:
         if OURS in column and len(column) > 1
     ]
     return float(np.mean(leads)) if leads else None
+
+
+def _corrupted(records: Sequence[Record]) -> set[str]:
+    """Return the scenarios in which rows are corrupted."""
+    return {record["scenario"] for record in records if record["corrupted_rows"]}
 
 
 def _means(columns: Cells) -> dict[str, float]:
@@ -173,12 +180,12 @@ def _compare(
     )
 
 
-def _paper_leads(scenario: str, transfer: bool) -> tuple[float | None, float | None]:
+def _paper_leads(scenario: str, regimes: set[Regime | None]) -> tuple[float | None, float | None]:
     """Return how far the paper's GM Matching leads the best other method, and Random, in its own tables."""
     ours = paper_name(OURS)
     columns: dict[tuple[str, str, float], dict[str, float]] = {}
     for figure in figures_of(scenario):
-        if (figure.proxy != figure.target) == transfer and figure.keep < 1:
+        if figure.regime in regimes and figure.keep < 1:
             columns.setdefault((figure.dataset, figure.target, figure.keep), {})[figure.method] = (
                 figure.accuracy
             )

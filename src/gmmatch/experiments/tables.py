@@ -42,7 +42,7 @@ def write_tables(records: list[Record], folder: Path, title: str) -> list[Path]:
     cells = folder / f"{name}.csv"
     _write_csv(cells, _cells(records, accuracy, picks))
     stand = folder / f"{name}-standings.csv"
-    _write_csv(stand, (asdict(entry) | {"behind": "; ".join(entry.behind)} for entry in standing))
+    _write_csv(stand, map(_standing_line, standing))
     printed = folder / f"{name}.tex"
     printed.write_text(_latex(records, accuracy, picks, paper, name, title), encoding="utf-8")
     return [report, cells, stand, printed]
@@ -133,7 +133,7 @@ def _facts(records: Sequence[Record]) -> str:
             versions.setdefault(package, set()).add(str(version))
     settings = sorted({(record["dataset"], record["proxy"], record["target"]) for record in records})
     facts = [". ".join(map(setting_label, settings)) + f". Scale `{records[0]['scale']}`"]
-    facts.append(f"{len(records)} cells, {hours:.2f} hours of work in all")
+    facts.append(f"{len(records)} runs, {hours:.2f} hours of work in all")
     if dates:
         facts.append(dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}")
     facts += [f"{package} {' and '.join(sorted(found))}" for package, found in sorted(versions.items())]
@@ -174,8 +174,8 @@ def _cells(
                     "method": name,
                     "keep": column.keep,
                     "seeds": value.seeds,
-                    "accuracy": round(value.mean, 4),
-                    "spread": None if value.spread is None else round(value.spread, 4),
+                    "accuracy": _rounded(value.mean),
+                    "spread": _rounded(value.spread),
                     "best": at in best[name],
                     "corrupted_picks": _rounded(shares.get((block.scenario, column, name))),
                     "corrupted_rows": _rounded(corrupted[block.scenario]),
@@ -184,8 +184,14 @@ def _cells(
                 }
 
 
-def _rounded(share: float | None) -> float | None:
-    return None if share is None else round(share, 6)
+def _standing_line(entry: Standing) -> dict[str, Any]:
+    line = asdict(entry) | {"behind": "; ".join(entry.behind)}
+    line |= {"lead": entry.lead, "over_random": entry.over_random}
+    return {key: _rounded(value) if isinstance(value, float) else value for key, value in line.items()}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 def _write_csv(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:

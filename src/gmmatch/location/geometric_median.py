@@ -122,22 +122,30 @@ def partial_sums(
     Only element-wise operations and NumPy's own reductions, whose order is fixed: the same sums on any
     machine. Memory: O(block).
     """
-    block = group_block(rows, codes, weights)
+    block = group_block(len(rows), codes)
+    groups, member = block.groups, block.member
+    weight = np.ones(len(member)) if weights is None else block.take(weights)
     points = points.astype(precision, copy=False)
-    groups, starts, member, weight = block.groups, block.starts, block.member, block.weights
-    if len(points) == 1:
-        units = np.subtract(block.rows, points[0], dtype=precision)
-    else:
-        units = np.subtract(block.rows, points[block.codes], dtype=precision)
-    distances = row_norms(units)
+    distances, inverse = np.empty(len(member)), np.zeros(len(member))
+    pull = np.zeros((len(groups), rows.shape[1]))
+    for tile in block.tiles(rows.shape[1]):
+        touched, starts = block.runs(tile)
+        own = points[groups[touched.start]] if len(starts) == 1 else points[groups[member[tile]]]
+        units = np.subtract(block.take(rows, tile), own, dtype=precision)
+        distances[tile] = row_norms(units)
+        np.divide(weight[tile], distances[tile], out=inverse[tile], where=distances[tile] > 0)
+        units *= inverse[tile].astype(precision)[:, None]
+        pull[touched] += sum_runs(units, starts)
     apart = (distances > 0) & (weight > 0)
-    inverse = np.divide(weight, distances, out=np.zeros(len(weight)), where=apart)
-    units *= inverse.astype(precision)[:, None]
     nearest = np.full(len(groups), np.inf)
-    np.minimum.at(nearest, member[apart], distances[apart])
+    if len(groups):
+        np.minimum.reduceat(np.where(apart, distances, np.inf), block.starts, out=nearest)
     closest = np.flatnonzero(apart & (distances == nearest[member]))
-    nearest_pull = np.zeros((len(groups), rows.shape[1]))
-    np.add.at(nearest_pull, member[closest], units[closest])
+    units = np.subtract(block.take(rows, closest), points[groups[member[closest]]], dtype=precision)
+    units *= inverse[closest].astype(precision)[:, None]
+    present, starts = np.unique(member[closest], return_index=True)
+    nearest_pull = np.zeros_like(pull)
+    nearest_pull[present] = sum_runs(units, starts)
 
     def totals(values: Vector) -> Vector:
         return np.bincount(member, values, len(groups)).astype(np.float64)
@@ -146,7 +154,7 @@ def partial_sums(
         groups=groups,
         weight=totals(weight),
         distance=totals(weight * distances),
-        pull=sum_runs(units, starts),
+        pull=pull,
         stiffness=totals(inverse),
         at_weight=totals(np.where(apart, 0.0, weight)),
         nearest=nearest,
@@ -291,7 +299,7 @@ def measure(
 
     def part(block: slice) -> GroupSums:
         return partial_sums(
-            rows[block],
+            np.asarray(rows[block]),
             points,
             None if codes is None else codes[block],
             None if weights is None else weights[block],

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import blocks, group_order, map_in_order, sum_rows
+from .blocks import blocks, group_block, map_in_order, sum_runs
 
 Vector = npt.NDArray[np.float64]
 
@@ -33,19 +33,16 @@ def group_means(
     """
 
     def part(block: slice) -> tuple[IntArray, Vector, Vector]:
-        values = rows[block]
-        weight = np.ones(len(values)) if weights is None else weights[block]
+        values = np.asarray(rows[block])
         if weights is not None:
-            values = values * weight[:, None]
-        if codes is None:
-            return np.zeros(1, np.int64), sum_rows(values)[None], np.add.reduce(weight)[None]
-        order, groups, starts = group_order(codes[block])
-        sums, mass = np.zeros((len(groups), values.shape[1])), np.zeros(len(groups))
-        # Gathered run by run in the rows' own precision: a fraction of the time of a sorted float64 copy.
-        for place, run in enumerate(np.split(order, starts[1:]) if len(order) else ()):
-            sums[place] = sum_rows(values[run])
-            mass[place] = np.add.reduce(weight[run])
-        return groups, sums, mass
+            values = values * weights[block][:, None]
+        grouped = group_block(len(values), None if codes is None else codes[block])
+        mass = None if weights is None else grouped.take(weights[block])
+        return (
+            grouped.groups,
+            sum_runs(values, grouped.starts, grouped.order),
+            np.bincount(grouped.member, mass, len(grouped.groups)).astype(np.float64),
+        )
 
     totals, mass = np.zeros((n_groups, rows.shape[1])), np.zeros(n_groups)
     for groups, sums, weight in map_in_order(part, blocks(rows)):

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..location.blocks import blocks, map_in_order, sum_runs
+from ..location.distances import group_distances
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ._matching import product_error
-from ._ranking import distances_to
 
 Vector = npt.NDArray[np.float64]
 
@@ -82,7 +82,7 @@ def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vec
     points = [rows[int(rng.integers(len(rows)))].astype(np.float64)]
     gaps = np.full(len(rows), np.inf)
     while len(points) < n_points:
-        np.minimum(gaps, distances_to(points[-1][None], rows) ** 2, out=gaps)
+        np.minimum(gaps, group_distances(rows, None, points[-1][None]) ** 2, out=gaps)
         total = np.cumsum(gaps)
         if total[-1] == 0.0:
             break

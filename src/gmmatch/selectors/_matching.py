@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import block_rows, blocks
+from ..location.blocks import row_norms, tiles
 from ..progress import Advance, task
 from ..records import FloatArray, IntArray
 
@@ -72,14 +72,12 @@ class Matching:
         calls: the same bits always.
         """
         objectives = np.empty(len(picks))
-        step = block_rows(rows.shape[1])
-        for start in range(0, len(picks), step):
-            part = slice(start, start + step)
+        for part in tiles(len(picks), rows.shape[1]):
             thetas = rows[picks[part]] - self.center
             for theta in thetas:  # several times as fast as a cumulative sum along this axis
                 self.theta = np.subtract(self.theta, theta, out=theta)
-            errors = self.start - thetas
-            objectives[part] = np.sqrt(np.add.reduce(errors * errors, axis=1))
+            errors = np.subtract(self.start, thetas)
+            objectives[part] = row_norms(errors)
         self.theta = self.theta.copy()
         objectives /= np.arange(self.count + 1, self.count + len(picks) + 1)
         self.count += len(picks)
@@ -113,6 +111,7 @@ def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM
 
     Time: O(n^2 d) in one BLAS call where a Gram matrix pays and fits `gram_bytes`, else O(n d).
     """
+    rows = np.asarray(rows)  # a piece of a memory map is slower to work with than an array
     offsets, squares = centered(rows, center)
     fits = len(rows) ** 2 * offsets.itemsize <= gram_bytes
     gram = gram_matrix(offsets) if fits and quota > len(rows) * _GRAM_PAYS_FROM else None
@@ -159,7 +158,6 @@ def pick(
     scorer = (_ProductScorer if candidates.gram is None else _GramScorer)(candidates, penalty, state.theta)
     picks = np.empty(quota, dtype=np.int64)
     objectives = np.empty(quota)
-    close = np.empty(len(rows), dtype=bool)
     largest = 2.0 * float(norms.max(initial=0.0))
     followed = 0
 
@@ -171,14 +169,17 @@ def pick(
     for turn in range(quota):
         scores = scorer.scores
         best = int(scores.argmax())
+        top = scores[best]
+        scores[best] = -np.inf
         # First a bound that fits every row, then, where it leaves rivals, each row's own.
-        np.greater_equal(scores, scores[best] - largest * scorer.slack, out=close)
-        if np.count_nonzero(close) > 1:
+        if scores[scores.argmax()] >= top - largest * scorer.slack:
+            scores[best] = top
             reach = norms * scorer.slack
-            rivals = np.flatnonzero(scores + reach >= scores[best] - reach[best])
+            rivals = np.flatnonzero(scores + reach >= top - reach[best])
             if len(rivals) > 1:
                 followed = catch_up(turn)
                 best = _decide(rows, rivals, state, step)
+            scores[best] = -np.inf
         picks[turn] = best
         if scorer.needs_theta:
             followed = catch_up(turn + 1)
@@ -203,10 +204,10 @@ def centered(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
     """Return the rows minus the centre, in the rows' precision, and their squared norms in float64."""
     squares = np.empty(len(rows))
     offsets = np.empty(rows.shape, rows.dtype)
-    for block in blocks(rows):
-        exact = rows[block] - center
-        offsets[block] = exact
-        np.einsum("ij,ij->i", exact, exact, out=squares[block])
+    for tile in tiles(*rows.shape):
+        exact = rows[tile] - center
+        offsets[tile] = exact
+        np.einsum("ij,ij->i", exact, exact, out=squares[tile])
     if offsets.dtype == np.float32 and squares.max() > _LARGEST_FLOAT32_NORM**2:
         offsets = rows - center
     return offsets, squares
@@ -244,6 +245,8 @@ class _Scorer(ABC):
         self.slack = self.unit * float(np.linalg.norm(theta))
 
     def _fresh(self, theta: Vector) -> Vector:
+        if not theta.any():
+            return -self.penalty
         product = self.offsets @ theta.astype(self.offsets.dtype)
         scores: Vector = product.astype(np.float64)
         scores -= self.penalty
@@ -251,7 +254,7 @@ class _Scorer(ABC):
 
     @abstractmethod
     def remove(self, pick: int, theta: Vector) -> None:
-        """Take a row out and follow theta."""
+        """Take a row out, whose score is minus infinity by now, and follow theta."""
 
 
 class _ProductScorer(_Scorer):
@@ -279,6 +282,5 @@ class _GramScorer(_Scorer):
 
     def remove(self, pick: int, theta: Vector) -> None:
         self.scores -= self.gram[pick]
-        self.scores[pick] = -np.inf
         self.variance += self.squares[pick]
         self.slack = self.unit * math.sqrt(self.variance)

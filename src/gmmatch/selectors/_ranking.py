@@ -13,17 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidInputType
-from ..location.blocks import blocks, map_in_order
 from ..location.centers import CENTERS, find_centers
-from ..progress import task
-from ..records import FloatArray, IntArray
+from ..location.distances import group_distances
+from ..records import IntArray
 from ..validation import check_choice
 from .base import Group, Picks, Selector, group_codes
 from .by_class import class_budgets
 
 Vector = npt.NDArray[np.float64]
-
-_SLAB_VALUES = 1 << 17  # one megabyte of float64, which stays in a cache
 
 
 class Ranking(Selector):
@@ -68,7 +65,7 @@ class Ranking(Selector):
     def _select_all(self, groups: list[Group], k: int) -> list[Picks]:
         source, codes = groups[0].source, group_codes(groups)
         centers = find_centers(self.center, source, codes, [group.label for group in groups])
-        distances = distances_to(np.stack([point for point, _ in centers]), source, codes)
+        distances = group_distances(source, codes, np.stack([point for point, _ in centers]))
         scores = self._score(groups, distances)
         picks = []
         for group, k_group, (center, epsilon) in zip(
@@ -80,56 +77,6 @@ class Ranking(Selector):
             objective = float(np.sqrt(np.add.reduce(gap * gap)))
             picks.append(Picks(order, scores[kept], distances[kept], center, objective, epsilon))
         return picks
-
-
-def distances_to(points: Vector, rows: FloatArray, codes: IntArray | None = None) -> Vector:
-    """Return the distance of each row to the point of its group, in one pass.
-
-    Parameters
-    ----------
-    points
-        One point per group, float64.
-    rows
-        Rows; only slices are read.
-    codes
-        Group of each row; None: all belong to the first. Rows of no group get a number without meaning.
-
-    Notes
-    -----
-    Every distance is a function of its row and point alone: no BLAS, a fixed order of additions.
-    Time: one pass. Memory: one number per row.
-
-    Examples
-    --------
-    >>> distances_to(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
-    array([5., 1.])
-    """
-    step = max(1, _SLAB_VALUES // rows.shape[1])
-
-    def part(block: slice) -> Vector:
-        squares = np.empty(block.stop - block.start)
-        buffer = np.empty((min(step, len(squares)), rows.shape[1]))
-        for start in range(block.start, block.stop, step):
-            slab = slice(start, min(start + step, block.stop))
-            offsets = buffer[: slab.stop - slab.start]
-            into = squares[start - block.start : slab.stop - block.start]
-            # Rows of no group may hold anything; their distances mean nothing.
-            with np.errstate(over="ignore", invalid="ignore"):
-                if codes is None:
-                    np.subtract(rows[slab], points[0], out=offsets)
-                else:
-                    points.take(codes[slab], axis=0, out=offsets, mode="clip")
-                    np.subtract(rows[slab], offsets, out=offsets)
-                np.einsum("ij,ij->i", offsets, offsets, out=into)
-        return np.sqrt(squares, out=squares)
-
-    distances = np.empty(len(rows))
-    parts = list(blocks(rows))
-    with task("measuring distances", len(rows)) as advance:
-        for block, values in zip(parts, map_in_order(part, parts), strict=True):
-            distances[block] = values
-            advance(len(values))
-    return distances
 
 
 def all_members(groups: list[Group]) -> IntArray:

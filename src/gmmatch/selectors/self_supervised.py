@@ -7,10 +7,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InvalidInput
+from ..location.distances import group_distances
 from ..records import IntArray
 from ..validation import check_choice, check_positive_int
 from ._kmeans import kmeans
-from ._ranking import Ranking, Vector, all_members, distances_to, smallest
+from ._ranking import Ranking, Vector, all_members, smallest
 from .base import Group
 
 PREFERENCES = ("hard", "easy")
@@ -89,7 +90,7 @@ class SelfSupervised(Ranking):
             rows, self._count(groups, len(rows)), np.random.default_rng(groups[0].seed)
         )
         scores = np.zeros(len(source))
-        scores[members] = distances_to(prototypes, rows, codes)
+        scores[members] = group_distances(rows, codes, prototypes)
         return scores
 
     def _count(self, groups: list[Group], n_rows: int) -> int:

@@ -28,7 +28,7 @@ Mask = npt.NDArray[np.bool_]
 
 _RIDGE = 0.03  # of the mean diagonal of the Gram matrix
 _CLIP = 2.0  # typical distances from the middle: no row is heavier than one at this distance
-_BLOCKS_AT_ONCE = 8
+_BLOCKS_AT_ONCE = 4
 _SHARPNESS = (-3.0, 8.0)  # logarithm of the inverse temperature, least and most
 _SAMPLE_VALUES = 1 << 22
 _DECIMALS = 9

@@ -9,8 +9,9 @@ from scipy.spatial.distance import cdist
 import gmmatch
 from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
 from gmmatch.location.blocks import block_rows
+from gmmatch.location.distances import group_distances
 from gmmatch.selectors import Easy, Moderate, SelfSupervised, Stratified
-from gmmatch.selectors._ranking import distances_to, gap_to_median, smallest
+from gmmatch.selectors._ranking import gap_to_median, smallest
 from gmmatch.selectors.base import Group
 
 
@@ -175,12 +176,12 @@ def test_a_distance_is_a_function_of_its_row_and_point_alone(n_features: int, dt
     n_rows = 2 * block_rows(n_features) + 5 if n_features == 700 else 999
     rows = rng.normal(size=(n_rows, n_features)).astype(dtype)
     points, codes = rng.normal(size=(4, n_features)), rng.integers(4, size=n_rows)
-    distances = distances_to(points, rows, codes)
+    distances = group_distances(rows, codes, points)
     np.testing.assert_allclose(distances, np.linalg.norm(rows - points[codes], axis=1), rtol=1e-13)
     order = rng.permutation(n_rows)
-    np.testing.assert_array_equal(distances_to(points, rows[order], codes[order]), distances[order])
+    np.testing.assert_array_equal(group_distances(rows[order], codes[order], points), distances[order])
     for row in (0, n_rows // 2, n_rows - 1):
-        alone = distances_to(points[codes[row]][None], rows[row : row + 1])
+        alone = group_distances(rows[row : row + 1], None, points[codes[row]][None])
         assert alone[0] == distances[row]
 
 
