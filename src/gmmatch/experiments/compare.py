@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from .proxies import content_key
 from .reproduce import write_results
 from .runner import Run, run_grids
 from .scenarios import parse_scenario
-from .specs import PROBE, Grid, Training
+from .specs import PROBE, PROBES, Grid, Training
 
 DEFAULT_METHODS = ("random", "easy", "moderate", "herding", "gm-matching-paper", "gm-matching")
 DEFAULT_KEEPS = (0.05, 0.1, 0.3)
@@ -111,7 +111,6 @@ class Plan:
     seeds: int = 3
     epochs: int | None = None
     severity: int = 3
-    training: Training = field(default_factory=Training)
 
     def grid(self, name: str, data_key: str) -> Grid:
         """Return the grid of all cells, its values checked."""
@@ -122,7 +121,7 @@ class Plan:
         for keep in self.keeps:
             if not (is_number(keep) and 0 < keep <= 1):
                 raise InvalidParameter(f"--keep must be shares in (0, 1], such as 5%,10%; got {keep!r}")
-        check_choice(self.target, (PROBE, *NETWORKS), "--target")
+        check_choice(self.target, (*PROBES, *NETWORKS), "--target")
         how = Training(epochs=self.epochs)
         return Grid(
             table="compare",
@@ -155,7 +154,7 @@ def compare(
         raise InvalidParameter(f"--test-share must be a share between 0 and 1; got {data.test_share!r}")
     grid = plan.grid(Path(data.path).stem or "data", data.key())
     inputs = data.content[0]
-    if inputs.ndim == 2 and (plan.target != PROBE or plan.proxy != "pixels"):
+    if inputs.ndim == 2 and (plan.target not in PROBES or plan.proxy != "pixels"):
         raise InvalidInput(f"{data.path} holds rows of numbers; a network or an encoder needs images")
     try:
         output.mkdir(parents=True, exist_ok=True)

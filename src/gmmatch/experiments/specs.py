@@ -49,6 +49,7 @@ EMBEDDING_METHODS = (
 _METHOD_SETS = {"paper": PAPER_METHODS, "embedding": EMBEDDING_METHODS}
 
 PROBE = "linear-probe"
+PROBES = (PROBE, "linear-probe-converged")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class Grid:
     table, scale
         Name of the spec and its size.
     datasets, scenarios, targets, methods, keeps, seeds
-        The axes; targets are networks, or ``linear-probe`` on the proxy's features.
+        The axes; targets are networks, or ``linear-probe`` (stopped early) and
+        ``linear-probe-converged`` on the proxy's features.
     proxy
         Whose features the methods see: ``pixels``, a network (trained on the undamaged training set)
         or the name of a pretrained encoder.

@@ -21,7 +21,7 @@ from .cells import Cell, Group, write_record
 from .datasets import Dataset
 from .proxies import Features, Proxy, build_proxy, cached_array, content_key
 from .scenarios import Given, contaminated, damage, parse_scenario
-from .specs import PROBE
+from .specs import PROBES
 from .targets import NetworkTarget, ProbeTarget, Target
 
 SIGNALS = ("forgetting", "grand", "el2n", "optimization")
@@ -81,7 +81,7 @@ class Scene:
     def __init__(self, group: Group, data: Dataset, cache: Path) -> None:
         grid = group.grid
         scenario = parse_scenario(group.scenario)
-        if scenario.kind == "gross" and any(target != PROBE for target in grid.targets):
+        if scenario.kind == "gross" and not set(grid.targets) <= set(PROBES):
             raise InvalidParameter(f"scenario {scenario.name!r} changes features; it needs a linear probe")
         self.group, self.data, self.cache = group, data, cache
         self.proxy: Proxy = build_proxy(grid, data, group.seed, cache)
@@ -94,7 +94,8 @@ class Scene:
             human=dict(data.human),
             attacked=self.proxy.network,
         )
-        clean = self.proxy.features(data.inputs) if PROBE in grid.targets else None
+        probes = [name for name in grid.targets if name in PROBES]
+        clean = self.proxy.features(data.inputs) if probes else None
         same = clean is not None and self.given.inputs is data.inputs
         rows: Features = clean if same and clean is not None else self.proxy.features(self.given.inputs)
         changed, self.corrupted = contaminated(scenario, rows, self.given, group.seed)
@@ -103,7 +104,8 @@ class Scene:
         self._targets: dict[str, Target] = {}
         if clean is not None:
             test = self.proxy.features(data.test_inputs)
-            self._targets[PROBE] = ProbeTarget(clean, self.rows, test, data.test_labels)
+            for name in probes:
+                self._targets[name] = ProbeTarget(name, clean, self.rows, test, data.test_labels)
 
     def target(self, name: str) -> Target:
         """Return who learns from the kept rows."""
@@ -161,7 +163,7 @@ def signal(scene: Scene, method: str, wanted: Sequence[str]) -> dict[str, Any]:
     from .. import signals
 
     grid = scene.group.grid
-    images = grid.targets != (PROBE,)
+    images = not set(grid.targets) <= set(PROBES)
     inputs = scene.given.inputs if images else scene.rows
     labels, seed = scene.given.labels, scene.group.seed
     config = None
