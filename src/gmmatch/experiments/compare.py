@@ -18,7 +18,7 @@ from ..records import IntArray
 from ..selectors import find_method
 from ..sources import open_source
 from ..training.config import NETWORKS
-from ..validation import as_labels, check_choice, check_positive_int, is_number
+from ..validation import as_labels, as_rows, check_choice, check_positive_int, is_number
 from .datasets import Dataset
 from .proxies import content_key
 from .reproduce import write_results
@@ -57,6 +57,8 @@ class OwnData:
     def content(self) -> tuple[npt.NDArray[Any], IntArray, npt.NDArray[Any]]:
         """The inputs, their class numbers, and the classes."""
         inputs, labels = _read(Path(self.path), self.labels, self.embedding)
+        if inputs.dtype != np.uint8:
+            inputs = as_rows(inputs, self.path)
         if labels is None:
             raise InvalidInput(f"{self.path} has no labels; name a column or a file with --labels")
         classes, codes = as_labels(labels, len(inputs))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -144,8 +146,17 @@ def _work(group: Group, cells: list[Cell], folder: Path, cache: Path, data: Data
 
 
 def _begin_worker() -> None:
+    """Compute on one thread, and end with the parent, however that ends."""
     threadpool_limits(1)
     _torch_threads(1)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+
+
+def _follow_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager
