@@ -25,7 +25,8 @@ class LinearProbe:
     classes
         The label of each column.
     converged
-        Whether the optimum was reached to the solver's tolerance.
+        Whether the optimum was reached to the solver's tolerance, or where the search is stopped early,
+        whether it was.
     """
 
     weights: npt.NDArray[np.float64]
@@ -135,7 +136,7 @@ def early_stopped_probe(
     )
     scaled, center, scale = standardised(rows[~watched])
     outside = with_bias((rows[watched] - center.astype(rows.dtype)) / rows.dtype.type(scale))
-    best = _Best(outside, codes[watched], patience)
+    best = _Best(outside, codes[watched], len(classes), patience)
     fit_softmax(with_bias(scaled), codes[~watched], len(classes), l2, max_iter=max_iter, on_step=best)
     weights = best.theta[:-1] / scale
     return LinearProbe(weights, best.theta[-1] - center @ weights, classes, best.turned)
@@ -144,10 +145,10 @@ def early_stopped_probe(
 class _Best:
     """Remembers the weights with the lowest loss on held-out rows, and ends a search that gets worse."""
 
-    def __init__(self, rows: FloatArray, codes: IntArray, patience: int) -> None:
+    def __init__(self, rows: FloatArray, codes: IntArray, classes: int, patience: int) -> None:
         self.rows, self.codes, self.patience = rows, codes, patience
         self.lowest, self.misses, self.turned = np.inf, 0, False
-        self.theta: npt.NDArray[np.float64] = np.empty((0, 0))
+        self.theta = np.zeros((rows.shape[1], classes))
 
     def __call__(self, theta: npt.NDArray[np.float64]) -> None:
         chances = probabilities(self.rows @ theta.astype(self.rows.dtype))
