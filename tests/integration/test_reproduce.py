@@ -86,6 +86,7 @@ def test_parallel_and_serial_runs_give_the_same_records(tmp_path):
         assert facts["new"] == facts["cells"]
     serial, parallel = (without_time(tmp_path / str(workers) / "cifar10-smoke") for workers in (1, 2))
     assert serial == parallel
+    assert run("cifar10", "-o", tmp_path / "1", "--tables-only")["new"] == 0
     grids = load_spec("cifar10").grids["smoke"]
     assert len(serial) == sum(len(list(group.cells())) for group in groups_of(grids))
     record = next(iter(serial.values()))
@@ -138,6 +139,7 @@ def test_the_list_names_every_table_with_its_scales():
         (("clean", "--scale", "paper", "--data", "{tmp}"), 3, "cifar100 is missing"),
         (("clean", "--scale", "paper", "--data", "{tmp}/none"), 3, "there is no folder"),
         (("cifar10", "-o", "{tmp}/file/x"), 3, "cannot write to"),
+        (("cifar10", "--tables-only"), 3, "there are no results"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(words, code, message, tmp_path):

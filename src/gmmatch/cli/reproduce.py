@@ -46,6 +46,9 @@ def reproduce(
         int | None,
         typer.Option(min=1, show_default=False, help="Processes.  [default: one per core]"),
     ] = None,
+    tables_only: Annotated[
+        bool, typer.Option("--tables-only", help="Run nothing; make tables of the results there are.")
+    ] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List what there is, and stop.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document on standard output.")
@@ -79,7 +82,7 @@ def reproduce(
 
     with show_progress(quiet):
         say = None if quiet else lambda words: typer.echo(words, err=True)
-        done = run(name, scale, output, data=data, workers=workers, say=say)
+        done = run(name, scale, output, data=data, workers=workers, tables_only=tables_only, say=say)
     if as_json:
         typer.echo(json.dumps(_facts(done)))
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InvalidInput, InvalidParameter
 from .datasets import Named
-from .runner import run_grids
+from .runner import finished, run_grids
 from .specs import Spec, load_spec
 
 
@@ -47,6 +47,7 @@ def reproduce(
     *,
     data: Path | None = None,
     workers: int | None = None,
+    tables_only: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Reproduced:
     """Run a spec at one scale, and write its tables and figures.
@@ -61,6 +62,8 @@ def reproduce(
         Folder of the datasets.
     workers
         Processes; by default one per core.
+    tables_only
+        Whether to run nothing, and make tables of the results that there are.
     say
         Called with a sentence now and then.
     """
@@ -80,6 +83,11 @@ def reproduce(
         from .convergence import write_convergence
 
         return Reproduced(spec, scale, folder, write_convergence(folder, scale), [], 0, 0.0)
+    if tables_only:
+        records = finished(spec.grids[scale], folder / "cells")
+        if not records:
+            raise InvalidInput(f"there are no results in {folder}; run it without --tables-only first")
+        return Reproduced(spec, scale, folder, write_results(records, folder, spec.title), records, 0, 0.0)
     run = run_grids(
         spec.grids[scale],
         folder / "cells",

@@ -79,7 +79,6 @@ def run_grids(
     """
     started = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
-    cells = [cell for group in groups_of(grids) for cell in group.cells()]
     jobs = [(group, todo) for group in groups_of(grids) if (todo := _missing(group, folder))]
     left = sum(len(todo) for _, todo in jobs)
     count = min(check_positive_int(cores() if workers is None else workers, "workers"), max(1, len(jobs)))
@@ -89,7 +88,13 @@ def run_grids(
             _run_here(jobs, folder, cache, data, lambda: clock.tick(advance))
         elif jobs:
             _run_parallel(jobs, folder, cache, data, count, lambda: clock.tick(advance))
-    return Run(read_records(cells, folder), left, time.perf_counter() - started)
+    return Run(finished(grids, folder), left, time.perf_counter() - started)
+
+
+def finished(grids: Sequence[Grid], folder: Path) -> list[dict[str, Any]]:
+    """Return the results of the grids that there are."""
+    cells = [cell for group in groups_of(grids) for cell in group.cells()]
+    return read_records(cells, folder)
 
 
 def _missing(group: Group, folder: Path) -> list[Cell]:
