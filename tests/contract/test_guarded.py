@@ -1,0 +1,94 @@
+"""The promises of the contract that must also hold where trusted rows are picked first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gmmatch
+from gmmatch.selectors import METHODS
+from gmmatch.selectors.by_class import class_budgets
+from tests.contract.test_selectors import CASES, LABELS, N_ROWS, ORDER, ROWS, SIZES
+
+GUARDED = [name for name, method in METHODS.items() if "guard" not in method.fixed]
+
+# Some rows are far off and some labels are wrong, so that there is something to distrust.
+DAMAGED = ROWS.copy()
+DAMAGED[::13] += 40.0
+WRONG = np.where(np.arange(N_ROWS) % 11 == 0, "ant", LABELS)
+
+every_method = pytest.mark.parametrize("method", GUARDED)
+
+
+def run(
+    method: str, rows: Any = DAMAGED, labels: Any = WRONG, keep: Any = 0.2, order: Any = ..., **more: Any
+) -> Any:
+    params = {name: value for name, value in CASES[method].arguments(order).items() if name != "guard"}
+    return gmmatch.select(rows, keep, labels, method, guard="auto", **params, **more)
+
+
+def picks_of(selection: Any, label: str) -> np.ndarray:
+    return selection.indices[selection.labels == label]
+
+
+def test_all_methods_but_the_literal_one_take_a_guard() -> None:
+    assert set(METHODS) - set(GUARDED) == {"gm-matching-paper"}
+
+
+@every_method
+@pytest.mark.parametrize("keep", [3, 0.2, 300, 1.0])
+def test_picks_are_exactly_k_unique_rows(method: str, keep: float | int) -> None:
+    selection = run(method, keep=keep)
+    k = keep if isinstance(keep, int) else round(keep * N_ROWS)
+    assert len(np.unique(selection.indices)) == len(selection) == k
+    sizes = [int((name == WRONG).sum()) for name in SIZES]
+    np.testing.assert_array_equal(
+        [(selection.labels == name).sum() for name in SIZES], class_budgets(sizes, k)
+    )
+
+
+@every_method
+def test_a_row_far_off_is_picked_only_when_nothing_better_is_left(method: str) -> None:
+    assert not np.isin(run(method, keep=0.5).indices, np.arange(0, N_ROWS, 13)).any()
+    everything = run(method, keep=1.0)
+    for name in SIZES:
+        assert (np.diff(everything.tiers[picks_of(everything, name)]) >= 0).all()
+
+
+@every_method
+def test_a_smaller_budget_is_a_prefix_of_a_larger_one(method: str) -> None:
+    if not CASES[method].nested:
+        pytest.skip("not promised without a guard either")
+    small, large = run(method, keep=0.2), run(method, keep=0.6)
+    for name in SIZES:
+        mine = picks_of(small, name)
+        np.testing.assert_array_equal(mine, picks_of(large, name)[: len(mine)])
+
+
+@every_method
+def test_the_same_seed_gives_the_same_rows_on_any_number_of_threads(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(method)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    again = run(method)
+    np.testing.assert_array_equal(again.indices, expected.indices)
+    np.testing.assert_array_equal(again.scores, expected.scores)
+
+
+@every_method
+def test_the_order_of_the_rows_does_not_matter(method: str) -> None:
+    if not CASES[method].equivariant:
+        pytest.skip("not promised without a guard either")
+    moved = run(method, DAMAGED[ORDER], WRONG[ORDER], order=ORDER)
+    np.testing.assert_array_equal(np.sort(ORDER[moved.indices]), np.sort(run(method).indices))
+
+
+@every_method
+def test_a_file_gives_the_same_rows_as_memory(method: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", DAMAGED)
+    source = gmmatch.open_source(tmp_path / "rows.npy")
+    np.testing.assert_array_equal(run(method, source).indices, run(method).indices)
