@@ -207,8 +207,8 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
     def _select_trusted(self, groups: list[Group], k: int, seed: int) -> list[Picks]:
         """Judge the rows, and pick `k` in all, trusted rows first; the groups share them by size.
 
-        Whatever the rows are compared by, the results are told in the rows' own coordinates (of unit length, where
-        that is asked for).
+        Whatever the rows are compared by, the results are told in the rows' own coordinates
+        (of unit length, where that is asked for).
         """
         source = groups[0].source
         labelled = groups[0].label is not None
