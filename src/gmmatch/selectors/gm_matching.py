@@ -261,6 +261,7 @@ class GMMatching(Selector):
         )
         save = None if checkpoint is None else _saver(checkpoint, centers)
         found = stream.run(save, saved if saved is not None and "theta" in saved else None)
+        self.details_["streams"] = int(stream.streams.max())
         self.details_["passes"] = self.details_.get("passes", 0) + centers.passes + 1
         return [
             Picks(
