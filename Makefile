@@ -5,19 +5,23 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 # One BLAS thread per test process: several processes share the cores.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint browser format clean
 
 demo: .venv/.core
 	$(BIN)/gmmatch demo
 
-test: lint
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
+test: lint browser
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The tests of the report's page drive the system's Chromium, and are skipped where there is none.
+browser:
+	@sh tests/browser/install-chromium.sh
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .
@@ -33,7 +37,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 .venv/.core: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e .
+	$(PIP) -e '.[report]'
 	touch $@
 
 .venv/.dev: .venv/.core

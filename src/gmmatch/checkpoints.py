@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -80,5 +81,7 @@ class FileCheckpoint:
         self._next_save = ended + max(_SECONDS_BETWEEN_SAVES, _TIMES_AS_LONG * (ended - started))
 
     def discard(self) -> None:
-        """Remove the file: the run is finished."""
+        """Remove the file, and what kills left half written: the run is finished."""
+        for left in self.path.parent.glob(f"{glob.escape(self.path.name)}.*.partial"):
+            left.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)

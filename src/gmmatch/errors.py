@@ -33,6 +33,10 @@ class InvalidInputType(InvalidInput, TypeError):
     """The data is of a kind that cannot hold rows or labels."""
 
 
+class WorkerFailed(GmmatchError, RuntimeError):
+    """A worker of a cluster could not do its work, and no other could in its place."""
+
+
 class MissingExtra(GmmatchError, ImportError):
     """An optional dependency is not installed.
 

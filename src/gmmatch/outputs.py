@@ -30,6 +30,11 @@ def check_output(path: Path, all_rows: bool = False) -> None:
         raise InvalidParameter(f"the output must end in {', '.join(ENDINGS)}; got {path}")
     if all_rows and path.suffix.lower() not in (".parquet", ".csv"):
         raise InvalidParameter(f"--all-rows needs a .parquet or .csv output; got {path}")
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a file that could not be written where it is to be."""
     folder = path.parent
     if not folder.is_dir():
         raise InvalidInput(f"cannot write {path}: there is no folder {folder}")

@@ -5,22 +5,22 @@ from __future__ import annotations
 import dataclasses
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .checkpoints import FileCheckpoint
+from .engines import ENGINES, open_engine
 from .errors import InvalidInput, InvalidParameter
-from .location.blocks import map_in_order
-from .progress import task
+from .location.passes import Engine, map_blocks, use_engine
 from .records import IntArray, Selection
 from .selectors import GMMatching, find_method
 from .selectors._matching import GRAM_BYTES
 from .selectors.by_class import class_budgets
 from .selectors.gm_matching import AUTO_BATCH
-from .selectors.registry import Method
-from .sources import Source
+from .selectors.registry import METHODS, Method
+from .sources import ChosenRows, Source
 from .sources.opening import machine_memory
 from .trust import Suspects, suspects
 from .validation import (
@@ -33,6 +33,9 @@ from .validation import (
     fingerprint,
     resolve_keep,
 )
+
+if TYPE_CHECKING:
+    from .encoders import Embedded
 
 # Beyond this many multiply-adds (half a minute) matching against all rows of a class gives way to batches.
 MOST_WORK = 2e12
@@ -57,6 +60,9 @@ def select(
     resume: bool = False,
     images: Any = None,
     train_config: Any = None,
+    engine: str | Engine = "local",
+    address: str | None = None,
+    workers: int | None = None,
     **method_params: Any,
 ) -> Selection:
     """Choose the rows of `X` worth keeping.
@@ -90,6 +96,13 @@ def select(
     train_config
         How to train: a `gmmatch.training.TrainConfig`, a dictionary of its settings, or a TOML or JSON
         file of them. The seed of the run is `random_state`.
+    engine
+        `local` runs on this machine, `ray` on a Ray cluster (extra `ray`), with the same picks. For `ray`,
+        `X` must be mapped from files that every node can read: a memory map, or a source of one. Or an
+        engine for `X` that is open already, from `gmmatch.engines.ray_engine`.
+    address, workers
+        With ``engine="ray"``: a running cluster to join (`auto`: the one this machine is part of; None: a
+        new one on this machine), and how many worker processes to use (one per core by default).
     **method_params
         Further parameters of the method, such as `step` or `batch_size`.
 
@@ -111,25 +124,27 @@ def select(
     if guard is not None and "guard" not in entry.fixed:
         params["guard"] = guard
     entry.build(**params)  # refuses unknown parameters before any row is read
+    check_engine(engine, entry)
     source = X if isinstance(X, Source) else Source(as_rows(X, finite=False), "X", "array")
     rows = as_rows(source.rows, source.name, finite=False)
     labels = source.labels if labels is None else labels
     codes = None if labels is None else as_labels(labels, len(rows))[1]
     if batches_needed(entry, params, rows.shape, rows.dtype.itemsize, codes, memory):
         params["batch_size"] = "auto"
-    bad = find_bad_rows(source)
-    if bad.size and on_bad_rows == "error":
-        raise InvalidInput(f"{source.name} has {describe_bad_rows(bad)}")
-    usable = np.ones(len(rows), dtype=bool)
-    usable[bad] = False
-    trained, training_facts = train_if_needed(entry, params, rows, codes, usable, images, train_config)
-    checkpoint = None
-    if state is not None:
-        recipe = {"method": method, "bad_rows": bad.size, **params}
-        checkpoint = FileCheckpoint(state, fingerprint(rows, codes), recipe, resume)
-    fitted = entry.build(**params, **trained).fit(rows, labels, usable=usable, checkpoint=checkpoint)
-    if checkpoint is not None:
-        checkpoint.discard()
+    with open_engine(engine, source, address, workers) as running, use_engine(running):
+        bad = find_bad_rows(source)
+        if bad.size and on_bad_rows == "error":
+            raise InvalidInput(f"{source.name} has {describe_bad_rows(bad)}")
+        usable = np.ones(len(rows), dtype=bool)
+        usable[bad] = False
+        trained, training_facts = train_if_needed(entry, params, rows, codes, usable, images, train_config)
+        checkpoint = None
+        if state is not None:
+            recipe = {"method": method, "bad_rows": bad.size, **params}
+            checkpoint = FileCheckpoint(state, fingerprint(rows, codes), recipe, resume)
+        fitted = entry.build(**params, **trained).fit(rows, labels, usable=usable, checkpoint=checkpoint)
+        if checkpoint is not None:
+            checkpoint.discard()
     selection: Selection = fitted.selection_
     details = dict(selection.details) | {"bad_rows": int(bad.size)} | training_facts
     if "passes" in details:
@@ -138,15 +153,50 @@ def select(
     return dataclasses.replace(selection, ids=ids, details=details)
 
 
+def check_engine(engine: str | Engine, entry: Method) -> None:
+    """Refuse an engine that there is not, or that cannot run a method."""
+    if isinstance(engine, str):
+        check_choice(engine, ENGINES, "engine")
+    if engine != "local" and not issubclass(entry.selector, GMMatching):
+        able = [method.name for method in METHODS.values() if issubclass(method.selector, GMMatching)]
+        raise InvalidParameter(
+            f"method {entry.name!r} runs on one machine; other engines are for {', '.join(able)}"
+        )
+
+
+def embed(
+    path: Any,
+    encoder: str | None = None,
+    *,
+    engine: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    **options: Any,
+) -> Embedded:
+    """Turn images or texts into vectors, on this machine or on a Ray cluster.
+
+    Parameters
+    ----------
+    path, encoder, options
+        See `gmmatch.encoders.embed_input`. On a cluster every node must see the input, the cache and the
+        output under the same paths.
+    engine, address, workers
+        As for `select`.
+    """
+    from .encoders import embed_input
+
+    with open_engine(engine, None, address, workers) as running:
+        spread = None if running is None else running.map
+        return embed_input(path, encoder, spread=spread, **options)
+
+
 def encode(path: Any, encoder: str | None = None, **options: Any) -> Source:
     """Turn images or texts into a source of rows; see `gmmatch.encoders.embed_input` for the options.
 
     Rows that cannot be encoded are left out where ``on_bad_rows="drop"`` asks for it: they are rows of NaN
     here, so that row numbers stay those of the input.
     """
-    from .encoders import embed_input
-
-    embedded = embed_input(path, encoder, **options)
+    embedded = embed(path, encoder, **options)
     rows, ids, labels = embedded.embeddings, embedded.ids, embedded.labels
     if embedded.bad_rows:
         rows = np.full((embedded.n_rows, rows.shape[1]), np.nan, rows.dtype)
@@ -215,27 +265,27 @@ def _rates(source: Source) -> tuple[float, float]:
     return read_rate, 512.0**3 / max(time.perf_counter() - started, 1e-6)
 
 
-def find_suspects(source: Source, seed: int) -> Suspects:
-    """Gather the evidence that rows of a source, or their labels, are wrong."""
+def find_suspects(source: Source, seed: int, bad: IntArray | None = None) -> Suspects:
+    """Gather the evidence that rows of a source, or their labels, are wrong; `bad` rows are left out."""
     if source.labels is None:
         raise InvalidInput(f"suspects need labels, and {source.name} has none; name them with --labels")
-    return suspects(source.rows, source.labels, random_state=seed)
+    if bad is None or not bad.size:
+        return suspects(source.rows, source.labels, random_state=seed)
+    good = np.setdiff1d(np.arange(len(source)), bad)
+    found = suspects(ChosenRows(source.rows, good), source.labels[good], random_state=seed)
+    return dataclasses.replace(found, rows=good[found.rows])
 
 
 def find_bad_rows(source: Source) -> IntArray:
     """Return the numbers of the rows with NaN, infinite or absurd values: one pass, on all cores."""
     step = max(1, _CHECK_ROWS // source.shape[1])
-    starts = range(0, len(source), step)
+    rows = source.rows
 
-    def look(start: int) -> IntArray:
-        return bad_rows(source.rows[start : start + step]) + start
+    def look(block: slice) -> IntArray:
+        found: IntArray = bad_rows(rows[block]) + block.start
+        return found
 
-    found = []
-    with task("checking rows", len(source)) as advance:
-        for part in map_in_order(look, starts):
-            found.append(part)
-            advance(step)
-    return np.concatenate(found)
+    return np.concatenate(list(map_blocks(look, rows, "checking rows", step)))
 
 
 def train_if_needed(

@@ -135,6 +135,9 @@ def test_the_demo_does_the_main_job(tmp_path):
     assert min(shares, key=shares.get) == "gm-matching"
     assert len(gmmatch.load_selection(tmp_path / "out/demo/kept.parquet")) == 135
     assert (tmp_path / "out/demo/kept.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert done.stdout.splitlines()[-1] == "wrote out/demo/report.html: open it in a browser"
+    page = (tmp_path / "out/demo/report.html").read_text(encoding="utf-8")
+    assert page.count('":"data:image/png;base64,') == 1347
 
 
 def test_suspects_are_written_with_reasons(tmp_path, monkeypatch):
@@ -162,3 +165,17 @@ def test_suspects_are_written_with_reasons(tmp_path, monkeypatch):
     refused = CliRunner().invoke(app, ["select", "rows.npy", "--keep", "10%", "--suspects", "wrong.csv"])
     assert refused.exit_code == 3
     assert "suspects need labels" in refused.stderr
+
+
+def test_suspects_leave_out_the_rows_that_were_dropped(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(400, 16)), np.repeat(["cat", "dog"], 200)
+    rows[5, 3] = np.nan
+    np.save("rows.npy", rows)
+    np.save("labels.npy", labels)
+    words = "select rows.npy --labels labels.npy --keep 10% --suspects wrong.parquet --on-bad-rows drop"
+    done = CliRunner().invoke(app, words.split())
+    assert done.exit_code == 0, done.stderr
+    judged = np.sort(pq.read_table("wrong.parquet")["row"].to_numpy())
+    np.testing.assert_array_equal(judged, np.delete(np.arange(400), 5))

@@ -82,7 +82,7 @@ def test_streams_are_chains_of_their_own():
     two = gmmatch.select(rows, streams=2, center=center, **params)
     order = _batches.logical_order(1000, 24, seed=5)
     batches = order.reshape(10, 100)
-    mine = [batches[0::2].ravel(), batches[1::2].ravel()]
+    mine = [batches[:5].ravel(), batches[5:].ravel()]
     for chain in mine:
         inside = np.isin(two.indices, chain)
         assert inside.sum() == 100

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -24,8 +25,15 @@ def test_a_saved_selection_comes_back_whole(selection, tmp_path):
     for name in ("objective", "method", "n_rows", "random_state", "epsilon", "fingerprint", "versions"):
         assert getattr(back, name) == getattr(selection, name)
     assert back.params["step"] == "residual"
+    assert (back.centers == selection.centers).all()
     assert (back.mask() == selection.mask()).all()
     assert (gmmatch.Selection.load(tmp_path / "kept.parquet").indices == selection.indices).all()
+
+
+def test_files_leave_out_centres_that_are_very_many(selection, tmp_path):
+    many = dataclasses.replace(selection, centers=np.zeros((600, 500)))
+    many.save(tmp_path / "kept.parquet")
+    assert gmmatch.load_selection(tmp_path / "kept.parquet").centers is None
 
 
 def test_the_file_has_the_promised_columns(selection, tmp_path):

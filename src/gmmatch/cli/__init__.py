@@ -13,6 +13,7 @@ from .corrupt import corrupt
 from .demo import demo
 from .embed import embed
 from .methods import methods
+from .report import report
 from .reproduce import reproduce
 from .select import select
 from .train import train
@@ -26,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (select, embed, train, corrupt, demo, methods, compare, reproduce):
+for _command in (select, report, embed, train, corrupt, demo, methods, compare, reproduce):
     app.command()(friendly(_command))
 
 

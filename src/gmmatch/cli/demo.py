@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..encoders import open_input
+from ..errors import MissingExtra
+from ..report import Content, check_report, summarise, write_report
+from ..sources import Source
 from ._friendly import show_progress
+
+if TYPE_CHECKING:
+    from ..experiments.demo import DemoResult
 
 
 def demo(
@@ -42,3 +49,19 @@ def demo(
     Console(width=None if Console().is_terminal else 100).print(table)
     for path in result.files:
         typer.echo(f"wrote {path}")
+    try:
+        typer.echo(f"wrote {write_demo_report(result, output / 'report.html')}: open it in a browser")
+    except MissingExtra as error:
+        typer.echo(f"gmmatch: no report, because {error}", err=True)
+
+
+def write_demo_report(result: DemoResult, path: Path) -> Path:
+    """Write the page about the demo's selection, with the digits as pictures."""
+    check_report(path)
+    digits = result.digits
+    source = Source(digits.rows, "handwritten digits, damaged on purpose", "array", labels=digits.labels)
+    content = Content(open_input(digits.images, "image"))
+    command = f"gmmatch demo --seed {result.selection.random_state}"
+    page = summarise(result.selection, source, content=content, seconds=result.seconds, command=command)
+    write_report(page, path)
+    return path

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..encoders import FAMILIES, Embedded, embed_input, spec_form
+from .. import pipeline
+from ..encoders import FAMILIES, Embedded, spec_form
 from ._friendly import parse_params, show_progress
 
 SHOWN = 10
@@ -62,6 +63,16 @@ def embed(
     cache_dir: Annotated[
         Path | None, typer.Option(help="Folder of the cache, in place of $GMMATCH_CACHE or the user's.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="local: this machine; ray: a Ray cluster whose nodes see the same files.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="With --engine ray: a running cluster, or auto; by default a new one, here."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="With --engine ray: worker processes; one per core by default.", min=1)
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document on standard output.")
     ] = False,
@@ -79,6 +90,8 @@ def embed(
 
         gmmatch embed train-images-idx3-ubyte.gz --encoder pixels -o fashion.npy
 
+        gmmatch embed photos/ --engine ray --address auto -o photos.npy
+
         gmmatch embed photos/ --encoder onnx:model.onnx --size 224 --on-bad-rows drop -o photos.npy
     """
     began = time.perf_counter()
@@ -86,7 +99,7 @@ def embed(
     if size is not None:
         params["size"] = size
     with show_progress(quiet), _hint_on_interrupt():
-        result = embed_input(
+        result = pipeline.embed(
             source,
             encoder,
             text=text,
@@ -99,6 +112,9 @@ def embed(
             cache=cache,
             cache_dir=cache_dir,
             output=output,
+            engine=engine,
+            address=address,
+            workers=workers,
             **params,
         )
     facts = _facts(result, output, time.perf_counter() - began)

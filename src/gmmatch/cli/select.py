@@ -17,11 +17,13 @@ from .. import pipeline, signals
 from ..errors import InvalidInput, InvalidParameter
 from ..outputs import check_output, materialize, write_selection, write_suspects
 from ..records import Selection
+from ..report import check_projection, check_report, summarise, write_report
 from ..selectors import find_method
-from ..sources import open_source, read_values
+from ..sources import read_values
 from ..training import read_images
 from ..validation import check_keep
 from ._friendly import INTERRUPTED, parse_keep, parse_memory, parse_params, show_progress
+from ._rows import find_content, open_rows
 
 
 class OnBadRows(StrEnum):
@@ -69,7 +71,8 @@ def select(
     images: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Images to train on, one per row: .npy or .npz; the embeddings by default."
+            metavar="PATH",
+            help="Images of the rows, for --report and to train on (.npy, .npz; the embeddings by default).",
         ),
     ] = None,
     train_config: Annotated[
@@ -94,6 +97,16 @@ def select(
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory to use, such as 4GB; a quarter by default.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="local: this machine; ray: a Ray cluster, with the same picks.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="With --engine ray: a running cluster, or auto; by default a new one, here."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="With --engine ray: worker processes; one per core by default.", min=1)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 0,
     guard: Annotated[
         bool | None,
@@ -105,6 +118,13 @@ def select(
             "--suspects", metavar="FILE", help="Also write which rows seem wrong, and why (.parquet or .csv)."
         ),
     ] = None,
+    report_to: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Also write a page that shows the choice: .html."),
+    ] = None,
+    projection: Annotated[
+        str, typer.Option(help="How the report's map is laid out: pca, umap or auto.")
+    ] = "pca",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a killed run stopped.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
     on_bad_rows: Annotated[
@@ -127,11 +147,14 @@ def select(
 
         gmmatch select embeddings.npy --keep 30% --method gm-matching-paper --all-rows
 
-        gmmatch select data.parquet --labels topic --keep 10% --suspects wrong.csv
+        gmmatch select data.parquet --labels topic --keep 10% --suspects wrong.csv --report report.html
 
         gmmatch select photos/ --encoder efficientnet-lite0 --keep 10%
 
         gmmatch select tickets.csv --text body --labels intent --encoder wordllama --keep 20%
+
+        gmmatch select 'shards/*.npy' --keep 1% --engine ray --address auto --resume
+
         gmmatch select embeddings.npy --labels labels.npy --keep 30% --method el2n --images images.npy
         --train-config train.toml --save-scores el2n.npy
     """
@@ -144,21 +167,36 @@ def select(
     check_output(output, all_rows)
     if suspects_to is not None:
         check_output(suspects_to, all_rows=True)
+    if report_to is not None:
+        check_report(report_to)
+        check_projection(projection)
     if save_scores is not None:
         check_scores_file(save_scores, method)
+    # Images that no training run asks for are there to be shown.
+    to_train_on = images if find_method(method).needs_training or report_to is None else None
     state = output.with_name(f"{output.name}.state")
     started = time.perf_counter()
     try:
         with show_progress(quiet):
-            if encoder is None and text is None and image is None:
-                opened = open_source(source, embedding, labels, ids, cap)
-            else:
-                options = {"text": text, "image": image, "labels": labels, "ids": ids}
-                opened = pipeline.encode(source, encoder, on_bad_rows=on_bad_rows.value, **options)
+            opened = open_rows(
+                source,
+                encoder=encoder,
+                text=text,
+                image=image,
+                labels=labels,
+                ids=ids,
+                embedding=embedding,
+                memory=cap,
+                on_bad_rows=on_bad_rows.value,
+                engine=engine,
+            )
             if dry_run:
                 facts = pipeline.plan(opened, budget, method, cap, **params)
                 typer.echo(json.dumps(facts) if as_json else describe_plan(facts))
                 return
+            content = None
+            if report_to is not None:
+                content = find_content(source, opened, encoder=encoder, text=text, image=image, images=images)
             selection = pipeline.select(
                 opened,
                 keep=budget,
@@ -169,12 +207,17 @@ def select(
                 on_bad_rows=on_bad_rows.value,
                 state=state,
                 resume=resume,
-                images=None if images is None else read_images(images)[0],
+                images=None if to_train_on is None else read_images(to_train_on)[0],
                 train_config=train_config,
+                engine=engine,
+                address=address,
+                workers=workers,
                 **params,
             )
-            found = None if suspects_to is None else pipeline.find_suspects(opened, seed)
-            if found is not None and suspects_to is not None:
+            found = None
+            if suspects_to is not None:
+                bad = pipeline.find_bad_rows(opened) if selection.details["bad_rows"] else None
+                found = pipeline.find_suspects(opened, seed, bad)
                 write_suspects(found, suspects_to, opened)
             if save_scores is not None:
                 signals.save_scores(save_scores, scores_of_all_rows(selection))
@@ -185,6 +228,19 @@ def select(
         typer.echo(f"gmmatch: interrupted{how_to_resume(state)}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     facts = summary(selection, time.perf_counter() - started, output)
+    if report_to is not None:
+        with show_progress(quiet):
+            page = summarise(
+                selection,
+                opened,
+                content=content,
+                found=found,
+                projection=projection,
+                seconds=facts["seconds"],
+                command=this_command(),
+            )
+            write_report(page, report_to)
+        facts["report"] = str(report_to)
     if found is not None:
         facts["suspects"] = found.summary()
     typer.echo(json.dumps(facts) if as_json else sentence(facts))
@@ -210,8 +266,12 @@ def how_to_resume(state: Path) -> str:
     """Say how to go on, if there is anything to go on from."""
     if not state.exists():
         return "; nothing was written"
-    words = [word for word in sys.argv[1:] if word != "--resume"]
-    return f"; go on with: gmmatch {shlex.join(words)} --resume"
+    return f"; go on with: {this_command()} --resume"
+
+
+def this_command() -> str:
+    """Return the command that is running, without --resume."""
+    return shlex.join(["gmmatch", *(word for word in sys.argv[1:] if word != "--resume")])
 
 
 def summary(selection: Selection, seconds: float, output: Path) -> dict[str, Any]:
@@ -236,11 +296,12 @@ def sentence(facts: dict[str, Any]) -> str:
     """Say in words what was done."""
     classes = f" in {facts['classes']} classes" if facts["classes"] else ""
     dropped = f"; left out {facts['bad_rows']:,} bad rows" if facts["bad_rows"] else ""
+    report = f" and {facts['report']}" if "report" in facts else ""
     wrong = f"; {facts['suspects']['suspect']:,} rows seem wrong" if "suspects" in facts else ""
     return (
         f"kept {facts['kept']:,} of {facts['rows']:,} rows{classes} by {facts['method']}"
         f" in {facts['seconds']:.1f} s{dropped}{wrong}; objective {facts['objective']:.4g};"
-        f" wrote {facts['output']}"
+        f" wrote {facts['output']}{report}"
     )
 
 

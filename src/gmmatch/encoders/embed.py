@@ -23,6 +23,7 @@ from .output import check_output, write_rows, write_vectors
 from .registry import encoder as find_encoder
 from .registry import find_family, parameters
 from .run import BadRow, Run
+from .shards import EncodeShard, Spread, encode_spread
 from .store import VectorStore
 
 DEFAULT_ENCODERS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "wordllama"}
@@ -82,6 +83,7 @@ def embed_input(
     cache: bool = True,
     cache_dir: PathLike | None = None,
     output: PathLike | None = None,
+    spread: Spread | None = None,
     **params: Any,
 ) -> Embedded:
     """Turn images or texts into vectors.
@@ -109,6 +111,8 @@ def embed_input(
         Folder of the cache; by default that named by ``GMMATCH_CACHE``, or the user's cache folder.
     output
         A ``.npy`` file to write, with a ``.parquet`` of ids, labels and paths beside it.
+    spread
+        What encodes parts of the input in other processes, which must see the same files.
     **params
         Parameters of the encoder, such as `size`.
 
@@ -147,7 +151,13 @@ def embed_input(
     size = chosen.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
     with _open_store(chosen, target, cache, cache_dir) as store:
         run = Run(found, chosen, store)
-        run.encode_all(size)
+        if spread is None:
+            run.encode_all(size)
+        else:
+            options = {"column": column, "labels": labels, "ids": ids, "split": split}
+            shard = _shard(source, options, encoder or chosen.name, params, store.folder, size)
+            run = encode_spread(shard, run, spread)
+            store = run.store
         bad = run.bad_rows()
         _check_bad_rows(bad, len(found), on_bad_rows)
         good = np.flatnonzero(run.positions >= 0)
@@ -169,6 +179,29 @@ def embed_input(
         facts = {"encoder": chosen.name, "revision": chosen.revision, "input_rows": len(found)}
         write_rows(target, result.ids, result.labels, result.paths, facts)
         return replace(result, embeddings=write_vectors(target, store, run.positions[good]))
+
+
+def _shard(
+    source: Any,
+    options: dict[str, Any],
+    encoder: str | Encoder,
+    params: dict[str, Any],
+    store: Path,
+    size: int,
+) -> EncodeShard:
+    """Return the function that encodes a part of the input in another process."""
+    if not isinstance(source, (str, Path)) or not isinstance(encoder, str):
+        raise InvalidParameter("other processes open the input by its path and the encoder by its name")
+    named = {
+        name: str(Path(value).resolve())
+        if isinstance(value, (str, Path)) and Path(value).is_file()
+        else value
+        for name, value in options.items()
+    }
+    family, colon, argument = encoder.partition(":")
+    if colon and Path(argument).exists():
+        encoder = f"{family}:{Path(argument).resolve()}"
+    return EncodeShard(Path(source).resolve(), named, encoder, params, store.resolve(), size)
 
 
 def _default_encoder(source: Any, text: str | None, image: str | None) -> str:

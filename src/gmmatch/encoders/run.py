@@ -56,27 +56,39 @@ class Run:
         self._under_way: dict[bytes, int] = {}
 
     def encode_all(self, batch_size: int) -> None:
-        """Read, prepare and encode: while one batch is encoded, the next are read and prepared."""
-        starts = range(0, len(self.found), batch_size)
+        """Read, prepare and encode the whole input."""
+        self.encode(0, len(self.found), batch_size)
+
+    def encode(self, first: int, last: int, batch_size: int) -> UInt8Array:
+        """Read, prepare and encode some rows; return the keys that their vectors are kept under.
+
+        While one batch is encoded, the next are read and prepared.
+        """
+        starts = range(first, last, batch_size)
+        keys: list[bytes] = []
         with (
             ThreadPoolExecutor(1) as reader,
             ThreadPoolExecutor(cores()) as pool,
             _bombs_refused(),
-            task(f"encoding with {self.encoder.name}", len(self.found)) as advance,
+            task(f"encoding with {self.encoder.name}", last - first) as advance,
         ):
             try:
-                reading = (reader.submit(self._read, start, batch_size) for start in starts)
-                planned = (self._plan(*batch.result(), pool) for batch in _ahead(reading, 2))
+                reading = (
+                    reader.submit(self._read, start, min(batch_size, last - start)) for start in starts
+                )
+                planned = (self._plan(*batch.result(), pool, keys) for batch in _ahead(reading, 2))
                 for batch in _ahead(planned, 1):
                     self._encode(batch)
                     advance(batch.read)
             finally:
                 reader.shutdown(cancel_futures=True)
                 pool.shutdown(cancel_futures=True)
-        for row, first in self.twins.items():
-            self.positions[row] = self.positions[first]
-            if first in self.reasons:
-                self.reasons[row] = self.reasons[first]
+        for row, twin in self.twins.items():
+            self.positions[row] = self.positions[twin]
+            if twin in self.reasons:
+                self.reasons[row] = self.reasons[twin]
+        self.twins.clear()
+        return _as_array(keys)
 
     def bad_rows(self) -> tuple[BadRow, ...]:
         """Return the rows that could not be read, prepared or encoded."""
@@ -88,8 +100,16 @@ class Run:
         contents = self.found.read(start, min(start + count, len(self.found)))
         return start, contents, [content_key(content) for content in contents]
 
-    def _plan(self, start: int, contents: list[Any], keys: list[bytes], pool: ThreadPoolExecutor) -> _Batch:
-        """Find what is known already, and begin to prepare what is not."""
+    def _plan(
+        self,
+        start: int,
+        contents: list[Any],
+        keys: list[bytes],
+        pool: ThreadPoolExecutor,
+        all_keys: list[bytes],
+    ) -> _Batch:
+        """Find what is known already, and begin to prepare what is not; take note of the keys."""
+        all_keys += keys
         batch = _Batch([], [], [], len(contents))
         known = self.store.find(_as_array(keys))
         for row, (content, key) in enumerate(zip(contents, keys, strict=True), start=start):

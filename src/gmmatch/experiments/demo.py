@@ -50,6 +50,11 @@ class DamagedDigits:
     test_rows: npt.NDArray[np.float64]
     test_labels: npt.NDArray[np.int64]
 
+    @property
+    def images(self) -> npt.NDArray[np.uint8]:
+        """The rows as pictures, dark ink on white."""
+        return np.rint(255 * (1 - self.rows.reshape(-1, 8, 8))).astype(np.uint8)
+
 
 @dataclass(frozen=True)
 class DemoRow:
@@ -62,13 +67,16 @@ class DemoRow:
     seconds: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DemoResult:
-    """What the demo prints and where it wrote."""
+    """What the demo prints, where it wrote, and the digits and the selection that it shows."""
 
     introduction: str
     rows: list[DemoRow]
     files: list[Path]
+    digits: DamagedDigits
+    selection: Selection
+    seconds: float
 
 
 def damaged_digits(seed: int) -> DamagedDigits:
@@ -108,7 +116,9 @@ def run_demo(folder: Path, seed: int) -> DemoResult:
                 measured[name].append(_measure(digits, selection, name, seconds))
                 advance(1)
         everything = np.mean([_accuracy(digits, np.arange(len(digits.rows))) for digits in trials])
+        started = time.perf_counter()
         shown = select(trials[0].rows, KEEP, trials[0].labels, random_state=seed)
+        seconds = time.perf_counter() - started
     folder.mkdir(parents=True, exist_ok=True)
     kept, picture = folder / "kept.parquet", folder / "kept.png"
     shown.save(kept)
@@ -119,7 +129,8 @@ def run_demo(folder: Path, seed: int) -> DemoResult:
         f"Each method keeps {KEEP:.0%}; a logistic regression learns from what was kept"
         f" (from all rows: {everything:.1%}). Means over {REPEATS} splits."
     )
-    return DemoResult(introduction, [_mean(rows) for rows in measured.values()], [kept, picture])
+    rows = [_mean(lines) for lines in measured.values()]
+    return DemoResult(introduction, rows, [kept, picture], trials[0], shown, seconds)
 
 
 def _mean(rows: list[DemoRow]) -> DemoRow:

@@ -12,6 +12,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -29,7 +31,9 @@ _TILE_VALUES = 1 << 16  # half a megabyte of float64: stays in a core's own cach
 _EVERYTHING = slice(None)
 _SHORT_RUN = 16
 SINGLE_RUN = 128  # rows that may be added up in float32
-_AHEAD = 4  # blocks under way per thread
+_AHEAD = 4  # results under way per thread
+
+_threads: ContextVar[int | None] = ContextVar("gmmatch_threads", default=None)
 
 
 def block_rows(n_features: int) -> int:
@@ -188,8 +192,26 @@ def sum_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return np.asarray(np.add.reduce(np.stack(parts), dtype=np.float64))
 
 
+@contextmanager
+def limit_threads(threads: int) -> Iterator[None]:
+    """Use so many threads, unless told otherwise, for what is called inside the ``with`` block."""
+    token = _threads.set(threads)
+    try:
+        yield
+    finally:
+        _threads.reset(token)
+
+
+def core_count() -> int:
+    """Return how many threads to use."""
+    return _threads.get() or os.cpu_count() or 1
+
+
 def map_in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int | None = None,
+    ahead: int = _AHEAD,
 ) -> Iterator[Result]:
     """Yield `function(item)` for each item in order, computed on `threads` (by default all) cores.
 
@@ -201,12 +223,15 @@ def map_in_order(
     >>> list(map_in_order(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
-    threads = threads or os.cpu_count() or 1
+    threads = threads or core_count()
+    if threads == 1:
+        yield from map(function, items)
+        return
     pending: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for item in items:
             pending.append(pool.submit(function, item))
-            if len(pending) >= threads * _AHEAD:
+            if len(pending) >= threads * ahead:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

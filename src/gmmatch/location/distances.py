@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..progress import task
 from ..records import FloatArray, IntArray
-from .blocks import blocks, map_in_order, tiles
+from .blocks import tiles
+from .passes import PerRow, map_blocks
 
 Vector = npt.NDArray[np.float64]
 
@@ -34,10 +34,11 @@ def group_distances(rows: FloatArray, codes: IntArray | None, points: Vector) ->
     >>> group_distances(np.array([[0.0], [5.0]]), np.array([0, 1]), np.array([[3.0], [4.0]]))
     array([3., 1.])
     """
+    own_code = None if codes is None else PerRow(codes)
 
     def part(block: slice) -> Vector:
         values = np.asarray(rows[block])
-        code = None if codes is None else codes[block]
+        code = None if own_code is None else own_code[block]
         squares = np.empty(len(values))
         pieces = list(tiles(*values.shape))
         buffer = np.empty((pieces[0].stop, values.shape[1]))
@@ -54,13 +55,7 @@ def group_distances(rows: FloatArray, codes: IntArray | None, points: Vector) ->
                 np.add.reduce(offsets, axis=1, out=squares[tile])
         return np.sqrt(squares, out=squares)
 
-    distances = np.empty(len(rows))
-    parts = list(blocks(rows))
-    with task("measuring distances", len(rows)) as advance:
-        for block, values in zip(parts, map_in_order(part, parts), strict=True):
-            distances[block] = values
-            advance(len(values))
-    return distances
+    return np.concatenate(list(map_blocks(part, rows, "measuring distances")))
 
 
 def group_quantiles(

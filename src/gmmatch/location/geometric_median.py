@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ import numpy.typing as npt
 from ..errors import InvalidParameter
 from ..records import FloatArray, GeometricMedian, IntArray
 from ..validation import as_rows, as_seed, as_weights, check_positive_int, is_number, resolve_keep
-from .blocks import SINGLE_RUN, blocks, group_block, map_in_order, row_norms, sum_runs
+from .blocks import SINGLE_RUN, group_block, row_norms, sum_runs
 from .mean import group_means
+from .passes import PerRow, fold_blocks
 
 Vector = npt.NDArray[np.float64]
 
@@ -296,20 +298,20 @@ def measure(
     precision: npt.DTypeLike = np.float64,
 ) -> GroupSums:
     """Measure one point per group in one pass over all rows, block by block."""
+    own_code = None if codes is None else PerRow(codes)
+    own_weight = None if weights is None else PerRow(weights)
 
     def part(block: slice) -> GroupSums:
         return partial_sums(
             np.asarray(rows[block]),
             points,
-            None if codes is None else codes[block],
-            None if weights is None else weights[block],
+            None if own_code is None else own_code[block],
+            None if own_weight is None else own_weight[block],
             precision,
         )
 
-    total = GroupSums.zeros(len(points), rows.shape[1])
-    for sums in map_in_order(part, blocks(rows)):
-        total.add(sums)
-    return total
+    zero = partial(GroupSums.zeros, len(points), rows.shape[1])
+    return fold_blocks(part, zero, GroupSums.add, rows, "finding the middle", len(points))
 
 
 def group_medians(

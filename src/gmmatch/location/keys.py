@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import blocks, map_in_order
+from .passes import map_blocks
 
 Keys = npt.NDArray[np.uint64]
 
@@ -42,7 +42,7 @@ def row_keys(rows: FloatArray, seed: int = 0) -> Keys:
         bits *= factors
         return _mix(np.add.reduce(bits, axis=1))
 
-    return np.concatenate(list(map_in_order(part, blocks(rows))))
+    return np.concatenate(list(map_blocks(part, rows, "hashing rows")))
 
 
 def draw_order(keys: Keys) -> IntArray:

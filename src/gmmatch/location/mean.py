@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .blocks import blocks, group_block, map_in_order, sum_runs
+from .blocks import group_block, sum_runs
+from .passes import PerRow, fold_blocks
 
 Vector = npt.NDArray[np.float64]
+Sums = tuple[IntArray, Vector, Vector]
 
 
 def group_means(
@@ -31,25 +33,35 @@ def group_means(
     -----
     Time: one pass. Memory beyond the input: O(groups * features).
     """
+    width = rows.shape[1]
+    own_code = None if codes is None else PerRow(codes)
+    own_weight = None if weights is None else PerRow(weights)
 
-    def part(block: slice) -> tuple[IntArray, Vector, Vector]:
+    def part(block: slice) -> Sums:
         values = np.asarray(rows[block])
-        if weights is not None:
-            values = values * weights[block][:, None]
-        grouped = group_block(len(values), None if codes is None else codes[block])
-        mass = None if weights is None else grouped.take(weights[block])
+        weight = None if own_weight is None else own_weight[block]
+        if weight is not None:
+            values = values * weight[:, None]
+        grouped = group_block(len(values), None if own_code is None else own_code[block])
+        mass = None if weight is None else grouped.take(weight)
         return (
             grouped.groups,
             sum_runs(values, grouped.starts, grouped.order),
             np.bincount(grouped.member, mass, len(grouped.groups)).astype(np.float64),
         )
 
-    totals, mass = np.zeros((n_groups, rows.shape[1])), np.zeros(n_groups)
-    for groups, sums, weight in map_in_order(part, blocks(rows)):
-        totals[groups] += sums
-        mass[groups] += weight
+    def zero() -> Sums:
+        return np.arange(n_groups), np.zeros((n_groups, width)), np.zeros(n_groups)
+
+    _, totals, mass = fold_blocks(part, zero, _add, rows, "averaging rows", n_groups)
     totals /= mass[:, None]
     return totals
+
+
+def _add(total: Sums, part: Sums) -> None:
+    groups, sums, mass = part
+    total[1][groups] += sums
+    total[2][groups] += mass
 
 
 def mean(rows: FloatArray, weights: Vector | None = None) -> Vector:

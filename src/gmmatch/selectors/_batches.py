@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,26 +26,16 @@ def window_blocks(n_features: int) -> int:
     return max(8, min(_MOST_BLOCKS, _WINDOW_VALUES // (n_features * BLOCK_ROWS)))
 
 
-def windows(n_rows: int, n_features: int, seed: int, first: int = 0) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield, window by window, the blocks to read and their rows in the order to visit them.
-
-    Parameters
-    ----------
-    n_rows, n_features, seed
-        What the order follows from.
-    first
-        Window to start from.
-    """
+def windows(n_rows: int, n_features: int, seed: int) -> Iterator[IntArray]:
+    """Yield, window by window, the rows in the order to visit them."""
     n_blocks = -(-n_rows // BLOCK_ROWS)
     visits = np.random.default_rng([seed, n_rows]).permutation(n_blocks)
     step = window_blocks(n_features)
     for number, start in enumerate(range(0, n_blocks, step)):
-        if number < first:
-            continue
         chosen = visits[start : start + step]
         rows = (chosen[:, None] * BLOCK_ROWS + np.arange(BLOCK_ROWS)).ravel()
         shuffle = np.random.default_rng([seed, n_rows, number])
-        yield np.sort(chosen), shuffle.permutation(rows[rows < n_rows])
+        yield shuffle.permutation(rows[rows < n_rows])
 
 
 def logical_order(n_rows: int, n_features: int, seed: int) -> IntArray:
@@ -55,7 +46,7 @@ def logical_order(n_rows: int, n_features: int, seed: int) -> IntArray:
     >>> sorted(logical_order(1000, 8, seed=0).tolist()) == list(range(1000))
     True
     """
-    return np.concatenate([rows for _, rows in windows(n_rows, n_features, seed)])
+    return np.concatenate(list(windows(n_rows, n_features, seed)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +110,31 @@ class Router:
 
 
 def chain_sizes(n_rows: int, batch_size: int, streams: int) -> IntArray:
-    """Return how many rows of a class each of its chains sees: batches are dealt out in turn.
+    """Return how many rows of a class each of its chains sees: each has a run of its batches.
 
     Examples
     --------
     >>> chain_sizes(10, 4, 2)
-    array([6, 4])
+    array([8, 2])
     """
     sizes = np.zeros(streams, np.int64)
     lengths = np.minimum(batch_size, n_rows - np.arange(0, n_rows, batch_size))
-    np.add.at(sizes, np.arange(len(lengths)) % streams, lengths)
+    np.add.at(sizes, chain_of(np.arange(len(lengths)), n_rows, batch_size, streams), lengths)
     return sizes
+
+
+def chain_of(batch: Any, n_rows: int, batch_size: int, streams: int) -> Any:
+    """Return which chain of a class of `n_rows` rows a batch belongs to, by the number of the batch.
+
+    Runs of batches, not every other one: the rows of a chain are then those of a few windows, and whoever
+    runs the chain reads no others.
+
+    Examples
+    --------
+    >>> [chain_of(batch, n_rows=10, batch_size=4, streams=2) for batch in range(3)]
+    [0, 0, 1]
+    """
+    return batch * streams // -(-n_rows // batch_size)
 
 
 def batch_quotas(n_rows: int, k: int, batch_size: int) -> IntArray:

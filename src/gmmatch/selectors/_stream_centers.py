@@ -71,19 +71,21 @@ def stream_centers(
     -----
     Memory: the sample (128 MB at most) and O(classes * features).
     """
+    # Where all rows are of one class, a pass need not ask for the class of each.
+    grouped = None if len(labels) == 1 and codes.min() >= 0 else codes
     if not (isinstance(center, str) and center == "geometric-median"):
-        found = find_centers(center, rows, codes, labels)
+        found = find_centers(center, rows, grouped, labels)
         passes = 1 if isinstance(center, str) else 0
         return StreamCenters(np.stack([point for point, _ in found]), [None] * len(found), passes)
-    window = next(windows(len(codes), rows.shape[1], seed))[1]
+    window = next(windows(len(codes), rows.shape[1], seed))
     sample = np.sort(window[: max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS * len(labels))])
     if len(window) == len(codes):
-        medians = group_medians(rows, codes, len(labels), SAMPLE_EPSILON)
+        medians = group_medians(rows, grouped, len(labels), SAMPLE_EPSILON)
     else:
         starts = _sample_medians(rows[sample], codes[sample], len(labels))
         medians = group_medians(
             rows,
-            codes,
+            grouped,
             len(labels),
             STREAM_EPSILON,
             starts=starts,

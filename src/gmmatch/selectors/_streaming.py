@@ -1,8 +1,8 @@
 """Matching in one pass: batches in a logical order, the accumulated error carried from one to the next.
 
 Rows are read through `rows[sorted_row_numbers]` alone, so that they may be a memory map larger than
-memory. What is carried is small (one vector per class and chain), can be saved at the end of a window,
-and is all that is needed to go on. Chains of a class are independent of each other.
+memory. What is carried is small (one vector per class and chain), can be saved after any batch, and is all
+that is needed to go on. Chains of a class are independent of each other, and may run on several machines.
 """
 
 from __future__ import annotations
@@ -15,16 +15,28 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..location.blocks import map_in_order
+from ..location.passes import Engine, engine_for
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ._batches import BLOCK_ROWS, Batch, Router, chain_sizes, windows
-from ._matching import Candidates, Matching, Step, pick, prepare
+from ._batches import Batch, Router, chain_of, chain_sizes, windows
+from ._chains import (
+    SEGMENT_ROWS,
+    Carried,
+    MatchSegment,
+    Turn,
+    bundles,
+    match_turns,
+    read_ahead,
+    segments,
+)
+from ._matching import Matching, Step
 from .by_class import interleave, proportional
 
 Vector = npt.NDArray[np.float64]
 State = Mapping[str, npt.NDArray[Any]]
 Save = Callable[[dict[str, npt.NDArray[Any]]], None]
+
+_BUNDLES = 4  # per worker, so that none waits long for the last
 
 
 class MappedRows:
@@ -80,6 +92,14 @@ class Chain:
         """Return how many picks fall due in a batch of `size` rows that begins after `before` rows."""
         return (before + size) * self.budget // self.n_rows - before * self.budget // self.n_rows
 
+    def take(self, seen: int, rows: IntArray, scores: Vector, distances: Vector) -> None:
+        """Note the picks of a batch of `seen` rows."""
+        self.seen += seen
+        self.made += len(rows)
+        self.rows.append(rows)
+        self.scores.append(scores)
+        self.distances.append(distances)
+
 
 @dataclass(frozen=True, eq=False)
 class Stream:
@@ -91,9 +111,9 @@ class Stream:
         The rows, and the class of each; a negative one takes no part.
     centers, starts
         Centre of each class and theta before its first pick.
-    budgets
-        Picks of each class.
-    step, batch_size, streams, seed
+    budgets, streams
+        Picks and chains of each class.
+    step, batch_size, seed
         As the parameters of `GMMatching`.
     """
 
@@ -102,9 +122,9 @@ class Stream:
     centers: Vector
     starts: Vector
     budgets: IntArray
+    streams: IntArray
     step: Step
     batch_size: int
-    streams: int
     seed: int
 
     def run(
@@ -115,7 +135,7 @@ class Stream:
         Parameters
         ----------
         save
-            Called at the end of each window with what is needed to go on from there.
+            Called now and then with what is needed to go on from there.
         state
             What `save` was given: go on from there.
 
@@ -124,78 +144,97 @@ class Stream:
         Time: one pass over the rows and O(rows * features * batch_size) in BLAS. Memory: a few batches,
         and one vector per class and chain.
         """
-        chains, router = self._begin()
-        first = 0
+        chains = self._begin()
         if state is not None:
-            first = _restore(state, chains, router)
+            _restore(state, chains)
+        engine = engine_for(self.rows)
         with task("picking rows", len(self.codes)) as advance, threadpool_limits(1):
-            if first:
-                advance(sum(chain.seen for chain in chains))
-            # Batches are read and multiplied ahead on all cores; picks follow each other in order.
-            for item in map_in_order(self._ready, self._plan(chains, router, first)):
-                if isinstance(item, dict):
-                    if save is not None:
-                        save(item | _carried(chains))
-                    continue
-                batch, quota, candidates = item
-                chain = chains[self._chain_of(batch)]
-                picks, scores, distances = pick(candidates, quota, chain.matching, self.step)
-                chain.rows.append(batch.rows[picks])
-                chain.scores.append(scores)
-                chain.distances.append(distances)
-                chain.seen += len(batch.rows)
-                chain.made += quota
-                advance(len(batch.rows))
+            advance(sum(chain.seen for chain in chains))
+            unsaved = 0
+            for seen in self._here(chains) if engine is None else self._there(chains, engine):
+                advance(seen)
+                unsaved += seen
+                if save is not None and unsaved >= SEGMENT_ROWS:
+                    save(_carried(chains))
+                    unsaved = 0
         return [self._merge(chains, code) for code in range(len(self.budgets))]
 
-    def _begin(self) -> tuple[list[Chain], Router]:
+    def _here(self, chains: list[Chain]) -> Iterator[int]:
+        """Run all chains on this machine, in one pass over the rows; yield how many were seen."""
+        matchings = {number: chain.matching for number, chain in enumerate(chains)}
+        turns = match_turns(self.rows, self._plan(chains), matchings, self.step)
+        for turn, rows, scores, distances in turns:
+            chains[turn.chain].take(len(turn.rows), rows, scores, distances)
+            yield len(turn.rows)
+
+    def _there(self, chains: list[Chain], engine: Engine) -> Iterator[int]:
+        """Run the chains on an engine, side by side; yield how many rows were seen."""
+        together = bundles([chain.n_rows - chain.seen for chain in chains], _BUNDLES * engine.workers)
+        home = {chain: number for number, bundle in enumerate(together) for chain in bundle}
+        turns: list[list[Turn]] = [[] for _ in together]
+        for turn in self._plan(chains, ahead=False):
+            turns[home[turn.chain]].append(turn)
+        sequences = [list(segments(own, len(self.codes))) for own in turns]
+        states = [_carry(chains, bundle) for bundle in together]
+        function = MatchSegment(self.rows, self._codes(), self.centers, self.starts, self.step)
+        done = [0] * len(sequences)
+        for number, carried, (rows, scores, distances) in engine.follow(function, sequences, states):
+            segment = sequences[number][done[number]]
+            done[number] += 1
+            picked = zip(*(_split(part, segment.quotas) for part in (rows, scores, distances)), strict=True)
+            sizes = segment.sizes.tolist()
+            for chain, size, picks in zip(segment.chains.tolist(), sizes, picked, strict=True):
+                chains[chain].take(size, *picks)
+            for place, chain in enumerate(carried.chains.tolist()):
+                chains[chain].matching.theta = carried.thetas[place]
+                chains[chain].matching.count = int(carried.counts[place])
+            yield int(segment.sizes.sum())
+
+    def _codes(self) -> IntArray:
+        """Return the class of each chain."""
+        return np.repeat(np.arange(len(self.streams)), self.streams)
+
+    def _begin(self) -> list[Chain]:
         chains = []
-        sizes = np.bincount(self.codes[self.codes >= 0], minlength=len(self.budgets))
-        for code, (size, budget) in enumerate(zip(sizes, self.budgets, strict=True)):
-            parts = chain_sizes(int(size), self.batch_size, self.streams)
+        for code, (size, budget) in enumerate(zip(self._sizes(), self.budgets, strict=True)):
+            parts = chain_sizes(int(size), self.batch_size, int(self.streams[code]))
             for part, share in zip(parts, proportional(parts, int(budget)), strict=True):
                 matching = Matching.begin(self.centers[code], self.starts[code])
                 chains.append(Chain(matching, int(part), int(share)))
-        return chains, Router(self.codes, len(self.budgets), self.batch_size)
+        return chains
 
-    def _chain_of(self, batch: Batch) -> int:
-        return batch.code * self.streams + batch.number % self.streams
+    def _sizes(self) -> IntArray:
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.budgets))
 
-    def _plan(
-        self, chains: list[Chain], router: Router, first: int
-    ) -> Iterator[tuple[Batch, int] | dict[str, npt.NDArray[Any]]]:
-        """Yield batches with their quotas, and after each window what the router knows."""
-        before = [chain.seen for chain in chains]
+    def _plan(self, chains: list[Chain], ahead: bool = True) -> Iterator[Turn]:
+        """Yield the turns of all chains in the logical order, but for those that are done already."""
+        router = Router(self.codes, len(self.budgets), self.batch_size)
+        first = np.cumsum(self.streams) - self.streams
+        sizes = self._sizes()
+        seen = [0] * len(chains)
 
-        def due(batch: Batch) -> tuple[Batch, int]:
-            number = self._chain_of(batch)
-            quota = chains[number].quota(before[number], len(batch.rows))
-            before[number] += len(batch.rows)
-            return batch, quota
+        def due(batch: Batch) -> Iterator[Turn]:
+            place = chain_of(
+                batch.number, int(sizes[batch.code]), self.batch_size, int(self.streams[batch.code])
+            )
+            number = int(first[batch.code]) + place
+            before, chain = seen[number], chains[number]
+            seen[number] += len(batch.rows)
+            if before >= done[number]:
+                yield Turn(number, batch.rows, chain.quota(before, len(batch.rows)))
 
-        shape = (len(self.codes), self.rows.shape[1])
-        for number, (blocks, visits) in enumerate(windows(*shape, self.seed, first), start=first):
-            _read_ahead(self.rows, blocks)
-            yield from map(due, router.feed(visits))
-            yield {
-                "window": np.array(number + 1),
-                "waiting": np.concatenate(router.waiting),
-                "waiting_sizes": np.array([len(queue) for queue in router.waiting]),
-                "numbers": router.numbers.copy(),
-            }
-        yield from map(due, router.flush())
-
-    def _ready(
-        self, item: tuple[Batch, int] | dict[str, npt.NDArray[Any]]
-    ) -> tuple[Batch, int, Candidates] | dict[str, npt.NDArray[Any]]:
-        if isinstance(item, dict):
-            return item
-        batch, quota = item
-        return batch, quota, prepare(self.rows[batch.rows], self.centers[batch.code], quota)
+        done = [chain.seen for chain in chains]
+        for visits in windows(len(self.codes), self.rows.shape[1], self.seed):
+            turns = [turn for batch in router.feed(visits) for turn in due(batch)]
+            if turns and ahead:
+                read_ahead(self.rows, visits)
+            yield from turns
+        yield from (turn for batch in router.flush() for turn in due(batch))
 
     def _merge(self, chains: list[Chain], code: int) -> tuple[IntArray, Vector, Vector, float]:
         """Join the chains of a class in one order."""
-        own = chains[code * self.streams : (code + 1) * self.streams]
+        first = int(self.streams[:code].sum())
+        own = chains[first : first + int(self.streams[code])]
         lengths = [chain.made for chain in own]
         chain, turn = interleave(lengths)
         place = (np.cumsum(lengths) - lengths)[chain] + turn
@@ -220,8 +259,8 @@ def _carried(chains: list[Chain]) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _restore(state: State, chains: list[Chain], router: Router) -> int:
-    """Put saved arrays back; return the window to go on with."""
+def _restore(state: State, chains: list[Chain]) -> None:
+    """Put saved arrays back."""
     ends = np.cumsum(state["made"])
     for number, chain in enumerate(chains):
         chain.matching.theta = state["theta"][number].copy()
@@ -230,21 +269,15 @@ def _restore(state: State, chains: list[Chain], router: Router) -> int:
         own = slice(ends[number] - chain.made, ends[number])
         chain.rows = [state["rows"][own].astype(np.int64)]
         chain.scores, chain.distances = [state["scores"][own]], [state["distances"][own]]
-    router.waiting = np.split(state["waiting"].astype(np.int64), np.cumsum(state["waiting_sizes"])[:-1])
-    router.numbers = state["numbers"].copy()
-    return int(state["window"])
 
 
-def _read_ahead(rows: FloatArray, blocks: IntArray) -> None:
-    """Ask the system to read the blocks of a window in large pieces, if they are mapped from a file."""
-    advise = getattr(getattr(rows, "base", None), "madvise", None)
-    if advise is None:
-        return
-    import mmap
+def _carry(chains: list[Chain], bundle: list[int]) -> Carried:
+    """Return what the chains of a bundle carry."""
+    matchings = [chains[number].matching for number in bundle]
+    thetas = np.stack([matching.theta for matching in matchings])
+    return Carried(np.array(bundle), thetas, np.array([matching.count for matching in matchings]))
 
-    width = rows.shape[1] * rows.itemsize
-    header = rows.offset % mmap.ALLOCATIONGRANULARITY  # type: ignore[attr-defined]
-    for block in blocks:
-        start = header + int(block) * BLOCK_ROWS * width
-        page = start // mmap.PAGESIZE * mmap.PAGESIZE
-        advise(mmap.MADV_WILLNEED, page, start - page + BLOCK_ROWS * width)
+
+def _split(values: npt.NDArray[Any], lengths: IntArray) -> list[npt.NDArray[Any]]:
+    """Cut an array into pieces of these lengths."""
+    return np.split(values, np.cumsum(lengths)[:-1])

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from ..location.blocks import block_rows
 from ..records import FloatArray, IntArray, Selection
 from ..trust import TIERS, LabelAwareRows, Trust, judge
 from ..validation import as_labels, as_rows, as_seed, check_choice, fingerprint, resolve_keep
 from ..version import __version__
+from ._objectives import running_objectives
 from .by_class import class_budgets, interleave, split
 
 Vector = npt.NDArray[np.float64]
@@ -139,6 +139,10 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         """Tell whether rows may be compared by label-aware features instead of as they are."""
         return True
 
+    def _as_matched(self, source: FloatArray) -> FloatArray:
+        """Return the rows as centres and distances are told: as they are, by default."""
+        return source
+
     def _check(self) -> None:
         """Refuse parameters that are wrong whatever the data."""
 
@@ -203,7 +207,8 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
     def _select_trusted(self, groups: list[Group], k: int, seed: int) -> list[Picks]:
         """Judge the rows, and pick `k` in all, trusted rows first; the groups share them by size.
 
-        Whatever the rows are compared by, the results are told in the rows' own coordinates.
+        Whatever the rows are compared by, the results are told in the rows' own coordinates
+        (of unit length, where that is asked for).
         """
         source = groups[0].source
         labelled = groups[0].label is not None
@@ -213,10 +218,13 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
             view = LabelAwareRows(source, trust)
             groups = [replace(group, source=cast(FloatArray, view)) for group in groups]
         budgets = class_budgets([len(group.members) for group in groups], k)
+        chosen = self._select_in_tiers(groups, budgets, trust.tiers)
+        centers = [found.center if view is None else view.to_rows(found.center) for found in chosen]
+        orders = [group.members[found.order] for group, found in zip(groups, chosen, strict=True)]
         picks = []
-        for group, found in zip(groups, self._select_in_tiers(groups, budgets, trust.tiers), strict=True):
-            center = found.center if view is None else view.to_rows(found.center)
-            objectives, distances = running_objective(source, group.members[found.order], center)
+        for found, center, (objectives, distances) in zip(
+            chosen, centers, running_objectives(self._as_matched(source), orders, centers), strict=True
+        ):
             scores = objectives if self.scores_are_objectives else found.scores
             picks.append(Picks(found.order, scores, distances, center, float(objectives[-1]), found.epsilon))
         self.tiers_ = trust.tiers
@@ -260,6 +268,7 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
             labels=None if classes is None or codes is None else classes[codes[indices]],
             epsilon=max(certified, default=None),
             tiers=self.tiers_,
+            centers=self.centers_,
             details=self.details_,
             versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
             fingerprint=fingerprint(rows, codes),
@@ -315,29 +324,3 @@ def group_codes(groups: list[Group]) -> IntArray | None:
     for code, group in enumerate(groups):
         codes[group.members] = code
     return codes
-
-
-def running_objective(rows: FloatArray, order: IntArray, center: Vector) -> tuple[Vector, Vector]:
-    """Return, after each pick, the distance of the picks' mean to the centre; and each pick's distance.
-
-    Time: O(picks * features). Memory: O(block).
-
-    Examples
-    --------
-    >>> rows = np.array([[0.0], [2.0], [4.0]])
-    >>> running_objective(rows, np.array([0, 2]), np.array([2.0]))
-    (array([2., 0.]), array([2., 2.]))
-    """
-    objectives, distances = np.empty(len(order)), np.empty(len(order))
-    total = np.zeros(rows.shape[1])
-    step = block_rows(rows.shape[1])
-    for start in range(0, len(order), step):
-        part = slice(start, min(start + step, len(order)))
-        offsets = rows[order[part]] - center
-        distances[part] = np.sqrt(np.add.reduce(offsets * offsets, axis=1))
-        sums = np.cumsum(np.concatenate([total[None], offsets]), axis=0)[1:]
-        total = sums[-1]
-        objectives[part] = np.sqrt(np.add.reduce(sums * sums, axis=1)) / np.arange(
-            part.start + 1, part.stop + 1
-        )
-    return objectives, distances

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from ..errors import InvalidInput, InvalidInputType
 from ..location.blocks import blocks, map_in_order
 from ..location.centers import CENTERS, find_center
+from ..location.passes import Engine, engine_for
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice, check_positive_int
@@ -23,6 +24,7 @@ from .base import Checkpoint, Group, Picks, Selector, Tiers, divide, group_codes
 from .by_class import class_budgets
 
 AUTO_BATCH = 384
+_AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
 STEPS = ("residual", "projection")
 STARTS = ("center", "zero")
@@ -53,7 +55,8 @@ class GMMatching(Selector):
         memory. `auto` is 384.
     streams
         With batches: into how many independent chains of batches each class is split, so that they can
-        run side by side. The result depends on it, never on the machine.
+        run side by side on several machines. `auto` is one, and one more for each further 1,048,576 rows
+        of the class. The result depends on it, never on the machine.
     by_class
         Whether labels, where given, divide the rows and the budget.
     guard
@@ -98,7 +101,7 @@ class GMMatching(Selector):
         start: Any = None,
         normalize: str = "none",
         batch_size: int | Literal["auto"] | None = None,
-        streams: int = 1,
+        streams: int | Literal["auto"] = "auto",
         by_class: bool = True,
         guard: str = "auto",
         random_state: Any = 0,
@@ -125,11 +128,20 @@ class GMMatching(Selector):
             check_choice(self.batch_size, ("auto",), "batch_size")
         elif self.batch_size is not None:
             check_positive_int(self.batch_size, "batch_size")
-        check_positive_int(self.streams, "streams")
+        if isinstance(self.streams, str):
+            check_choice(self.streams, ("auto",), "streams")
+        else:
+            check_positive_int(self.streams, "streams")
 
     def _wants_features(self) -> bool:
-        # A centre or a start that is a vector is one in the rows' own coordinates.
-        return isinstance(self.center, str) and (self.start is None or isinstance(self.start, str))
+        # A centre or a start that is a vector is one in the rows' own coordinates, and so is unit length.
+        given = not isinstance(self.center, str) or not (self.start is None or isinstance(self.start, str))
+        return not given and self.normalize == "none"
+
+    def _as_matched(self, source: FloatArray) -> FloatArray:
+        if self.normalize == "unit":
+            return cast(FloatArray, MappedRows(source, unit_rows))
+        return source
 
     def _select(self, group: Group, k: int) -> Picks:
         return self._match(group, k, [np.arange(len(group.members))])
@@ -185,6 +197,9 @@ class GMMatching(Selector):
     ) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
         rows = groups[0].source
+        engine = engine_for(rows)
+        if engine is not None:
+            return self._spread(groups, budgets, parts, engine)
         largest = max(len(group.members) for group in groups)
         needed = largest * rows.dtype.itemsize * (2 * rows.shape[1] + largest)
         cores = os.cpu_count() or 1
@@ -199,6 +214,20 @@ class GMMatching(Selector):
                 advance(len(picks.order))
         return found
 
+    def _spread(
+        self, groups: list[Group], budgets: IntArray, parts: list[list[IntArray]], engine: Engine
+    ) -> list[Picks]:
+        """Match the groups on an engine."""
+        work = [_Work(*item) for item in zip(groups, map(int, budgets), parts, strict=True)]
+        # A copy without what `fit` found: only the parameters are needed elsewhere.
+        match = _MatchGroup(type(self)(**self.get_params(deep=False)), groups[0].source)
+        found = []
+        with task("picking rows", int(budgets.sum())) as advance:
+            for picks in engine.map(match, work):
+                found.append(picks)
+                advance(len(picks.order))
+        return found
+
     def _stream(
         self, groups: list[Group], budgets: IntArray, fixed: list[npt.NDArray[np.float64]] | None
     ) -> list[Picks]:
@@ -207,9 +236,7 @@ class GMMatching(Selector):
         codes = group_codes(groups)
         if codes is None:
             codes = np.zeros(len(groups[0].source), np.int64)
-        rows = groups[0].source
-        if self.normalize == "unit":
-            rows = MappedRows(rows, unit_rows)  # type: ignore[assignment]
+        rows = self._as_matched(groups[0].source)
         seed = groups[0].seed[0]
         # A later tier is quickly picked again after a kill; only the first is resumed where it was.
         checkpoint = self._checkpoint if fixed is None else None
@@ -229,11 +256,11 @@ class GMMatching(Selector):
             budgets=budgets,
             step=self.step,
             batch_size=AUTO_BATCH if self.batch_size == "auto" else self.batch_size,
-            streams=self.streams,
+            streams=self._streams(groups),
             seed=seed,
         )
         save = None if checkpoint is None else _saver(checkpoint, centers)
-        found = stream.run(save, saved if saved is not None and "window" in saved else None)
+        found = stream.run(save, saved if saved is not None and "theta" in saved else None)
         self.details_["passes"] = self.details_.get("passes", 0) + centers.passes + 1
         return [
             Picks(
@@ -248,6 +275,11 @@ class GMMatching(Selector):
                 zip(groups, found, strict=True)
             )
         ]
+
+    def _streams(self, groups: list[Group]) -> IntArray:
+        """Return into how many chains each group is split."""
+        sizes = np.array([len(group.members) for group in groups])
+        return -(-sizes // _AUTO_STREAM_ROWS) if self.streams == "auto" else np.full(len(sizes), self.streams)
 
     def _theta(self, center: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return theta before the first pick."""
@@ -265,6 +297,25 @@ class GMMatching(Selector):
         if theta.shape != center.shape or not np.isfinite(theta).all():
             raise InvalidInput(f"start must be a finite vector of shape {center.shape}; got {theta.shape}")
         return theta
+
+
+class _Work:
+    """A group to match: its rows, how many to pick, and the parts of the group in turn."""
+
+    def __init__(self, group: Group, k: int, parts: list[IntArray]) -> None:
+        self.rows = group.members
+        self.facts = (group.label, group.seed, group.n_classes)
+        self.k, self.parts = k, parts
+
+
+class _MatchGroup:
+    """The function that matches a group, wherever the rows can be read."""
+
+    def __init__(self, selector: GMMatching, source: FloatArray) -> None:
+        self.selector, self.source = selector, source
+
+    def __call__(self, work: _Work) -> Picks:
+        return self.selector._match(Group(self.source, work.rows, *work.facts), work.k, work.parts)
 
 
 def _saver(checkpoint: Checkpoint, centers: StreamCenters) -> Save:

@@ -13,7 +13,8 @@ from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice
 from ._matching import centered, product_error
-from .base import Group, Picks, Selector, running_objective
+from ._objectives import running_objective
+from .base import Group, Picks, Selector
 
 Vector = npt.NDArray[np.float64]
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..location.centers import CENTERS, find_center
 from ..validation import check_choice
-from .base import Group, Picks, Selector, running_objective
+from ._objectives import running_objective
+from .base import Group, Picks, Selector
 
 
 class Random(Selector):

@@ -93,6 +93,37 @@ class RowView:
         return rows
 
 
+class ChosenRows:
+    """Some of the rows of an array or a view, read when they are asked for.
+
+    Parameters
+    ----------
+    rows
+        What to read.
+    chosen
+        Row numbers, ascending.
+
+    Examples
+    --------
+    >>> view = ChosenRows(np.array([[1.0], [np.nan], [3.0]]), np.array([0, 2]))
+    >>> view.shape, view[1:].tolist()
+    ((2, 1), [[3.0]])
+    """
+
+    reads_like_rows = True
+
+    def __init__(self, rows: Any, chosen: npt.NDArray[np.int64]) -> None:
+        self.rows, self.chosen = rows, chosen
+        self.shape, self.dtype, self.ndim = (len(chosen), rows.shape[1]), rows.dtype, 2
+        self.itemsize = rows.dtype.itemsize
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
+        return np.asarray(self.rows[self.chosen[key]])
+
+
 def _check_part(part: npt.NDArray[Any], name: str) -> None:
     if part.dtype.kind not in "fiub":
         raise InvalidInputType(f"{name} holds values of type {part.dtype}; expected numbers")

@@ -34,6 +34,7 @@ def open_source(
     ids: Any = None,
     memory: int | None = None,
     cache: str | os.PathLike[str] | None = None,
+    mapped: bool = False,
 ) -> Source:
     """Open rows for selection without loading more than fits.
 
@@ -53,6 +54,9 @@ def open_source(
         A quarter of the machine by default.
     cache
         Folder for decoded columns; ``~/.cache/gmmatch`` by default.
+    mapped
+        Decode columns into the cache even where they fit in memory, so that other processes can map them:
+        for ``engine="ray"``, whose nodes must all see the folder.
 
     Returns
     -------
@@ -70,7 +74,8 @@ def open_source(
     columns = {name: value for name, value in (("labels", labels), ("ids", ids)) if _is_column(value)}
     memory = machine_memory() // 4 if memory is None else memory
     folder = cache_folder() if cache is None else Path(cache)
-    source = _open(path, embedding, columns.get("labels"), columns.get("ids"), memory, folder)
+    room = 0 if mapped else memory
+    source = _open(path, embedding, columns.get("labels"), columns.get("ids"), room, folder)
     beside = {
         name: read_values(value, name)
         for name, value in (("labels", labels), ("ids", ids))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidParameter
 from ..location.blocks import block_rows
+from ..location.passes import PerRow
 from ..records import FloatArray, IntArray
 from ..validation import as_labels, as_rows, as_seed, is_number, is_whole
 from .guard import FOLDS, Trust, judge
@@ -42,8 +43,16 @@ class LabelAwareRows:
     def __init__(self, rows: FloatArray, trust: Trust, weight: float = WEIGHT) -> None:
         assert trust.head is not None
         assert trust.labels is not None
+        assert trust.folds is not None
+        # Not `trust` itself, which has many numbers per row: a view may be sent to other machines.
         self.rows = rows
-        self.trust = trust
+        self._head = trust.head
+        self._folds = PerRow(trust.folds)
+        kept = trust.labels.probabilities
+        self._kept = None if kept is None else PerRow(kept)
+        self._mean = trust.labels.mean
+        self._origin = trust.origin
+        self._scale = trust.scale
         # Where all probabilities are alike they say nothing.
         self._factor = weight / trust.labels.scale if trust.labels.scale > 0 else 0.0
         self.shape = (len(rows), rows.shape[1] + trust.head.weights.shape[2])
@@ -56,31 +65,33 @@ class LabelAwareRows:
 
         One type for all, so that the same values give the same features in float32 and float64.
         """
-        trust = self.trust
-        assert trust.head is not None
-        assert trust.labels is not None
-        assert trust.folds is not None
-        kept = trust.labels.probabilities
-        numbers: IntArray = np.arange(len(self))[chosen]
+        numbers = self._numbers(chosen)
         found = np.empty((numbers.size, self.shape[1]), dtype=np.float32)
         read = np.atleast_2d(self.rows[chosen])
         width = read.shape[1]
         step = block_rows(self.shape[1])
-        folds = trust.folds[numbers.ravel()]
         for start in range(0, len(read), step):
             part = slice(start, start + step)
-            scaled = np.subtract(read[part], trust.origin, dtype=np.float64) / trust.scale
+            scaled = np.subtract(read[part], self._origin, dtype=np.float64) / self._scale
             found[part, :width] = np.clip(scaled, -_FARTHEST, _FARTHEST)
-            if kept is None:
-                probabilities = trust.head.probabilities(read[part], folds[part])
+            own = numbers.ravel()[part]
+            if self._kept is None:
+                probabilities = self._head.probabilities(read[part], self._folds[own])
             else:
-                probabilities = kept[numbers.ravel()[part]]
-            found[part, width:] = (probabilities - trust.labels.mean) * self._factor
+                probabilities = self._kept[own]
+            found[part, width:] = (probabilities - self._mean) * self._factor
         return found if numbers.ndim else found[0]
+
+    def _numbers(self, chosen: Any) -> IntArray:
+        """Return the row numbers that an index means."""
+        if isinstance(chosen, slice):
+            return np.arange(*chosen.indices(len(self)))
+        numbers = np.asarray(chosen)
+        return np.flatnonzero(numbers) if numbers.dtype == bool else numbers % len(self)
 
     def to_rows(self, point: Vector) -> Vector:
         """Return a point among the features in the coordinates of the rows."""
-        return self.trust.origin + self.trust.scale * point[: self.rows.shape[1]]
+        return self._origin + self._scale * point[: self.rows.shape[1]]
 
 
 def label_aware(

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import blocks, map_in_order, row_norms
+from ..location.blocks import row_norms
 from ..location.concentrated import SAMPLE_ROWS, Sample, half_ball
 from ..location.distances import group_distances, group_quantiles
 from ..location.keys import Keys, gather, group_samples
 from ..location.mean import group_means
+from ..location.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .clumps import find_clumps
 
@@ -155,14 +156,15 @@ def _measure(
 ) -> tuple[Vector, Mask]:
     """Return the distance of each row to the point of its class, and whether it is in a clump."""
     crowded = np.flatnonzero([len(found) > 0 for found in spots])
+    own_code = PerRow(codes)
 
     def part(block: slice) -> tuple[Vector, Mask]:
-        values, code = rows[block], codes[block]
+        values, code = rows[block], own_code[block]
         clumped = np.zeros(len(code), dtype=bool)
         for group in crowded:
             members = np.flatnonzero(code == group)
             clumped[members] = _near(values[members], spots[group], reaches[group])
         return row_norms(np.subtract(values, points[code], dtype=np.float64)), clumped
 
-    parts = list(map_in_order(part, blocks(rows)))
+    parts = list(map_blocks(part, rows, "measuring distances"))
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
 from ..location.keys import Keys, draw_order, gather, row_keys
+from ..location.passes import PerRow
 from ..records import FloatArray, IntArray
 from .gate import Gate, find_gate
 from .head import Head, assign_folds, fit_head
@@ -163,7 +164,7 @@ class UsableRows:
 
     def __init__(self, rows: FloatArray, usable: npt.NDArray[np.bool_]) -> None:
         self.rows = rows
-        self.usable = usable
+        self.usable = PerRow(usable)
         self.shape = rows.shape
         self.dtype = rows.dtype
 

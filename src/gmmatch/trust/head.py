@@ -17,14 +17,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
+from threadpoolctl import threadpool_limits
 
 from ..location.blocks import block_rows, row_norms, sum_runs
 from ..location.keys import Keys, draw_order, gather
-from ..progress import task
+from ..location.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+_Piece = tuple[int, Vector, IntArray, Vector]  # a fold, its Gram matrix, the classes and their sums
 
 _RIDGE = 0.03  # of the mean diagonal of the Gram matrix
 _CLIP = 2.0  # typical distances from the middle: no row is heavier than one at this distance
@@ -179,25 +181,42 @@ def _sums(
 ) -> tuple[Vector, Vector, IntArray]:
     """Return by fold the Gram matrix, the sums of the inputs by class, and the rows by class."""
     width = rows.shape[1] + 1
-    grams = np.zeros((n_folds, width, width))
-    moments = np.zeros((n_folds, n_classes, width))
+    own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
+
+    def zero() -> tuple[Vector, Vector]:
+        return np.zeros((n_folds, width, width)), np.zeros((n_folds, n_classes, width))
+
+    def part(block: slice) -> list[_Piece]:
+        inputs = _inputs(rows[block], origin, scale)
+        code, fitted, pieces = own_code[block], np.where(own_passed[block], own_fold[block], -1), []
+        for fold in range(n_folds):
+            members = np.flatnonzero(fitted == fold)
+            if members.size == 0:
+                continue
+            members = members[np.argsort(code[members], kind="stable")]
+            values = inputs[members]
+            groups, starts = np.unique(code[members], return_index=True)
+            pieces.append((fold, values.T @ values, groups, sum_runs(values, starts)))
+        return pieces
+
     step = block_rows(rows.shape[1]) * _BLOCKS_AT_ONCE
-    with task("learning the labels", len(rows)) as advance:
-        for start in range(0, len(rows), step):
-            part = slice(start, min(start + step, len(rows)))
-            inputs = _inputs(rows[part], origin, scale)
-            for fold in range(n_folds):
-                members = np.flatnonzero((folds[part] == fold) & passed[part])
-                if members.size == 0:
-                    continue
-                members = members[np.argsort(codes[part][members], kind="stable")]
-                values = inputs[members]
-                grams[fold] += values.T @ values
-                groups, starts = np.unique(codes[part][members], return_index=True)
-                moments[fold, groups] += sum_runs(values, starts)
-            advance(part.stop - part.start)
+    size = 8 * n_folds * width * (width + n_classes)
+    # One thread of BLAS per block: its order of additions is then the same on any number of cores.
+    with threadpool_limits(1):
+        grams, moments = fold_blocks(part, zero, _add, rows, "learning the labels", n_classes, step, size)
     counts = np.bincount((folds * n_classes + codes)[passed], minlength=n_folds * n_classes)
     return grams, moments, counts.reshape(n_folds, n_classes)
+
+
+def _add(total: tuple[Vector, Vector], part: list[_Piece] | tuple[Vector, Vector]) -> None:
+    """Add the sums of a block, or of a span, to others in place."""
+    if isinstance(part, tuple):
+        for own, other in zip(total, part, strict=True):
+            own += other
+        return
+    for fold, gram, groups, sums in part:
+        total[0][fold] += gram
+        total[1][fold, groups] += sums
 
 
 def _sharpness(scores: Vector, codes: IntArray) -> float:

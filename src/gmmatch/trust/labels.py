@@ -7,14 +7,14 @@ another one than its label is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from ..location.blocks import block_rows
-from ..progress import task
+from ..location.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .head import Head
 
@@ -94,17 +94,27 @@ def filter_labels(
     take at most 128 MB they are kept, and the second pass is not needed. Memory beyond the input:
     O(block * (features + classes)), some 20 bytes per row, and those 128 MB.
     """
-    own, likeliest = np.empty(len(rows)), np.empty(len(rows), dtype=np.int64)
+    few = len(rows) * n_classes <= _MOST_KEPT
+    step = block_rows(max(rows.shape[1], head.weights.shape[2]))
+
+    own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
+
+    def read(block: slice) -> tuple[Vector, IntArray, Vector, Vector, Vector | None]:
+        probabilities = head.probabilities(rows[block], own_fold[block])
+        own = probabilities[np.arange(len(probabilities)), own_code[block]]
+        inside = probabilities[own_passed[block]]
+        sums, squares = np.add.reduce(inside), np.add.reduce(inside * inside)
+        return own, probabilities.argmax(axis=1), sums, squares, probabilities if few else None
+
+    # One thread of BLAS per block: the same bits on any number of cores.
+    with threadpool_limits(1):
+        found = list(map_blocks(read, rows, "reading the labels", step))
+    own, likeliest = (np.concatenate([part[place] for part in found]) for place in (0, 1))
     sums, squares = np.zeros(n_classes), np.zeros(n_classes)
-    kept = np.empty((len(rows), n_classes)) if len(rows) * n_classes <= _MOST_KEPT else None
-    for part, probabilities in _probabilities(rows, folds, head, "reading the labels"):
-        own[part] = probabilities[np.arange(len(probabilities)), codes[part]]
-        likeliest[part] = probabilities.argmax(axis=1)
-        if kept is not None:
-            kept[part] = probabilities
-        inside = probabilities[passed[part]]
-        sums += np.add.reduce(inside)
-        squares += np.add.reduce(inside * inside)
+    for part in found:
+        sums += part[2]
+        squares += part[3]
+    kept = np.concatenate([part[4] for part in found if part[4] is not None]) if few else None
     unjudged = ~head.seen[folds, codes] & (codes >= 0)
     thresholds = _averages(own, codes, n_classes, passed & ~unjudged)
     counted = max(1, int(passed.sum()))
@@ -113,9 +123,13 @@ def filter_labels(
     if kept is not None:
         dropped = likely_wrong(kept, codes, thresholds)
     else:
-        dropped = np.empty(len(rows), dtype=bool)
-        for part, probabilities in _probabilities(rows, folds, head, "judging the labels"):
-            dropped[part] = likely_wrong(probabilities, codes[part], thresholds)
+
+        def decide(block: slice) -> Mask:
+            probabilities = head.probabilities(rows[block], own_fold[block])
+            return likely_wrong(probabilities, own_code[block], thresholds)
+
+        with threadpool_limits(1):
+            dropped = np.concatenate(list(map_blocks(decide, rows, "judging the labels", step)))
     dropped &= passed & ~unjudged
     scale = float(np.sqrt(np.add.reduce(spread)))
     return LabelFilter(dropped, own, likeliest, thresholds, mean, scale, unjudged, kept)
@@ -129,15 +143,3 @@ def _averages(own: Vector, codes: IntArray, n_classes: int, counted: Mask) -> Ve
     np.divide(sums, counts, out=averages, where=counts > 0)
     # Rows that are all alike have the average itself as their probability.
     return averages * (1 - 1e-9)
-
-
-def _probabilities(
-    rows: FloatArray, folds: IntArray, head: Head, what: str
-) -> Iterator[tuple[slice, Vector]]:
-    """Yield slices of the rows and their probabilities, one pass."""
-    step = block_rows(max(rows.shape[1], head.weights.shape[2]))
-    with task(what, len(rows)) as advance:
-        for start in range(0, len(rows), step):
-            part = slice(start, min(start + step, len(rows)))
-            yield part, head.probabilities(rows[part], folds[part])
-            advance(part.stop - part.start)

@@ -125,7 +125,8 @@ def suspects(X: Any, y: Any, random_state: Any = 0) -> Suspects:
     suspicion, suggested, other, other_distance = _evidence(rows, codes, trust)
     reasons = _reasons(trust, classes, codes, suggested, suspicion > 0.5)
     gate = trust.gate
-    far = gate.distances / (gate.distances + gate.thresholds[codes])
+    reach = gate.distances + gate.thresholds[codes]
+    far = np.divide(gate.distances, reach, out=np.zeros(len(rows)), where=reach > 0)
     suspicion = np.where(gate.far, np.maximum(suspicion, far), suspicion)
     suspicion[gate.clumped] = 1.0
     order = np.lexsort((np.arange(len(rows)), -suspicion))

@@ -1,0 +1,170 @@
+"""The same selection on this machine and on Ray workers, from disk: speed-up, overhead, bytes that travel.
+
+``python -m benchmarks.cluster`` makes 2,000,000 x 256 float32 on disk (2 GB) and keeps 10 %, without the
+guard: with the local engine held to one core, with one worker and with two. Prints one JSON document.
+``--rows 200000,2000000`` measures several sizes, ``--guard`` with the guard, ``--labels 100`` with classes.
+
+One core means: the process is pinned to one by ``os.sched_setaffinity`` and uses one thread of BLAS, as a
+worker does. The seconds of an engine are those of the selection; opening the engine (Ray itself and the
+workers' imports) is the start-up, measured apart. Runs take turns, and the best of ``--repeats`` counts:
+other work on the machine can only make a run slower. Beside the seconds on the clock stand those that a
+process had of a core, which other work touches little: of the local engine by phase, and of each worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import gmmatch
+from gmmatch.engines import ray_engine
+from gmmatch.engines.ray import RayEngine
+from gmmatch.location.blocks import limit_threads
+from gmmatch.progress import listen
+from gmmatch.sources import Source
+
+FEATURES = 256
+CHUNK = 100_000
+
+
+def make(path: Path, n_rows: int) -> None:
+    """Write rows of moderate rank to a .npy file, piece by piece."""
+    rng = np.random.default_rng(0)
+    mixing = rng.standard_normal((64, FEATURES), dtype=np.float32)
+    rows = np.lib.format.open_memmap(path, "w+", np.float32, (n_rows, FEATURES))
+    for start in range(0, n_rows, CHUNK):
+        stop = min(start + CHUNK, n_rows)
+        latent = rng.standard_normal((stop - start, 64), dtype=np.float32)
+        rows[start:stop] = latent @ mixing / 8 + rng.standard_normal((stop - start, FEATURES), np.float32)
+    rows.flush()
+
+
+@contextmanager
+def one_core() -> Any:
+    """Hold this process to one core and one thread."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        with threadpool_limits(1), limit_threads(1):
+            yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def measure(source: Source, engine: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """Select, and return the seconds in all, and by phase those of the clock and of this process."""
+    phases: dict[str, float] = {}
+    cores: dict[str, float] = {}
+
+    @contextmanager
+    def listener(name: str, total: int | None) -> Any:
+        started, used = time.perf_counter(), time.process_time()
+        yield lambda done: None
+        phases[name] = round(phases.get(name, 0.0) + time.perf_counter() - started, 3)
+        cores[name] = round(cores.get(name, 0.0) + time.process_time() - used, 3)
+
+    started, used = time.perf_counter(), time.process_time()
+    with listen(listener):
+        selection = gmmatch.select(source, engine=engine, batch_size="auto", **params)
+    seconds = time.perf_counter() - started
+    return {
+        "seconds": round(seconds, 2),
+        "core_seconds": round(time.process_time() - used, 2),
+        "phases": phases,
+        "core_phases": cores,
+        "passes": selection.details["passes"],
+        "load": round(os.getloadavg()[0], 1),
+        "selection": selection,
+    }
+
+
+def core_seconds(engine: RayEngine) -> list[float]:
+    """Return the seconds of a core that each worker has had."""
+    import ray
+
+    members = sorted(engine.members, key=lambda member: member.place)
+    asked = [member.handle.__ray_call__.remote(lambda worker: time.process_time()) for member in members]
+    return ray.get(asked)
+
+
+def on_workers(source: Source, workers: int, params: dict[str, Any]) -> dict[str, Any]:
+    """Select on a cluster of this machine with so many workers, and count what went through the driver."""
+    started = time.perf_counter()
+    with ray_engine(source, workers=workers) as engine:
+        while len(engine.members) < workers:
+            list(engine.map(lambda span: time.sleep(0.1), [slice(0, 1)]))
+        start_up = time.perf_counter() - started
+        before, used = engine.sent + engine.received, core_seconds(engine)
+        found = measure(source, engine, params)
+        through = engine.sent + engine.received - before
+        busy = [round(after - at, 2) for at, after in zip(used, core_seconds(engine), strict=True)]
+    kept = len(found["selection"])
+    return found | {
+        "start_up_seconds": round(start_up, 2),
+        "worker_core_seconds": busy,
+        "driver_bytes": through,
+        "driver_bytes_per_row_kept": round(through / kept, 1),
+        "driver_bytes_per_row": round(through / len(source), 2),
+    }
+
+
+def compare(source: Source, params: dict[str, Any], repeats: int) -> dict[str, Any]:
+    """Measure the three engines in turn, the best of each, and check that their picks are the same."""
+    runs: dict[str, list[dict[str, Any]]] = {"local, one core": [], "one worker": [], "two workers": []}
+    for _ in range(repeats):
+        with one_core():
+            runs["local, one core"].append(measure(source, "local", params))
+        runs["one worker"].append(on_workers(source, 1, params))
+        runs["two workers"].append(on_workers(source, 2, params))
+    picks = [run.pop("selection").indices for own in runs.values() for run in own]
+    best = {name: min(own, key=lambda run: run["seconds"]) for name, own in runs.items()}
+    one, two = best["one worker"]["seconds"], best["two workers"]["seconds"]
+    busiest = {name: max(best[name]["worker_core_seconds"]) for name in ("one worker", "two workers")}
+    return {
+        "rows": len(source),
+        "kept": len(picks[0]),
+        "classes": None if source.labels is None else len(np.unique(source.labels)),
+        "guard": params["guard"] == "auto",
+        "same_picks": all(np.array_equal(picks[0], other) for other in picks),
+        "engines": best,
+        "speed_up_of_two_workers": round(one / two, 2),
+        "speed_up_in_core_seconds": round(busiest["one worker"] / busiest["two workers"], 2),
+        "overhead_of_one_worker": round(one / best["local, one core"]["seconds"] - 1, 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", default="2000000")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--keep", type=float, default=0.1)
+    parser.add_argument("--labels", type=int, default=0)
+    parser.add_argument("--guard", action="store_true")
+    arguments = parser.parse_args()
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        for size in map(int, arguments.rows.split(",")):
+            make(path, size)
+            labels = (
+                np.random.default_rng(1).integers(0, arguments.labels, size) if arguments.labels else None
+            )
+            source = gmmatch.open_source(path, labels=labels)
+            params = {"keep": arguments.keep, "guard": "auto" if arguments.guard else "off"}
+            results.append(compare(source, params, arguments.repeats))
+            path.unlink()
+    cores = len(os.sched_getaffinity(0))
+    print(json.dumps({"cores": cores, "features": FEATURES, "runs": results}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Who runs the passes: this machine, or a cluster. The picks are the same."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+from ..errors import InvalidParameter
+from ..location.passes import Engine
+from ..sources import Source
+from ..validation import check_choice
+from .local import local_engine
+from .ray import ray_engine
+
+ENGINES = ("local", "ray")
+
+
+def open_engine(
+    engine: str | Engine, source: Source | None, address: str | None = None, workers: int | None = None
+) -> AbstractContextManager[Engine | None]:
+    """Return a context manager that opens an engine for the rows of a source, and closes it.
+
+    Parameters
+    ----------
+    engine
+        `local` or `ray`, or an engine for these rows that is open already, and stays so.
+    source
+        The rows; None for functions that open what they read by themselves.
+    address, workers
+        For `ray`, see `gmmatch.engines.ray.ray_engine`.
+    """
+    if not isinstance(engine, str):
+        if source is not None and not engine.holds(source.rows):
+            raise InvalidParameter(f"the engine is open for other rows than those of {source.name}")
+        return nullcontext(engine)
+    if check_choice(engine, ENGINES, "engine") == "ray":
+        return ray_engine(source, address, workers)
+    if address is not None or workers is not None:
+        raise InvalidParameter("address and workers are for the engine 'ray'; the engine is 'local'")
+    return local_engine()
+
+
+__all__ = ["ENGINES", "local_engine", "open_engine", "ray_engine"]

@@ -1,0 +1,99 @@
+"""Rows that another process can open for itself: where they are, in place of the rows."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..sources import RowView
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """An array in a file.
+
+    Attributes
+    ----------
+    path
+        The file, absolute.
+    dtype, shape, offset
+        Type and shape of the array, and the byte of the file where it begins.
+    """
+
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    def open(self) -> npt.NDArray[Any]:
+        """Map the array into memory."""
+        try:
+            return np.memmap(self.path, np.dtype(self.dtype), "r", self.offset, self.shape)
+        except FileNotFoundError:
+            raise InvalidInput(f"there is no file {self.path}") from None
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{self.path} cannot be read: {error}") from None
+
+
+@dataclass(frozen=True)
+class MappedFiles:
+    """Arrays in files, stacked on top of each other."""
+
+    parts: tuple[MappedFile, ...]
+
+    def open(self) -> RowView:
+        """Map the arrays into memory."""
+        return RowView([part.open() for part in self.parts], [part.path for part in self.parts])
+
+
+Place = MappedFile | MappedFiles
+
+
+def by_path(rows: Any, name: str) -> Place:
+    """Return where rows are that are mapped from files.
+
+    Parameters
+    ----------
+    rows
+        A memory map, or a `RowView` of some.
+    name
+        What to call them in messages.
+
+    Raises
+    ------
+    InvalidInput
+        The rows are held in memory.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "rows.npy"
+    >>> np.save(file, np.eye(3))
+    >>> by_path(np.load(file, mmap_mode="r")[1:], "rows").open()
+    memmap([[0., 1., 0.],
+            [0., 0., 1.]])
+    """
+    if isinstance(rows, RowView):
+        return MappedFiles(tuple(_locate(part, name) for part in rows.parts))
+    return _locate(rows, name)
+
+
+def _locate(array: Any, name: str) -> MappedFile:
+    filename, mapping = getattr(array, "filename", None), getattr(array, "_mmap", None)
+    if filename is None or mapping is None or not array.flags.c_contiguous:
+        raise InvalidInput(
+            f"the rows of {name} are held in memory, and the engine 'ray' reads rows by path: give it a .npy"
+            " or safetensors file, or open a file of columns with mapped=True"
+        )
+    # A slice of a memory map has the offset of the whole: its own follows from where it is in memory.
+    begin = np.frombuffer(mapping, np.uint8).ctypes.data
+    first = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    return MappedFile(
+        os.path.abspath(filename), array.dtype.str, array.shape, int(first + array.ctypes.data - begin)
+    )

@@ -1,0 +1,170 @@
+"""One pass over the rows: distances to the centres, and what random subsets would do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from ..location.blocks import blocks, map_in_order, row_norms
+from ..progress import task
+from ..records import FloatArray, IntArray
+from ..selectors._objectives import running_objective
+from ..validation import bad_rows
+
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """What a pass over the rows tells.
+
+    Attributes
+    ----------
+    usable
+        Rows without NaN, infinite or absurd values, that belong to a group.
+    distances
+        Distance of each row to the centre of its group; NaN where it is not usable.
+    sizes
+        Usable rows of each group.
+    bias
+        Squared distance of each group's mean to its centre.
+    variance
+        Mean squared distance of each group's rows to their mean.
+    """
+
+    usable: npt.NDArray[np.bool_]
+    distances: Vector
+    sizes: IntArray
+    bias: Vector
+    variance: Vector
+
+    def random_objective(self, picks: IntArray) -> Vector:
+        """Return the root mean square objective of random subsets with these picks of each group.
+
+        With m of n rows drawn without replacement, the mean square is
+        ``bias + variance / m * (n - m) / (n - 1)``; the groups' roots are averaged by their picks.
+
+        Parameters
+        ----------
+        picks
+            Picks of each group, shape (budgets, groups); every budget has at least one.
+        """
+        drawn = np.maximum(picks, 1)
+        left = (self.sizes - drawn) / np.maximum(self.sizes - 1, 1)
+        roots = np.sqrt(self.bias + self.variance / drawn * np.maximum(left, 0.0))
+        total: Vector = np.add.reduce(roots * picks, axis=1) / np.add.reduce(picks, axis=1)
+        return total
+
+
+def measure(rows: FloatArray, groups: IntArray, centers: Vector) -> Measures:
+    """Measure all rows against the centres of their groups.
+
+    Parameters
+    ----------
+    rows
+        Rows; slices are read, and values may be NaN.
+    groups
+        Group of each row; a negative one takes no part.
+    centers
+        One per group.
+
+    Notes
+    -----
+    Time: one pass. Memory beyond the input: O(groups * features), O(block) and 9 bytes per row.
+
+    Examples
+    --------
+    >>> found = measure(np.array([[0.0], [4.0], [np.nan]]), np.zeros(3, np.int64), np.array([[1.0]]))
+    >>> found.distances.tolist(), found.bias.tolist(), found.variance.tolist()
+    ([1.0, 3.0, nan], [1.0], [4.0])
+    """
+
+    def part(block: slice) -> tuple[npt.NDArray[np.bool_], Vector, IntArray, Vector]:
+        values, group = rows[block], groups[block]
+        good = group >= 0
+        good[bad_rows(values)] = False
+        offsets = np.subtract(values[good], centers[group[good]], dtype=np.float64)
+        distances = np.full(len(group), np.nan)
+        distances[good] = row_norms(offsets)
+        present, member = np.unique(group[good], return_inverse=True)
+        ones, place = np.ones(len(member)), np.arange(len(member))
+        sums = csr_array((ones, (member, place)), shape=(len(present), len(member))) @ offsets
+        return good, distances, present, sums
+
+    usable, distances = np.empty(len(rows), bool), np.empty(len(rows))
+    totals = np.zeros_like(centers, dtype=np.float64)
+    cuts = list(blocks(rows))
+    with task("measuring rows", len(rows)) as advance:
+        for cut, (good, lengths, present, sums) in zip(cuts, map_in_order(part, cuts), strict=True):
+            usable[cut], distances[cut] = good, lengths
+            totals[present] += sums
+            advance(cut.stop - cut.start)
+    sizes = np.bincount(groups[usable], minlength=len(centers))
+    counted = np.maximum(sizes, 1)
+    squares = np.bincount(groups[usable], distances[usable] ** 2, len(centers)) / counted
+    bias = np.add.reduce((totals / counted[:, None]) ** 2, axis=1)
+    return Measures(usable, distances, sizes, bias, np.maximum(squares - bias, 0.0))
+
+
+def turns(groups: IntArray) -> IntArray:
+    """Return for each entry how many entries before it are of its group.
+
+    Examples
+    --------
+    >>> turns(np.array([4, 2, 4, 4, 2]))
+    array([0, 0, 1, 2, 1])
+    """
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    place = np.arange(len(groups))
+    first = np.r_[True, ordered[1:] != ordered[:-1]]
+    result = np.empty(len(groups), np.int64)
+    result[order] = place - np.maximum.accumulate(np.where(first, place, 0))
+    return result
+
+
+def objective_of_prefixes(groups: IntArray, scores: Vector) -> Vector:
+    """Return the objective after every pick, from the objectives of the picks' own groups.
+
+    Parameters
+    ----------
+    groups
+        Group of each pick, in pick order.
+    scores
+        After each pick, the distance of the mean of its group's picks so far to the group's centre.
+
+    Returns
+    -------
+    numpy.ndarray
+        The mean of the groups' latest scores, weighted by their picks so far.
+
+    Examples
+    --------
+    >>> objective_of_prefixes(np.array([0, 1, 0]), np.array([4.0, 2.0, 1.0])).round(2)
+    array([4.  , 3.  , 1.33])
+    """
+    weighted = (turns(groups) + 1) * scores
+    order = np.argsort(groups, kind="stable")
+    gained = np.empty_like(weighted)
+    gained[order] = np.diff(weighted[order], prepend=0.0)
+    starts = order[np.r_[True, groups[order][1:] != groups[order][:-1]]]
+    gained[starts] = weighted[starts]
+    result: Vector = np.maximum(np.cumsum(gained), 0.0) / np.arange(1, len(groups) + 1)
+    return result
+
+
+def group_objectives(rows: FloatArray, picked: IntArray, groups: IntArray, centers: Vector) -> Vector:
+    """Return after each pick the distance of its group's picks' mean to the centre, from the rows.
+
+    Time: O(picks * features), each kept row read once. Memory: O(block).
+    """
+    scores = np.empty(len(picked))
+    with task("following the picks", len(picked)) as advance:
+        for group in np.unique(groups):
+            own = np.flatnonzero(groups == group)
+            scores[own] = running_objective(rows, picked[own], centers[group])[0]
+            advance(len(own))
+    return scores

@@ -1,0 +1,142 @@
+"""From plain data to one HTML file that needs nothing else: styles, scripts and the plot library inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
+
+from ..encoders.files import whole_file
+from ..errors import InvalidParameter, MissingExtra
+from ..outputs import check_folder
+from ..version import __version__
+from .records import Report
+
+SCRIPTS = (
+    "colours.js",
+    "elements.js",
+    "state.js",
+    "map.js",
+    "curve.js",
+    "panel.js",
+    "classes.js",
+    "galleries.js",
+    "page.js",
+)
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
+
+def check_report(path: Path) -> None:
+    """Refuse a report that could not be made or written, before any work is done."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InvalidParameter(f"the report must end in .html; got {path}")
+    check_folder(path)
+    plot_library()
+
+
+def render(report: Report) -> str:
+    """Return the page.
+
+    Texts of the report reach the page in two ways: through the template, which escapes them, and as JSON
+    in an element that is not run, whose scripts set text and never markup. The page's policy lets no
+    other script run and no address be fetched.
+    """
+    environment = Environment(
+        loader=PackageLoader("gmmatch.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"count": count, "number": number}
+    library, script = plot_library(), _inline(_own_script(environment))
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
+        f" script-src {_digest(library)} {_digest(script)}; base-uri 'none'; form-action 'none'"
+    )
+    return environment.get_template("report.html").render(
+        report=report,
+        version=__version__,
+        policy=policy,
+        style=Markup(_source(environment, "report.css")),
+        data=embed(report.as_dict()),
+        library=Markup(library),
+        script=Markup(script),
+    )
+
+
+def write_report(report: Report, path: Path) -> None:
+    """Write the page; the file appears whole or not at all."""
+    page = render(report).encode("utf-8", "replace")  # names of files may be no text at all
+    with whole_file(path) as partial:
+        partial.write_bytes(page)
+
+
+def embed(data: Any) -> Markup:
+    r"""Return data as JSON that cannot end the element it stands in.
+
+    Examples
+    --------
+    >>> print(embed({"name": "</script>"}))
+    {"name":"\u003c/script\u003e"}
+    """
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.translate(_ESCAPES))
+
+
+def count(value: int) -> str:
+    """Return a whole number with its thousands set apart.
+
+    Examples
+    --------
+    >>> count(1234567)
+    '1,234,567'
+    """
+    return f"{value:,}"
+
+
+def number(value: float) -> str:
+    """Return a number with three significant digits, very small ones with a power of ten.
+
+    Examples
+    --------
+    >>> number(0.12345), number(12.0), number(4567.8), number(0.0000123), number(0.0)
+    ('0.123', '12', '4,568', '1.2 × 10⁻⁵', '0')
+    """
+    if value and abs(value) < 1e-3:
+        digits, _, power = f"{value:.1e}".partition("e")
+        return f"{digits} \N{MULTIPLICATION SIGN} 10{str(int(power)).translate(_RAISED)}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{float(f'{value:.3g}'):g}"
+
+
+@cache
+def plot_library() -> str:
+    """Return the scripts of Bokeh, from the installed package."""
+    try:
+        from bokeh.resources import Resources
+    except ImportError:
+        raise MissingExtra("bokeh", "report") from None
+    parts = Resources(mode="inline", minified=True, components=["bokeh", "bokeh-api"]).js_raw
+    return _inline("\n".join(parts))
+
+
+def _own_script(environment: Environment) -> str:
+    parts = "\n".join(_source(environment, name) for name in SCRIPTS)
+    return f'"use strict";\n(() => {{\n{parts}\n}})();'
+
+
+def _source(environment: Environment, name: str) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
+
+
+def _inline(script: str) -> str:
+    """Return a script that can stand inside an element: nothing in it ends the element."""
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _digest(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

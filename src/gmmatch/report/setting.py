@@ -1,0 +1,202 @@
+"""What a report is made of: a selection, checked against the input that it was made from."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..location.geometric_median import group_medians
+from ..pipeline import find_bad_rows
+from ..records import FloatArray, IntArray, Selection
+from ..selectors import METHODS
+from ..selectors._streaming import MappedRows
+from ..selectors.gm_matching import unit_rows
+from ..sources import Source
+from ..validation import as_labels, as_rows, fingerprint
+
+Vector = npt.NDArray[np.float64]
+
+_EPSILON = 1e-3  # of centres that have to be found again
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A selection and its input, ready to be measured.
+
+    Attributes
+    ----------
+    selection, rows, ids
+        The selection, the rows as it compared them, and their ids.
+    classes, codes
+        Sorted labels, and the class of each row; one class of all rows where there are no labels.
+    labelled
+        Whether there are labels.
+    groups, centers
+        Group that each row competed in (-1: none), and the centre of each.
+    own_centers
+        Whether the centres are those of the selection.
+    same_input
+        Whether the input has the fingerprint that the selection knows.
+    """
+
+    selection: Selection
+    rows: FloatArray
+    ids: npt.NDArray[Any] | None
+    classes: npt.NDArray[Any]
+    codes: IntArray
+    labelled: bool
+    groups: IntArray
+    centers: Vector
+    own_centers: bool
+    same_input: bool
+
+    @property
+    def picked_groups(self) -> IntArray:
+        """Group of each pick, in pick order."""
+        return self.groups[self.selection.indices]
+
+    @property
+    def scores_are_objectives(self) -> bool:
+        """Whether the picks' scores tell the objective of every prefix."""
+        method = METHODS.get(self.selection.method)
+        chains = self.selection.params.get("streams", 1)
+        return (
+            self.own_centers and method is not None and method.selector.scores_are_objectives and chains == 1
+        )
+
+    def labels_of(self, rows: IntArray) -> npt.NDArray[Any]:
+        """Return the labels of some rows."""
+        return self.classes[self.codes[rows]]
+
+
+def prepare(selection: Selection, source: Source) -> Setting:
+    """Check that a selection and an input belong together, and divide the rows as the selection did.
+
+    Raises
+    ------
+    InvalidInput
+        Another number of rows or features, or no labels where the selection had some.
+    """
+    rows = as_rows(source.rows, source.name, finite=False)
+    if len(rows) != selection.n_rows:
+        raise InvalidInput(
+            f"the selection was made from {selection.n_rows} rows, but {source.name} has {len(rows)}"
+        )
+    if selection.labels is not None and source.labels is None:
+        raise InvalidInput(
+            f"the selection was made with labels, and {source.name} has none; name them with --labels"
+        )
+    labelled = source.labels is not None
+    classes, codes = as_labels(source.labels if labelled else np.zeros(len(rows), np.int64), len(rows))
+    same = fingerprint(rows, codes if labelled else None) == selection.fingerprint
+    if selection.params.get("normalize") == "unit":
+        rows = cast(FloatArray, MappedRows(rows, unit_rows))
+    by_class = selection.labels is not None and selection.params.get("by_class", True)
+    groups = _groups(selection, classes, codes) if by_class else np.zeros(len(rows), np.int64)
+    centers = selection.centers
+    if centers is None:
+        groups = groups.copy()
+        groups[find_bad_rows(source)] = -1
+        medians = group_medians(rows, groups, int(groups.max()) + 1, _EPSILON, precision=rows.dtype)
+        centers = np.stack([median.point for median in medians])
+    if centers.shape != (int(groups.max()) + 1, rows.shape[1]):
+        raise InvalidInput(
+            f"the selection was made from rows of {centers.shape[1]} numbers in {len(centers)} groups, but"
+            f" {source.name} has rows of {rows.shape[1]} in {int(groups.max()) + 1}"
+        )
+    return Setting(
+        selection=selection,
+        rows=rows,
+        ids=source.ids,
+        classes=classes,
+        codes=codes,
+        labelled=labelled,
+        groups=groups,
+        centers=centers,
+        own_centers=selection.centers is not None,
+        same_input=same or not selection.fingerprint,
+    )
+
+
+def _groups(selection: Selection, classes: npt.NDArray[Any], codes: IntArray) -> IntArray:
+    """Return the group of each row: its class's place among the classes that have picks."""
+    present = np.unique(codes[selection.indices])
+    if selection.labels is not None and len(np.unique(selection.labels)) != len(present):
+        raise InvalidInput(
+            f"the picks have {len(np.unique(selection.labels))} labels in the selection and"
+            f" {len(present)} in the input; expected the labels that the selection was made with"
+        )
+    place = np.full(len(classes), -1, np.int64)
+    place[present] = np.arange(len(present))
+    return place[codes]
+
+
+def shell_command(selection: Selection, source: str, labelled: bool) -> str:
+    """Return a command that makes the same selection.
+
+    Examples
+    --------
+    >>> import numpy as np, gmmatch
+    >>> selection = gmmatch.select(np.eye(4), keep=2, random_state=7)
+    >>> shell_command(selection, "my rows.npy", labelled=False)
+    "gmmatch select 'my rows.npy' --keep 2 --seed 7"
+    """
+    words = ["gmmatch", "select", source, "--keep", str(len(selection))]
+    if labelled:
+        words += ["--labels", "LABELS"]
+    if selection.method != "gm-matching":
+        words += ["--method", selection.method]
+    for name, value in _changed(selection).items():
+        if name == "guard":
+            words.append("--no-guard" if value == "off" else "--guard")
+        elif isinstance(value, (str, int, float)) and not str(value).startswith("array of shape"):
+            words += ["--param", f"{name}={value}"]
+        elif name == "scores":
+            words += ["--scores", "SCORES.npy"]
+    if selection.random_state is not None:
+        words += ["--seed", str(selection.random_state)]
+    return shlex.join(words)
+
+
+def python_call(selection: Selection, labelled: bool) -> str:
+    """Return a call that makes the same selection.
+
+    Examples
+    --------
+    >>> import numpy as np, gmmatch
+    >>> python_call(gmmatch.select(np.eye(4), keep=2), labelled=True)
+    'gmmatch.select(X, keep=2, labels=y, random_state=0)'
+    """
+    words = ["X", f"keep={len(selection)}"]
+    if labelled:
+        words.append("labels=y")
+    if selection.method != "gm-matching":
+        words.append(f"method={selection.method!r}")
+    for name, value in _changed(selection).items():
+        simple = isinstance(value, (str, int, float)) and not str(value).startswith("array of shape")
+        words.append(f"{name}={value!r}" if simple else f"{name}={name}")
+    words.append(f"random_state={selection.random_state}")
+    return f"gmmatch.select({', '.join(words)})"
+
+
+def _changed(selection: Selection) -> Mapping[str, Any]:
+    """Return the parameters that are not the method's defaults."""
+    method = METHODS.get(selection.method)
+    if method is None:
+        return {}
+    defaults = {
+        name: parameter.default for name, parameter in inspect.signature(method.selector).parameters.items()
+    }
+    return {
+        name: value
+        for name, value in selection.params.items()
+        if name not in ("keep", "random_state", *method.fixed)
+        and not (isinstance(value, type(defaults.get(name))) and value == defaults.get(name))
+    }

@@ -1,0 +1,234 @@
+"""From a selection and its input to plain data for a page."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..location.keys import gather
+from ..records import IntArray, Selection
+from ..sources import Source
+from ..trust import Suspects
+from .content import Content
+from .curve import make_curve
+from .measure import Measures, measure
+from .projection import check_projection
+from .records import Gallery, Glance, Report
+from .sample import choose_rows
+from .setting import Setting, prepare, python_call, shell_command
+from .suspicion import Evidence, from_suspects, judge_rows, worth_judging
+from .tables import class_table, make_map, plain_params, typical_distances
+
+Vector = npt.NDArray[np.float64]
+
+GALLERY_ROWS = 60
+_FAR = 10.0  # times the usual spread: rows beyond it do not shape the map
+_MAD_TO_SIGMA = 1.4826
+_GALLERIES = (
+    (
+        "suspicious",
+        "Most suspicious",
+        "Rows whose label, or whose place in their class, is hardest to believe.",
+    ),
+    ("first", "Kept first", "The first picks, in order. A smaller budget keeps the first of them."),
+    ("dropped", "Dropped nearest", "Rows near the middle of their class that were not needed to match it."),
+)
+
+
+def summarise(
+    selection: Selection,
+    source: Source,
+    *,
+    content: Content | None = None,
+    found: Suspects | None = None,
+    projection: str = "pca",
+    seconds: float | None = None,
+    command: str | None = None,
+) -> Report:
+    """Gather what a report says.
+
+    Parameters
+    ----------
+    selection, source
+        What was chosen, and from what.
+    content
+        Images or texts of the rows.
+    found
+        Suspects, where they are known already. Otherwise they are looked for: among all rows where that
+        takes seconds, else among the rows of the map.
+    projection
+        `pca`, `umap` or `auto`.
+    seconds, command
+        How long the selection took, and what repeats it.
+
+    Notes
+    -----
+    Time: one pass over the rows, and work on at most 20,000 of them. Memory: O(block), the rows of the
+    map, and some 60 bytes per row.
+
+    Examples
+    --------
+    >>> import numpy as np, gmmatch
+    >>> rows = np.random.default_rng(0).normal(size=(500, 16))
+    >>> report = summarise(gmmatch.select(rows, keep=50), gmmatch.open_source(rows))
+    >>> report.glance.kept, len(report.map.row), report.curve.budgets[-1]
+    (50, 500, 50)
+    """
+    kind = check_projection(projection)
+    setting = prepare(selection, source)
+    seed = selection.random_state or 0
+    measures = measure(setting.rows, setting.groups, setting.centers)
+    usable = np.flatnonzero(measures.usable)
+    if not len(usable):
+        raise InvalidInput(f"{source.name} has no row without NaN or infinite values")
+    evidence = _judge_all(setting, usable, found, seed)
+    first = selection.indices[:GALLERY_ROWS]
+    usual, spread = typical_distances(measures, setting.groups)
+    nearest = _dropped_nearest(setting, measures, usual)
+    doubtful = np.empty(0, np.int64) if evidence is None else _doubtful(evidence)
+    always = np.concatenate([first, nearest, doubtful])
+    shown = choose_rows(usable, setting.codes, selection.indices, always, seed)
+    sampled = gather(setting.rows, shown)
+    if evidence is None:
+        evidence = judge_rows(sampled, shown, setting.labels_of(shown), setting.classes, seed)
+        doubtful = _doubtful(evidence)
+    groups = setting.groups[shown]
+    ordinary = measures.distances[shown] <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
+    at = {row: place for place, row in enumerate(shown.tolist())}
+    galleries = [
+        Gallery(*words, [at[row] for row in rows.tolist()])
+        for words, rows in zip(_GALLERIES, (doubtful, first, nearest), strict=True)
+    ]
+    curve, steps = make_curve(setting, measures)
+    glance = _glance(setting, source, measures, evidence, seconds, command)
+    return Report(
+        title=f"{len(selection):,} of {selection.n_rows:,} rows kept",
+        labelled=setting.labelled,
+        glance=glance,
+        curve=curve,
+        map=make_map(setting, measures, evidence, shown, sampled, ordinary, kind, seed),
+        classes=class_table(setting, measures, evidence, steps),
+        galleries=galleries,
+        content_kind=None if content is None else content.kind,
+        content={} if content is None else _previews(content, shown, galleries, seed),
+        notes=_notes(setting, source, measures, evidence, shown, found),
+    )
+
+
+def _judge_all(setting: Setting, usable: IntArray, found: Suspects | None, seed: int) -> Evidence | None:
+    """Judge all usable rows, or return None where that would take too long."""
+    if found is not None:
+        return from_suspects(found, setting.classes)
+    if not worth_judging(len(usable), setting.rows.shape[1], len(setting.classes)):
+        return None
+    return judge_rows(setting.rows[usable], usable, setting.labels_of(usable), setting.classes, seed)
+
+
+def _doubtful(evidence: Evidence) -> IntArray:
+    return evidence.rows[evidence.tiers > 0][:GALLERY_ROWS]
+
+
+def _dropped_nearest(setting: Setting, measures: Measures, usual: Vector) -> IntArray:
+    """Return dropped rows that are nearest to the centre, in units of what is usual in their class."""
+    waiting = measures.usable.copy()
+    waiting[setting.selection.indices] = False
+    rows = np.flatnonzero(waiting)
+    unit = np.where(usual > 0, usual, 1.0)
+    nearness = measures.distances[rows] / unit[setting.groups[rows]]
+    few = rows if len(rows) <= GALLERY_ROWS else rows[np.argpartition(nearness, GALLERY_ROWS)[:GALLERY_ROWS]]
+    near = measures.distances[few] / unit[setting.groups[few]]
+    return few[np.lexsort((few, near))]
+
+
+def _previews(content: Content, shown: IntArray, galleries: list[Gallery], seed: int) -> dict[int, str]:
+    """Return the content of the galleries' rows, then of as many others as there is room for."""
+    turns = [
+        row
+        for together in zip(*(_padded(gallery.rows) for gallery in galleries), strict=True)
+        for row in together
+    ]
+    wanted = list(dict.fromkeys(row for row in turns if row >= 0))
+    others = np.setdiff1d(np.arange(len(shown)), wanted)
+    order = np.concatenate([np.array(wanted, np.int64), np.random.default_rng([seed, 1]).permutation(others)])
+    return {int(order[place]): preview for place, preview in content.previews(shown[order]).items()}
+
+
+def _padded(rows: list[int]) -> list[int]:
+    return rows + [-1] * (GALLERY_ROWS - len(rows))
+
+
+def _glance(
+    setting: Setting,
+    source: Source,
+    measures: Measures,
+    evidence: Evidence,
+    seconds: float | None,
+    command: str | None,
+) -> Glance:
+    selection = setting.selection
+    picks = np.bincount(setting.picked_groups, minlength=len(setting.centers))
+    random = float(measures.random_objective(picks[None])[0])
+    guard = selection.details.get("guard")
+    if selection.tiers is None:
+        suspects, judged = int((evidence.tiers > 0).sum()), len(evidence.rows)
+    else:
+        suspects, judged = int((selection.tiers[measures.usable] > 0).sum()), int(measures.usable.sum())
+    return Glance(
+        source=source.name,
+        rows=selection.n_rows,
+        usable=int(measures.usable.sum()),
+        features=setting.rows.shape[1],
+        classes=len(setting.classes) if setting.labelled else None,
+        kept=len(selection),
+        method=selection.method,
+        params=plain_params(selection.params),
+        seed=selection.random_state,
+        guard=None if not guard or guard.get("mode") == "off" else plain_params(guard),
+        seconds=None if seconds is None else round(seconds, 3),
+        epsilon=selection.epsilon,
+        objective=selection.objective,
+        random_objective=random,
+        times_closer=random / selection.objective if selection.objective > 0 else None,
+        suspects=suspects,
+        judged=judged,
+        command=command or shell_command(selection, source.name, setting.labelled),
+        python=python_call(selection, setting.labelled),
+        versions=dict(selection.versions),
+        fingerprint=selection.fingerprint,
+    )
+
+
+def _notes(
+    setting: Setting,
+    source: Source,
+    measures: Measures,
+    evidence: Evidence,
+    shown: IntArray,
+    found: Suspects | None,
+) -> list[str]:
+    """Say what a reader must know about how the numbers came about."""
+    notes = []
+    usable, total = int(measures.usable.sum()), setting.selection.n_rows
+    if usable < total:
+        notes.append(f"{total - usable:,} rows hold NaN or infinite values and take no part.")
+    if len(shown) < usable:
+        notes.append(
+            f"The map shows {len(shown):,} of {usable:,} rows: the first picks, the rows of the galleries,"
+            " and a random sample that is balanced over the classes and over kept and dropped rows."
+        )
+    if len(evidence.rows) < usable:
+        notes.append(
+            f"Suspicion was measured among the {len(evidence.rows):,} rows of the map alone;"
+            " --suspects measures it among all rows."
+        )
+    if setting.labelled and not evidence.labels_judged:
+        notes.append("There are too few rows or classes to judge labels; suspicion is about distance alone.")
+    if not setting.own_centers:
+        notes.append(
+            "The selection file holds no centres: distances are to the geometric medians of the classes, all"
+            " rows included, found again."
+        )
+    if not setting.same_input:
+        notes.append(f"{source.name}, or its labels, differ from what the selection was made from.")
+    return notes

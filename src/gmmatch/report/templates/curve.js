@@ -1,0 +1,161 @@
+// The objective of every budget, and the classes at the chosen one.
+
+const LINES = [
+  ["objective", "these picks", "kept", "solid", 3],
+  ["random", "random subsets, expected", "dropped", "solid", 2.5],
+  ["inverse", "falling like 1/k", "lost", "dashed", 2],
+];
+const curve = { plot: null, here: null, lines: [] };
+
+const hasCurve = report.curve.objective.some((value) => value > 0);
+
+async function makeCurve() {
+  if (!hasCurve)
+    return fill(
+      byId("curve"),
+      element("p", { class: "hint" }, "The rows are all alike: every mean lies at the centre."),
+    );
+  const { objective, random, inverse } = report.curve;
+  const positive = (values) => values.map((value) => (value > 0 ? value : NaN));
+  const floor = Math.min(...[...objective, ...random].filter((value) => value > 0));
+  const source = new Bokeh.ColumnDataSource({
+    data: {
+      k: budgets,
+      objective: positive(objective),
+      random: positive(random),
+      inverse: inverse.map((value) => (value >= floor / 2 ? value : NaN)),
+    },
+  });
+  curve.here = new Bokeh.ColumnDataSource({ data: { x: [], y: [] } });
+  const plot = (curve.plot = Bokeh.Plotting.figure({
+    sizing_mode: "stretch_both",
+    toolbar_location: null,
+    tools: "",
+    x_axis_type: "log",
+    y_axis_type: "log",
+    x_axis_label: "rows kept",
+    min_border: 4,
+  }));
+  for (const [column, , , dash, width] of [...LINES].reverse()) {
+    curve.lines.push([
+      column,
+      plot.line({ field: "k" }, { field: column }, { source, line_width: width, line_dash: dash }),
+    ]);
+  }
+  plot.scatter({ field: "x" }, { field: "y" }, { source: curve.here, size: 13, line_width: 3 });
+  restyleCurve();
+  moveOnCurve();
+  await Bokeh.Plotting.show(plot, byId("curve"));
+  return fill(
+    byId("curve-legend"),
+    ...LINES.map(([, words, colour, dash]) =>
+      element(
+        "span",
+        { class: "key" },
+        element("span", {
+          class: "dash",
+          style: { borderTopColor: `var(--${colour})`, borderTopStyle: dash },
+        }),
+        words,
+      ),
+    ),
+  );
+}
+
+function restyleCurve() {
+  if (!hasCurve) return;
+  styleAxes(curve.plot);
+  curve.plot.outline_line_color = null;
+  for (const [column, line] of curve.lines)
+    line.glyph.line_color = cssColour(LINES.find(([name]) => name === column)[2]);
+  const marker = curve.plot.renderers[curve.plot.renderers.length - 1];
+  Object.assign(marker.glyph, { fill_color: cssColour("surface"), line_color: cssColour("kept") });
+}
+
+function moveOnCurve() {
+  if (!hasCurve) return;
+  const value = report.curve.objective[state.budget];
+  curve.here.data = value > 0 ? { x: [budget()], y: [value] } : { x: [], y: [] };
+  const [expected, closer] = [report.curve.random[state.budget], timesCloser()];
+  const words = closer ? `, ${number(closer)} times as far` : "";
+  byId("curve-words").textContent =
+    `At ${plural(budget(), "row", "rows")} the distance is ${number(value)};` +
+    ` random subsets have ${number(expected)}${words}.`;
+}
+
+function drawBalance() {
+  const { names, sizes } = report.classes;
+  const counts = classCounts(state.budget);
+  const total = sizes.reduce((sum, value) => sum + value, 0);
+  if (!report.labelled) {
+    const { edges, median } = report.classes;
+    fill(
+      byId("balance"),
+      element(
+        "h3",
+        {},
+        "Distances to the centre ",
+        element("span", { class: "quiet" }, "(kept of all rows)"),
+      ),
+      histogram(0, true),
+      element(
+        "div",
+        { class: "ends" },
+        element("span", {}, number(edges[0])),
+        element("span", {}, `median ${number(median[0])}`),
+        element("span", {}, `${number(edges[edges.length - 1])} and more`),
+      ),
+      element(
+        "div",
+        { class: "balance", style: { marginTop: "22px" } },
+        barLine("kept here", budget() / total, null, `${count(budget())} of ${count(total)}`, 1),
+      ),
+    );
+    return;
+  }
+  const shown = names
+    .map((_, code) => code)
+    .sort((a, b) => sizes[b] - sizes[a] || a - b)
+    .slice(0, 12);
+  const widest = Math.max(...shown.map((code) => Math.max(counts[code] / budget(), sizes[code] / total)));
+  const lines = shown.map((code) =>
+    barLine(names[code], counts[code] / budget(), sizes[code] / total, count(counts[code]), widest),
+  );
+  const without = counts.filter((value) => value === 0).length;
+  fill(
+    byId("balance"),
+    element(
+      "h3",
+      {},
+      "Classes at this budget ",
+      element(
+        "span",
+        { class: "quiet" },
+        `(${names.length > shown.length ? `the ${shown.length} largest; ` : ""}line: share of all rows)`,
+      ),
+    ),
+    element("div", { class: "balance" }, ...lines),
+    without
+      ? element(
+          "p",
+          { class: "quiet", style: { marginTop: "10px" } },
+          `${plural(without, "class has", "classes have")} no row at this budget.`,
+        )
+      : null,
+  );
+}
+
+function barLine(name, share, expected, value, widest) {
+  const scale = (part) => `${(100 * part) / (widest * 1.04)}%`;
+  const track = element(
+    "span",
+    { class: "track" },
+    element("span", { class: "fill", style: { width: scale(share) } }),
+    expected === null ? null : element("span", { class: "want", style: { left: scale(expected) } }),
+  );
+  return [
+    element("span", { class: "name", title: name }, name),
+    track,
+    element("span", { class: "value" }, value),
+  ];
+}

@@ -1,0 +1,209 @@
+"""Chains of carried batches: the work of one, cut into pieces that can be done anywhere.
+
+A chain is a sequence of batches that pass the accumulated error on. Chains do not know each other, so
+that they can run side by side; a piece of a chain is a pure function of the error that it starts with.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..location.blocks import map_in_order
+from ..records import FloatArray, IntArray
+from ._batches import BLOCK_ROWS
+from ._matching import Candidates, Matching, Step, pick, prepare
+
+Vector = npt.NDArray[np.float64]
+
+SEGMENT_ROWS = 1 << 16
+"""Rows of a piece of work: some hundred megabytes, a second or so."""
+
+_DENSE = 1 / 4  # share of a block's rows from which it pays to read the block as a whole
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """A batch that its chain's next picks come from.
+
+    Attributes
+    ----------
+    chain
+        Number of the chain.
+    rows
+        Row numbers, ascending.
+    quota
+        How many of them to pick.
+    """
+
+    chain: int
+    rows: IntArray
+    quota: int
+
+
+def match_turns(
+    rows: FloatArray, turns: Iterable[Turn], matchings: Mapping[int, Matching], step: Step
+) -> Iterator[tuple[Turn, IntArray, Vector, Vector]]:
+    """Yield turns with the rows picked, their scores and distances; `matchings` are carried on in place.
+
+    Batches are read and multiplied ahead on all cores; picks follow each other in order.
+    """
+
+    def ready(turn: Turn) -> tuple[Turn, Candidates | None]:
+        if turn.quota == 0:
+            return turn, None
+        return turn, prepare(rows[turn.rows], matchings[turn.chain].center, turn.quota)
+
+    for turn, candidates in map_in_order(ready, turns):
+        if candidates is None:
+            yield turn, np.empty(0, np.int64), np.empty(0), np.empty(0)
+        else:
+            picks, scores, distances = pick(candidates, turn.quota, matchings[turn.chain], step)
+            yield turn, turn.rows[picks], scores, distances
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Turns that follow each other, as plain arrays.
+
+    Attributes
+    ----------
+    chains, sizes, quotas
+        Chain, number of rows and quota of each turn.
+    numbers
+        The row numbers of all turns, one after the other.
+    """
+
+    chains: IntArray
+    sizes: IntArray
+    quotas: IntArray
+    numbers: npt.NDArray[Any]
+
+    @classmethod
+    def of(cls, turns: Sequence[Turn], n_rows: int) -> Segment:
+        """Pack turns over `n_rows` rows in all."""
+        chains, sizes, quotas = (
+            np.array(values, np.int64)
+            for values in zip(*((turn.chain, len(turn.rows), turn.quota) for turn in turns), strict=True)
+        )
+        smallest = np.uint32 if n_rows <= 1 << 32 else np.int64
+        return cls(chains, sizes, quotas, np.concatenate([turn.rows for turn in turns]).astype(smallest))
+
+    def turns(self) -> list[Turn]:
+        """Unpack the turns."""
+        parts = np.split(self.numbers.astype(np.int64), np.cumsum(self.sizes)[:-1])
+        values = zip(self.chains.tolist(), parts, self.quotas.tolist(), strict=True)
+        return [Turn(*value) for value in values]
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """All row numbers, ascending."""
+        return np.sort(self.numbers).astype(np.int64)
+
+
+def segments(turns: Iterable[Turn], n_rows: int) -> Iterator[Segment]:
+    """Cut turns into segments."""
+    waiting: list[Turn] = []
+    size = 0
+    for turn in turns:
+        waiting.append(turn)
+        size += len(turn.rows)
+        if size >= SEGMENT_ROWS:
+            yield Segment.of(waiting, n_rows)
+            waiting, size = [], 0
+    if waiting:
+        yield Segment.of(waiting, n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What some chains carry from one segment to the next.
+
+    Attributes
+    ----------
+    chains
+        Which chains.
+    thetas, counts
+        Accumulated error and number of picks of each.
+    """
+
+    chains: IntArray
+    thetas: Vector
+    counts: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class MatchSegment:
+    """The function that does a segment: from what is carried to what is carried on, and the picks.
+
+    Attributes
+    ----------
+    rows
+        The rows, or a view of them.
+    codes
+        Class of each chain.
+    centers, starts
+        Of each class.
+    step
+        As the parameter of `GMMatching`.
+    """
+
+    rows: FloatArray
+    codes: IntArray
+    centers: Vector
+    starts: Vector
+    step: Step
+
+    def __call__(self, carried: Carried, segment: Segment) -> tuple[Carried, tuple[IntArray, Vector, Vector]]:
+        read_ahead(self.rows, segment.rows)
+        matchings = {}
+        for place, chain in enumerate(carried.chains.tolist()):
+            code, count = self.codes[chain], int(carried.counts[place])
+            matchings[chain] = Matching(self.centers[code], self.starts[code], carried.thetas[place], count)
+        found = [picks[1:] for picks in match_turns(self.rows, segment.turns(), matchings, self.step)]
+        after = [matchings[chain] for chain in carried.chains.tolist()]
+        thetas = np.stack([matching.theta for matching in after])
+        counts = np.array([matching.count for matching in after])
+        rows, scores, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return Carried(carried.chains, thetas, counts), (rows, scores, distances)
+
+
+def bundles(sizes: Sequence[int], n_bundles: int) -> list[list[int]]:
+    """Put chains of these sizes into bundles of nearly one size; the largest come first.
+
+    Examples
+    --------
+    >>> bundles([5, 1, 1, 3, 2], 2)
+    [[0, 1], [3, 4, 2]]
+    """
+    heap = [(0, number) for number in range(min(n_bundles, len(sizes)))]
+    found: list[list[int]] = [[] for _ in heap]
+    for chain in sorted(range(len(sizes)), key=lambda chain: (-sizes[chain], chain)):
+        load, number = heapq.heappop(heap)
+        found[number].append(chain)
+        heapq.heappush(heap, (load + sizes[chain], number))
+    return found
+
+
+def read_ahead(rows: FloatArray, numbers: IntArray) -> None:
+    """Ask the system to read rows in large pieces, if they are mapped from a file and stand close enough."""
+    while hasattr(rows, "rows"):
+        rows = rows.rows
+    advise = getattr(getattr(rows, "base", None), "madvise", None)
+    if advise is None:
+        return
+    import mmap
+
+    width = rows.shape[1] * rows.itemsize
+    header = rows.offset % mmap.ALLOCATIONGRANULARITY  # type: ignore[attr-defined]
+    found, counts = np.unique(numbers // BLOCK_ROWS, return_counts=True)
+    for block in found[counts >= _DENSE * BLOCK_ROWS]:
+        start = header + int(block) * BLOCK_ROWS * width
+        page = start // mmap.PAGESIZE * mmap.PAGESIZE
+        advise(mmap.MADV_WILLNEED, page, start - page + BLOCK_ROWS * width)

@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import io
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gmmatch
+from gmmatch.encoders import open_input
+from gmmatch.report import Content, summarise, write_report
+from gmmatch.sources import Source
+
+from .conftest import MARKUP, SCRIPT, settle
+
+pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
+from playwright.sync_api import expect
+
+expect.set_options(timeout=20_000)
+
+FIGURE = "Bokeh.documents.flatMap((found) => found.roots()).find((plot) => plot.renderers.length === 2)"
+VIEW = f"[...Bokeh.index].find((view) => view.model === {FIGURE})"
+
+
+def script(name):
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def colours(page):
+    """Return the colours of the points on the map."""
+    return page.evaluate(f"Array.from({FIGURE}.renderers[0].data_source.data.colour)")
+
+
+def place(page, at):
+    """Return where a point of the map is on the screen."""
+    box = page.locator("#plot").bounding_box()
+    x, y = page.evaluate(
+        f"""(at) => {{
+          const [view, data] = [{VIEW}, {FIGURE}.renderers[0].data_source.data];
+          return [view.frame.x_scale.compute(data.x[at]), view.frame.y_scale.compute(data.y[at])];
+        }}""",
+        at,
+    )
+    return box["x"] + x, box["y"] + y
+
+
+def pixels(page, selector):
+    settle(page)
+    return np.asarray(Image.open(io.BytesIO(page.locator(selector).screenshot())).convert("RGB")).astype(int)
+
+
+def move_to(page, at):
+    page.locator("#plot").scroll_into_view_if_needed()
+    x, y = place(page, at)
+    page.mouse.move(x - 3, y)
+    page.mouse.move(x, y)
+    settle(page)
+
+
+def lonely(report):
+    """Return a kept row that no other row is near to."""
+    spots = np.stack([report.map.x, report.map.y], axis=1).astype(float)
+    gaps = np.sort(((spots[:, None] - spots[None]) ** 2).sum(axis=2), axis=1)[:, 1]
+    left, right, bottom, top = report.map.window
+    inside = (spots > [left, bottom]).all(axis=1) & (spots < [right, top]).all(axis=1)
+    kept = np.array(report.map.rank) >= 1  # the first pick is pinned from the start
+    return int(np.argmax(np.where(inside & kept, gaps, -1)))
+
+
+def test_the_page_loads_from_disk_with_the_network_off(visit, digits):
+    path, _ = digits
+    page = visit(path)
+    assert page.asked == [path.as_uri()]
+    assert page.title() == "60 of 300 rows kept · gmmatch"
+    expect(page.locator("#kept")).to_have_text("60 kept")
+    shown = pixels(page, "#plot")
+    assert len(np.unique(shown.reshape(-1, 3), axis=0)) > 20
+
+
+def test_the_slider_changes_the_kept_rows_and_the_map(visit, digits):
+    path, report = digits
+    page = visit(path)
+    page.locator("#plot").scroll_into_view_if_needed()
+    before, drawn = colours(page), pixels(page, "#plot")
+    slider = page.locator("#slider")
+    slider.focus()
+    page.keyboard.press("Home")
+    for _ in range(9):
+        page.keyboard.press("ArrowRight")
+    settle(page)
+    expect(page.locator("#kept")).to_have_text("10 kept")
+    assert slider.get_attribute("aria-valuetext").startswith("10 rows kept")
+    after = colours(page)
+    changed = {at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new}
+    assert changed == {at for at, rank in enumerate(report.map.rank) if rank >= 10}
+    assert (np.abs(pixels(page, "#plot") - drawn).max(axis=2) > 40).sum() > 200
+    assert (
+        f"distance {float(f'{report.curve.objective[9]:.3g}'):g}" in page.locator("#reading").text_content()
+    )
+    assert page.locator("#legend").inner_text().split("\n")[:2] == ["kept", "10"]
+    kept = [int(cell) for cell in page.locator("#class-body td:nth-child(3)").all_inner_texts()]
+    assert sorted(kept) == sorted(np.sum(report.classes.steps[:10], axis=0).tolist())
+    page.keyboard.press("End")
+    settle(page)
+    expect(page.locator("#kept")).to_have_text("60 kept")
+    assert colours(page) == before
+
+
+def test_pointing_at_a_row_shows_it_and_a_click_pins_it(visit, digits):
+    path, report = digits
+    page = visit(path)
+    at = lonely(report)
+    move_to(page, at)
+    card = page.locator("#hover")
+    expect(card).to_be_visible()
+    expect(card.locator(".name")).to_have_text(report.map.id[at])
+    assert card.locator("img").get_attribute("src") == report.content[at]
+    assert card.locator("img").evaluate("(image) => image.naturalWidth") == 8
+    assert f"kept, pick {report.map.rank[at] + 1}" in card.inner_text()
+    page.mouse.click(*place(page, at))
+    settle(page)
+    pinned = page.locator("#pinned")
+    expect(pinned.locator(".item .name")).to_have_text(report.map.id[at])
+    page.mouse.move(5, 5)
+    settle(page)
+    expect(card).to_be_hidden()
+    expect(pinned.locator(".item .name")).to_have_text(report.map.id[at])
+    pinned.get_by_role("button", name="Let go").click()
+    expect(pinned.locator(".item .name")).to_have_count(0)
+
+
+@pytest.mark.parametrize("tool", ["Box", "Lasso"])
+def test_a_box_and_a_lasso_list_what_is_inside(visit, digits, tool):
+    path, report = digits
+    page = visit(path)
+    page.locator("#plot").scroll_into_view_if_needed()
+    page.locator("#tools").get_by_role("button", name=tool).click()
+    box = page.locator("#plot").bounding_box()
+    middle = box["x"] + box["width"] / 2
+    corners = [(middle, box["y"] + 20), (box["x"] + box["width"] - 20, box["y"] + 20)]
+    corners += [(x, box["y"] + box["height"] - 20) for x, _ in reversed(corners)]
+    route = [corners[0], corners[2]] if tool == "Box" else [*corners, corners[0]]
+    page.mouse.move(*route[0])
+    page.mouse.down()
+    for x, y in route[1:]:
+        page.mouse.move(x, y, steps=8)
+    page.mouse.up()
+    settle(page)
+    across = f"Array.from({FIGURE}.renderers[0].data_source.data.x, (x) => {VIEW}.frame.x_scale.compute(x))"
+    inside = [x for x in page.evaluate(across) if box["x"] + x > middle]
+    expect(page.locator("#selected h3")).to_contain_text("inside")
+    expect(page.locator("#hover")).to_be_hidden()
+    found = int(page.locator("#selected h3").inner_text().split()[0])
+    assert 20 < found < 280
+    assert abs(found - len(inside)) <= 8
+    listed = page.locator("#selected .name").all_text_contents()
+    assert len(listed) == min(found, 60)
+    ranks = [report.map.rank[report.map.id.index(name)] for name in listed]
+    kept = [rank for rank in ranks if rank >= 0]
+    assert ranks[: len(kept)] == sorted(kept)
+    page.locator("#selected").get_by_role("button", name="Clear").click()
+    expect(page.locator("#selected h3")).to_have_count(0)
+
+
+def test_rows_are_found_by_id_and_by_number(visit, digits):
+    path, _ = digits
+    page = visit(path)
+    page.locator("#search").fill(f"{SCRIPT} 17")
+    expect(page.locator("#found .name").first).to_have_text(f"{SCRIPT} 17")
+    page.locator("#search").fill("123")
+    page.locator("#found button").first.click()
+    expect(page.locator("#pinned .item .name")).to_have_text(f"{SCRIPT} 123")
+    page.locator("#search").fill("no such row")
+    assert "Nothing on the map" in page.locator("#found").inner_text()
+
+
+def test_the_table_of_classes_is_sorted_by_its_buttons(visit, digits):
+    path, report = digits
+    page = visit(path)
+
+    def column(number):
+        return page.locator(f"#class-body td:nth-child({number})").all_inner_texts()
+
+    assert column(2) == sorted(map(str, report.classes.sizes), key=int, reverse=True)
+    head = page.locator("#class-head th")
+    assert head.nth(1).get_attribute("aria-sort") == "descending"
+    page.get_by_role("button", name="Class", exact=True).click()
+    assert column(1) == [MARKUP, "bee", "cow & calf"]
+    assert head.nth(0).get_attribute("aria-sort") == "ascending"
+    assert head.nth(1).get_attribute("aria-sort") == "none"
+    assert page.evaluate("document.activeElement.textContent") == "Class"
+    page.keyboard.press("Enter")
+    assert column(1) == ["cow & calf", "bee", MARKUP]
+    page.get_by_role("button", name="Suspects").click()
+    shares = [float(text.split()[0]) for text in column(5)]
+    assert shares == sorted(shares, reverse=True)
+    page.locator("#class-search").fill("calf")
+    assert column(1) == ["cow & calf"]
+
+
+def test_names_and_ids_are_text_and_run_nothing(visit, digits):
+    path, _ = digits
+    page = visit(path)
+    page.locator("input[value=class]").check(force=True)
+    settle(page)
+    assert MARKUP in page.locator("#legend").inner_text()
+    assert MARKUP in page.locator("#class-body").inner_text()
+    assert MARKUP in page.locator("#balance").inner_text()
+    assert MARKUP in page.locator(".source").inner_text()
+    assert SCRIPT in page.locator("#repeat").inner_text()
+    named = page.locator("[data-gallery=first] .name").first
+    assert named.get_attribute("title").startswith(SCRIPT)
+    expect(named).to_have_text(f"…{named.get_attribute('title')[-17:]}")
+    page.locator("#search").fill("<script>")
+    assert page.locator("#found .name").first.text_content().startswith(SCRIPT)
+    expect(page.locator("img:not([src^='data:image/'])")).to_have_count(0)
+    expect(page.locator("script")).to_have_count(3)
+    assert page.asked == [path.as_uri()]
+
+
+def test_the_page_lets_no_other_script_run(visit, digits):
+    path, _ = digits
+    page = visit(path)
+    ran = page.evaluate(
+        """() => {
+          const script = document.createElement("script");
+          script.textContent = "window.evil = 1";
+          document.body.append(script);
+          const image = document.createElement("img");
+          image.setAttribute("onerror", "window.evil = 2");
+          image.src = "data:image/png;base64,AAAA";
+          document.body.append(image);
+          return new Promise((done) => setTimeout(() => done(window.evil || 0), 200));
+        }"""
+    )
+    assert ran == 0
+    assert any("Content Security Policy" in complaint for complaint in visit.complaints)
+    visit.complaints.clear()
+
+
+def test_dark_follows_the_system_and_the_button(visit, digits):
+    path, _ = digits
+    page = visit(path, color_scheme="dark")
+    page.locator("#plot").scroll_into_view_if_needed()
+    dark = pixels(page, "#plot")
+    assert dark.mean() < 60
+    page.get_by_role("button", name="Use light colours").click()
+    assert pixels(page, "#plot").mean() > 200
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.get_by_role("button", name="Use dark colours").click()
+    assert np.abs(pixels(page, "#plot") - dark).mean() < 2
+
+
+def test_the_map_answers_to_the_keyboard(visit, digits):
+    path, report = digits
+    page = visit(path)
+    page.locator("#plot").focus()
+    order = [report.map.rank.index(rank) for rank in range(4)]
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    expect(page.locator("#hover .name")).to_have_text(report.map.id[order[1]])
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    settle(page)
+    page.keyboard.press("Enter")
+    expect(page.locator("#pinned .item .name")).to_have_text(report.map.id[order[2]])
+    page.keyboard.press("Escape")
+    expect(page.locator("#pinned .item .name")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [("class", "cow & calf"), ("distance", "distance to the centre"), ("suspicion", "1 hard")],
+)
+def test_the_map_is_coloured_by_what_is_asked_for(visit, digits, mode, words):
+    path, _ = digits
+    page = visit(path)
+    before = colours(page)
+    page.locator(f"input[value={mode}]").check(force=True)
+    expect(page.locator("#legend")).to_contain_text(words)
+    settle(page)
+    after = colours(page)
+    assert len(set(after)) > len(set(before)) >= 2
+    page.get_by_role("button", name="Use dark colours").click()
+    settle(page)
+    assert (colours(page) == after) == (mode == "class")
+
+
+def test_galleries_lead_to_the_map(visit, digits):
+    path, report = digits
+    page = visit(path)
+    tiles = page.locator("[data-gallery=suspicious] .tile")
+    assert tiles.first.locator("img").get_attribute("src") == report.content[report.galleries[0].rows[0]]
+    given, likely = tiles.first.locator(".tag").all_text_contents()
+    assert given == report.classes.names[report.map.code[report.galleries[0].rows[0]]] != likely
+    first = page.locator("[data-gallery=first]")
+    expect(first.locator(".tile")).to_have_count(16)
+    first.get_by_role("button", name="Show all 60").click()
+    expect(first.locator(".tile")).to_have_count(60)
+    tiles.first.click()
+    expect(page.locator("#pinned .item .name")).to_have_text(report.map.id[report.galleries[0].rows[0]])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_and_everything_has_a_name(visit, digits, scheme):
+    path, report = digits
+    page = visit(path, color_scheme=scheme)
+    move_to(page, lonely(report))
+    faint = page.evaluate(script("contrast.js"))
+    assert faint == []
+    nameless = page.evaluate(script("names.js"))
+    assert nameless == []
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((found) => found.id)")
+    assert len(ids) == len(set(ids))
+    page.keyboard.press("Tab")
+    ring = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert ring == "solid"
+
+
+def test_a_narrow_screen_needs_no_sideways_scrolling(visit, digits):
+    path, _ = digits
+    page = visit(path, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    at = page.locator("[data-gallery=first] .tile").first
+    at.tap()
+    expect(page.locator("#pinned .item .name")).to_be_visible()
+
+
+def test_print_leaves_out_what_paper_cannot_do(visit, digits):
+    path, _ = digits
+    page = visit(path)
+    page.emulate_media(media="print")
+    expect(page.locator(".panel")).to_be_hidden()
+    expect(page.locator("#tools")).to_be_hidden()
+    expect(page.locator("#class-body")).to_be_visible()
+    assert page.pdf().startswith(b"%PDF")
+
+
+def written(path, rows, keep, labels=None, ids=None, texts=None, **params):
+    selection = gmmatch.select(rows, keep, labels, **params)
+    content = None if texts is None else Content(open_input(texts, "text"))
+    report = summarise(selection, Source(rows, "X", "array", labels=labels, ids=ids), content=content)
+    write_report(report, path)
+    return report
+
+
+RNG = partial(np.random.default_rng, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        (RNG().normal(size=(10, 3)), None),
+        (RNG().normal(size=(10, 2)), np.repeat([1], 10)),
+        (np.ones((12, 4)), None),
+    ],
+)
+def test_tiny_and_odd_data_have_pages(visit, tmp_path, rows, labels):
+    written(tmp_path / "r.html", rows, 3, labels)
+    page = visit(tmp_path / "r.html")
+    expect(page.locator("#kept")).to_have_text("3 kept")
+    page.locator("#slider").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#kept")).to_have_text("2 kept")
+    for mode in page.locator("#modes input").all():
+        mode.check(force=True)
+        settle(page)
+
+
+def test_texts_and_many_classes_have_pages_of_their_own(visit, tmp_path):
+    labels = np.arange(900) % 90
+    texts = [f"a text about {label} <b>bold</b> " * 9 for label in labels]
+    rows = RNG().normal(size=(900, 5))
+    report = written(tmp_path / "r.html", rows, 180, labels, texts=texts, method="random")
+    page = visit(tmp_path / "r.html")
+    first = report.map.row[report.galleries[1].rows[0]]
+    expect(page.locator("[data-gallery=first] .text").first).to_have_text(texts[first])
+    expect(page.locator("#class-body tr")).to_have_count(20)
+    assert "page 1 of 5" in page.locator("#class-pages").inner_text()
+    page.get_by_role("button", name="Next").click()
+    assert "page 2 of 5" in page.locator("#class-pages").inner_text()
+
+
+def test_twenty_thousand_rows_are_drawn_and_moved_through(visit, tmp_path):
+    rng = RNG()
+    labels = rng.integers(0, 8, 21_000)
+    rows = rng.normal(size=(21_000, 6)).astype(np.float32) + labels[:, None]
+    report = written(tmp_path / "r.html", rows, 0.1, labels, method="random")
+    page = visit(tmp_path / "r.html")
+    assert len(colours(page)) == 20_000 == len(report.map.row)
+    assert "20,000 of 21,000 rows" in page.locator("#map-about").inner_text()
+    page.locator("#slider").focus()
+    for _ in range(5):
+        page.keyboard.press("PageDown")
+    settle(page)
+    expect(page.locator("#kept")).not_to_have_text("2,100 kept")
+    expect(page.locator("#legend")).to_contain_text("lost at this budget")

@@ -1,0 +1,244 @@
+"""The same picks on a cluster as on this machine, bit by bit, whatever is lost on the way."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import gmmatch
+from gmmatch import progress
+from gmmatch.cli import app
+from gmmatch.engines import ray as ray_module
+from gmmatch.errors import InvalidInput, InvalidParameter, WorkerFailed
+
+ray = pytest.importorskip("ray")
+
+pytestmark = [
+    pytest.mark.xdist_group("cluster"),
+    # Ray leaves sockets and log files of the processes that it starts to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+PARAMS = {"keep": 0.02, "batch_size": 128, "random_state": 5}
+
+
+def assert_same(found, expected):
+    for name in ("indices", "scores", "distances"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), strict=True)
+    assert (found.objective, found.epsilon) == (expected.objective, expected.epsilon)
+
+
+def pick(engine, labelled, **params):
+    """Select on an engine that is open already."""
+    source = engine.source if labelled else replace(engine.source, labels=None)
+    return gmmatch.select(source, engine=engine, **PARAMS | params)
+
+
+@contextmanager
+def when(phase, act):
+    """Act once, in the middle of the phase of that name; fail if the phase does not come up."""
+    done = []
+
+    @contextmanager
+    def listener(name, total):
+        def advance(count):
+            if name == phase and count and not done:
+                done.append(True)
+                act()
+
+        yield advance
+
+    with progress.listen(listener):
+        yield
+    assert done, f"there was no phase {phase!r}"
+
+
+@pytest.mark.parametrize("params", [
+    {"guard": "off"},
+    {"guard": "off", "streams": 3, "center": "mean", "normalize": "unit"},
+    {"guard": "auto"},
+    {"guard": "auto", "batch_size": None, "keep": 200},
+], ids=["plain", "streams", "guard", "all rows"])  # fmt: skip
+@pytest.mark.parametrize("labelled", [False, True], ids=["unlabelled", "labelled"])
+def test_the_picks_are_those_of_the_local_engine(labelled, params, engine, alone):
+    assert_same(pick(engine, labelled, **params), alone(labelled, **params))
+
+
+@pytest.mark.usefixtures("cluster")
+def test_sharded_parquet_by_the_public_function(folder, tmp_path, alone):
+    source = gmmatch.open_source(folder / "shards", labels="label", cache=tmp_path, mapped=True)
+    found = gmmatch.select(source, engine="ray", address="auto", workers=2, guard="off", **PARAMS)
+    assert_same(found, alone(True, guard="off"))
+    assert ray.is_initialized()
+
+
+def kill_process(engine, cluster):
+    os.kill(engine.members[-1].process, signal.SIGKILL)
+
+
+def kill_actor(engine, cluster):
+    ray.kill(engine.members[-1].handle)
+
+
+def remove_node(engine, cluster):
+    cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+
+
+@pytest.mark.parametrize("phase", ["checking rows", "finding the middle", "picking rows"])
+@pytest.mark.parametrize("strike", [kill_process, kill_actor, remove_node])
+def test_losses_leave_the_picks_as_they_are(strike, phase, engine, cluster, alone):
+    with when(phase, lambda: strike(engine, cluster)):
+        found = pick(engine, labelled=True, guard="off", streams=3)
+    assert_same(found, alone(True, guard="off", streams=3))
+    if strike is remove_node:
+        cluster.add_node(num_cpus=2, object_store_memory=80 << 20)
+
+
+@pytest.mark.parametrize("phase", ["hashing rows", "measuring distances", "learning the labels"])
+def test_losses_while_the_guard_judges(phase, engine, cluster, alone):
+    with when(phase, lambda: kill_process(engine, cluster)):
+        found = pick(engine, labelled=True)
+    assert_same(found, alone(True))
+    assert found.tiers.tolist() == alone(True).tiers.tolist()
+
+
+def run(folder, output, *more):
+    command = (
+        "select rows.npy --labels labels.npy --keep 2% --param batch_size=128 --seed 5 --no-guard --resume"
+    )
+    words = [sys.executable, "-m", "gmmatch", *command.split(), "--json", "-o", str(output), *more]
+    return subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_killed_driver_is_resumed_by_either_engine(cluster, folder, tmp_path, alone):
+    on_cluster = ["--engine", "ray", "--address", cluster.address, "--workers", "2"]
+    state = tmp_path / "kept.parquet.state"
+    driver = run(folder, tmp_path / "kept.parquet", *on_cluster)
+    while not state.exists() and driver.poll() is None:
+        time.sleep(0.01)
+    driver.kill()
+    driver.communicate()
+    assert not (tmp_path / "kept.parquet").exists()
+    shutil.copy(state, tmp_path / "again.parquet.state")
+    for name, options in (("kept", on_cluster), ("again", [])):
+        resumed = run(folder, tmp_path / f"{name}.parquet", *options)
+        said, complaints = resumed.communicate()
+        assert resumed.returncode == 0, complaints
+        assert json.loads(said)["kept"] == 1400
+    assert (tmp_path / "kept.parquet").read_bytes() == (tmp_path / "again.parquet").read_bytes()
+    assert_same(gmmatch.load_selection(tmp_path / "kept.parquet"), alone(True, guard="off"))
+    # The cluster that the drivers had joined is still there.
+    assert sum(node["Alive"] for node in ray.nodes()) == 3
+
+
+def test_a_cluster_of_its_own_ends_with_the_call(folder):
+    script = (
+        "import gmmatch, ray; from gmmatch.engines.ray import ray_engine\n"
+        "with ray_engine(gmmatch.open_source('rows.npy'), workers=1) as engine:\n"
+        "    print(*engine.map(lambda span: span.stop, [slice(0, 5)]), ray.nodes()[0]['NodeID'])\n"
+        "print(ray.is_initialized())"
+    )
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    stop, node, joined = done.stdout.split()
+    assert (stop, joined) == ("5", "False")
+    assert not [words for words in commands() if node in words]
+
+
+def commands():
+    """Return the command lines of all processes."""
+    found = []
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{number}/cmdline", "rb") as file:
+                found.append(file.read().decode(errors="replace"))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.usefixtures("cluster")
+def test_rows_that_a_node_cannot_read_are_named_with_the_node(tmp_path):
+    np.save(tmp_path / "gone.npy", np.zeros((100, 4)))
+    source = gmmatch.open_source(tmp_path / "gone.npy")
+    (tmp_path / "gone.npy").unlink()
+    with pytest.raises(
+        InvalidInput, match=r"node [\d.]+ \(\w+\) cannot read rows 0 to 100 of .*gone.npy"
+    ) as no:
+        gmmatch.select(source, keep=10, engine="ray", workers=1)
+    assert "every node must see the same files" in str(no.value)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_other_rows_under_the_same_path_are_refused(tmp_path):
+    np.save(tmp_path / "rows.npy", np.zeros((100, 4)))
+    source = gmmatch.open_source(tmp_path / "rows.npy")
+    (tmp_path / "rows.npy").unlink()
+    np.save(tmp_path / "rows.npy", np.ones((100, 4)))
+    with pytest.raises(InvalidInput, match="sees other rows than this machine"):
+        gmmatch.select(source, keep=10, engine="ray", workers=1)
+
+
+def test_a_worker_out_of_memory_is_named_with_its_node_and_rows(engine):
+    too_much = 1 << 46
+    with pytest.raises(WorkerFailed, match=r"on node [\d.]+ \(\w+\) ran out of memory in rows 0 to 7 of"):
+        list(engine.map(lambda span: np.empty(too_much), [slice(0, 7)]))
+    assert list(engine.map(lambda span: span.stop, [slice(0, 7)])) == [7]
+
+
+def test_rows_that_kill_every_worker_are_named(engine, monkeypatch):
+    monkeypatch.setattr(ray_module, "_MOST_LOSSES", 2)
+    with pytest.raises(WorkerFailed, match=r"2 workers were lost in rows 0 to 7 of .*rows.npy, the last on"):
+        list(engine.map(lambda span: os.kill(os.getpid(), signal.SIGKILL), [slice(0, 7)]))
+    assert list(engine.map(lambda span: span.stop, [slice(0, 7)])) == [7]
+
+
+def test_a_mistake_in_a_function_is_raised_as_it_is(engine):
+    with pytest.raises(ZeroDivisionError):
+        list(engine.map(lambda span: span.start // 0, [slice(0, 7)]))
+
+
+@pytest.mark.usefixtures("cluster")
+def test_rows_in_memory_and_other_methods_are_refused(folder):
+    with pytest.raises(InvalidInput, match="held in memory"):
+        gmmatch.select(np.zeros((10, 2)), keep=5, engine="ray")
+    with pytest.raises(InvalidParameter, match="'k-center' runs on one machine"):
+        gmmatch.select(gmmatch.open_source(folder / "rows.npy"), method="k-center", keep=5, engine="ray")
+    with pytest.raises(InvalidParameter, match="engine must be 'local' or 'ray'"):
+        gmmatch.select(np.zeros((10, 2)), keep=5, engine="dask")
+    with pytest.raises(InvalidParameter, match="address and workers are for the engine 'ray'"):
+        gmmatch.select(np.zeros((10, 2)), keep=5, address="auto")
+
+
+def test_an_address_without_a_cluster(folder):
+    words = ["select", "rows.npy", "--keep", "5", "--engine", "ray", "--address", "127.0.0.1:1"]
+    script = "import sys; from gmmatch.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True,
+                          timeout=120, check=False)  # fmt: skip
+    assert done.returncode == 3
+    assert "cannot join a Ray cluster at '127.0.0.1:1'" in done.stderr
+
+
+def test_inputs_that_must_be_encoded_first():
+    done = CliRunner().invoke(app, ["select", "x.csv", "--text", "body", "--keep", "5", "--engine", "ray"])
+    assert done.exit_code == 2
+    assert "encode first, with: gmmatch embed --engine ray" in done.stderr
+
+
+def test_without_ray_the_extra_is_named(folder):
+    script = "import sys; sys.modules['ray'] = None; from gmmatch.cli import main; main()"
+    words = [sys.executable, "-c", script, "select", "rows.npy", "--keep", "5", "--engine", "ray"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 4
+    assert done.stderr == "gmmatch: ray is not installed; install it with: pip install 'gmmatch[ray]'\n"

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import gmmatch
+from gmmatch.errors import InvalidInput
+from gmmatch.report import summarise, suspicion
+from gmmatch.report.tables import BINS
+from gmmatch.sources import Source
+
+
+def as_source(rows, labels=None, ids=None):
+    return Source(rows, "blobs", "array", labels=labels, ids=ids)
+
+
+def test_the_facts_are_those_of_the_selection(made):
+    selection, source = made
+    report = summarise(selection, source, seconds=1.5, command="gmmatch select blobs")
+    glance = report.glance
+    assert (glance.rows, glance.kept, glance.classes, glance.features) == (400, 80, 3, 8)
+    assert (glance.objective, glance.epsilon) == (selection.objective, selection.epsilon)
+    assert glance.times_closer == pytest.approx(glance.random_objective / selection.objective)
+    assert glance.suspects == int((selection.tiers > 0).sum()) >= 6
+    assert (glance.seconds, glance.command) == (1.5, "gmmatch select blobs")
+    assert glance.python == "gmmatch.select(X, keep=80, labels=y, random_state=0)"
+    assert report.notes == []
+    json.dumps(report.as_dict(), allow_nan=False)
+
+
+def test_the_map_tells_of_every_row_what_is_true_of_it(made):
+    selection, source = made
+    report = summarise(selection, source)
+    found = report.map
+    assert sorted(found.row) == list(range(400))
+    rank = {int(row): place for place, row in enumerate(selection.indices)}
+    assert found.rank == [rank.get(row, -1) for row in found.row]
+    names = [report.classes.names[code] for code in found.code]
+    assert names == source.labels[found.row].tolist()
+    expected = np.empty(400)
+    for center, label in zip(selection.centers, np.unique(source.labels), strict=True):
+        own = source.labels == label
+        expected[own] = np.linalg.norm(source.rows[own] - center, axis=1)
+    np.testing.assert_allclose(found.distance, expected[found.row], rtol=1e-3)
+    evidence = gmmatch.suspects(source.rows, source.labels)
+    by_row = dict(zip(evidence.rows.tolist(), evidence.suspicion.tolist(), strict=True))
+    np.testing.assert_allclose(found.suspicion, [by_row[row] for row in found.row], atol=1e-3)
+    better = dict(zip(evidence.rows.tolist(), evidence.suggested.tolist(), strict=True))
+    reasons = dict(zip(evidence.rows.tolist(), evidence.reasons.tolist(), strict=True))
+    for at, row in enumerate(found.row):
+        if by_row[row] > 0.501 and better[row] != source.labels[row]:
+            assert report.classes.names[found.suggested[at]] == better[row]
+        elif by_row[row] < 0.499:
+            assert found.suggested[at] == -1
+        assert found.reason.get(at, "") == reasons[row]
+    assert found.suggested[found.row.index(0)] >= 0
+
+
+def test_the_table_of_classes_counts_right(made):
+    selection, source = made
+    report = summarise(selection, source)
+    table = report.classes
+    assert table.names == ["ant", "bee", "cow"]
+    labels = source.labels
+    assert table.sizes == [int((labels == name).sum()) for name in table.names]
+    assert table.kept == [int((selection.labels == name).sum()) for name in table.names]
+    assert table.suspects == [int((selection.tiers[labels == name] > 0).sum()) for name in table.names]
+    assert np.sum(table.steps, axis=0).tolist() == table.kept
+    for k, counts in zip(report.curve.budgets, np.cumsum(table.steps, axis=0), strict=True):
+        assert counts.tolist() == [int((selection.labels[:k] == name).sum()) for name in table.names]
+    assert len(table.edges) == BINS + 1
+    distances = dict(zip(report.map.row, report.map.distance, strict=True))
+    inner = [-np.inf, *table.edges[1:-1], np.inf]
+    kept = selection.mask()
+    for code, name in enumerate(table.names):
+        own = np.flatnonzero(labels == name)
+        by_hand = np.histogram([distances[row] for row in own.tolist()], inner)[0]
+        assert np.abs(by_hand - table.histogram[code]).sum() <= 4  # rounded distances near a border
+        assert sum(table.histogram[code]) == len(own)
+        assert sum(table.kept_histogram[code]) == int(kept[own].sum())
+        assert table.median[code] == pytest.approx(
+            np.median([distances[row] for row in own.tolist()]), rel=0.02
+        )
+
+
+def test_galleries_show_what_they_say(made):
+    selection, source = made
+    report = summarise(selection, source)
+    suspicious, first, dropped = report.galleries
+    assert [report.map.row[at] for at in first.rows] == selection.indices[:60].tolist()
+    assert all(report.map.rank[at] < 0 for at in dropped.rows)
+    assert len(dropped.rows) == 60
+    worst = [report.map.row[at] for at in suspicious.rows]
+    assert set(range(6)) <= set(worst)
+    doubts = [report.map.suspicion[at] for at in suspicious.rows]
+    assert doubts == sorted(doubts, reverse=True)
+
+
+def test_suspects_that_are_known_are_not_looked_for_again(made, monkeypatch):
+    selection, source = made
+    found = gmmatch.suspects(source.rows, source.labels)
+    monkeypatch.setattr(suspicion, "suspects", None)
+    report = summarise(selection, source, found=found)
+    assert len(report.galleries[0].rows) == min(60, found.summary()["suspect"])
+
+
+def test_suspicion_is_measured_on_the_map_where_rows_are_many(made, monkeypatch):
+    selection, source = made
+    monkeypatch.setattr(suspicion, "_MOST_WORK", 10.0)
+    report = summarise(selection, source)
+    assert report.notes == []  # all rows are on the map
+    monkeypatch.setattr("gmmatch.report.sample.MOST_ROWS", 300)
+    monkeypatch.setattr("gmmatch.report.sample.choose_rows.__defaults__", (300,))
+    report = summarise(replace(selection, tiers=None), source)
+    assert len(report.map.row) == 300
+    assert report.glance.judged == 300
+    assert "300 of 400 rows" in report.notes[0]
+    assert "among the 300 rows of the map alone" in report.notes[1]
+
+
+def test_rows_with_nan_take_no_part(blobs):
+    rows, labels = blobs[0].copy(), blobs[1]
+    rows[[5, 300]] = np.nan
+    selection = gmmatch.select(rows, 0.2, labels, on_bad_rows="drop")
+    report = summarise(selection, as_source(rows, labels))
+    assert report.glance.usable == 398
+    assert not {5, 300} & set(report.map.row)
+    assert report.notes[0] == "2 rows hold NaN or infinite values and take no part."
+    assert sum(report.classes.sizes) == 398
+
+
+def test_a_saved_selection_gives_the_same_report(made, tmp_path):
+    selection, source = made
+    selection.save(tmp_path / "kept.parquet")
+    again = summarise(gmmatch.load_selection(tmp_path / "kept.parquet"), source)
+    report = summarise(selection, source)
+    assert again.curve == report.curve
+    assert again.map == report.map
+    assert again.galleries == report.galleries
+
+
+def test_centres_that_a_file_lacks_are_found_again(made):
+    selection, source = made
+    report = summarise(replace(selection, centers=None), source)
+    assert any("found again" in note for note in report.notes)
+    assert len(report.map.row) == 400
+
+
+def test_other_labels_are_noticed(made):
+    selection, source = made
+    other = source.labels.copy()
+    other[7] = "bee"
+    report = summarise(selection, as_source(source.rows, other))
+    assert "differ from what the selection was made from" in report.notes[-1]
+
+
+def test_what_does_not_belong_together_is_refused(made):
+    selection, source = made
+    with pytest.raises(InvalidInput, match="made from 400 rows, but blobs has 399"):
+        summarise(selection, as_source(source.rows[1:], source.labels[1:]))
+    with pytest.raises(InvalidInput, match="made with labels, and blobs has none"):
+        summarise(selection, as_source(source.rows))
+    with pytest.raises(InvalidInput, match="rows of 8 numbers in 3 groups, but blobs has rows of 7 in 3"):
+        summarise(selection, as_source(source.rows[:, 1:], source.labels))
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        (np.random.default_rng(0).normal(size=(10, 3)), None),
+        (np.random.default_rng(0).normal(size=(10, 3)), np.repeat([7], 10)),
+        (np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2),
+        (np.random.default_rng(0).normal(size=(40, 1)), None),
+        (np.ones((12, 4)), None),
+        (np.random.default_rng(0).normal(size=(2, 4)), None),
+    ],
+)
+def test_small_and_odd_data_have_reports(rows, labels):
+    selection = gmmatch.select(rows, 0.5, labels)
+    report = summarise(selection, as_source(rows, labels))
+    json.dumps(report.as_dict(), allow_nan=False)
+    assert len(report.map.row) == len(rows)
+    assert report.labelled == (labels is not None)
+
+
+def test_more_classes_than_there_is_room_for_are_listed_by_size(monkeypatch):
+    monkeypatch.setattr("gmmatch.report.tables.MOST_CLASSES", 500)
+    rng = np.random.default_rng(0)
+    labels = np.concatenate([np.arange(520), rng.integers(0, 510, 90)])
+    rows = rng.normal(size=(len(labels), 3))
+    selection = gmmatch.select(rows, 530, labels, method="random")
+    report = summarise(selection, as_source(rows, labels))
+    assert len(report.classes.names) == 500
+    assert report.classes.left_out == 20
+    assert min(report.classes.sizes) == 1
+    assert sum(report.classes.sizes) == len(labels) - 20
+    listed = [report.classes.names[code] if code >= 0 else None for code in report.map.code]
+    truth = [str(labels[row]) for row in report.map.row]
+    assert all(name in (None, label) for name, label in zip(listed, truth, strict=True))
+    assert listed.count(None) == 20
+    assert any("too few rows" in note for note in report.notes)
+
+
+def test_long_and_odd_ids_are_kept_or_shortened(blobs):
+    rows, labels = blobs
+    ids = np.array([f"‮{row}</script>" if row % 2 else "x" * 5000 + str(row) for row in range(400)])
+    selection = gmmatch.select(rows, 0.2, labels)
+    report = summarise(selection, as_source(rows, labels, ids))
+    assert max(map(len, report.map.id)) == 200
+    at = report.map.row.index(3)
+    assert report.map.id[at] == "‮3</script>"
+
+
+def test_a_selection_by_unit_rows_is_measured_as_it_was_made(blobs):
+    rows, labels = blobs
+    selection = gmmatch.select(rows, 0.2, labels, normalize="unit", guard="off")
+    report = summarise(selection, as_source(rows, labels))
+    assert report.curve.objective[-1] == pytest.approx(selection.objective, rel=1e-4)
+    assert max(report.map.distance) <= 2.0
+    assert "--param normalize=unit" in report.glance.command
