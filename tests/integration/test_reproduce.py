@@ -51,7 +51,7 @@ def test_killed_and_run_again_it_finishes_only_what_was_missing(tmp_path):
     cells = tmp_path / "label-noise-smoke" / "cells"
     words = ("label-noise", "--scale", "smoke", "-o", tmp_path, "--workers", 1)
     with subprocess.Popen(command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not cells.is_dir() or len(list(cells.glob("*.json"))) < 5:
             assert process.poll() is None, "it ended before it could be killed"
             assert time.monotonic() < deadline
@@ -99,7 +99,7 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     words = ("label-noise", "-o", tmp_path, "--workers", 2)
     cells = tmp_path / "label-noise-smoke" / "cells"
     with subprocess.Popen(command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not cells.is_dir() or not any(cells.glob("*.json")):
             assert process.poll() is None
             assert time.monotonic() < deadline
@@ -107,7 +107,7 @@ def test_workers_end_with_a_killed_parent(tmp_path):
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.send_signal(signal.SIGKILL)
     assert len(children) >= 2
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while any(alive(child) for child in children):
         assert time.monotonic() < deadline, "a worker outlived its parent"
         time.sleep(0.05)
