@@ -8,11 +8,13 @@ import typer
 
 from ..version import __version__
 from ._friendly import friendly
+from .compare import compare
 from .corrupt import corrupt
 from .demo import demo
 from .embed import embed
 from .methods import methods
 from .report import report
+from .reproduce import reproduce
 from .select import select
 from .train import train
 
@@ -25,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (select, report, embed, train, corrupt, demo, methods):
+for _command in (select, report, embed, train, corrupt, demo, methods, compare, reproduce):
     app.command()(friendly(_command))
 
 

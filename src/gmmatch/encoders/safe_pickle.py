@@ -90,9 +90,9 @@ def read_pickle(
     >>> import io, pickle
     >>> read_pickle(io.BytesIO(pickle.dumps({"labels": [3, 1]}, protocol=2)))
     {'labels': [3, 1]}
-    >>> read_pickle(io.BytesIO(pickle.dumps(print)))
+    >>> read_pickle(io.BytesIO(pickle.dumps(len)))
     Traceback (most recent call last):
-    gmmatch.errors.InvalidInput: the pickle names builtins.print, which is not data and is not run
+    gmmatch.errors.InvalidInput: the pickle names builtins.len, which is not data and is not run
     """
     machine = _Machine(symbols, persistent)
     try:

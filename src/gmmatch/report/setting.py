@@ -66,10 +66,9 @@ class Setting:
     def scores_are_objectives(self) -> bool:
         """Whether the picks' scores tell the objective of every prefix."""
         method = METHODS.get(self.selection.method)
-        chains = self.selection.params.get("streams", 1)
-        return (
-            self.own_centers and method is not None and method.selector.scores_are_objectives and chains == 1
-        )
+        if method is None or not self.own_centers:
+            return False
+        return method.selector.scores_are_objectives and self.selection.details.get("streams", 1) == 1
 
     def labels_of(self, rows: IntArray) -> npt.NDArray[Any]:
         """Return the labels of some rows."""

@@ -139,6 +139,10 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         """Tell whether rows may be compared by label-aware features instead of as they are."""
         return True
 
+    def _as_matched(self, source: FloatArray) -> FloatArray:
+        """Return the rows as centres and distances are told: as they are, by default."""
+        return source
+
     def _check(self) -> None:
         """Refuse parameters that are wrong whatever the data."""
 
@@ -203,7 +207,8 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
     def _select_trusted(self, groups: list[Group], k: int, seed: int) -> list[Picks]:
         """Judge the rows, and pick `k` in all, trusted rows first; the groups share them by size.
 
-        Whatever the rows are compared by, the results are told in the rows' own coordinates.
+        Whatever the rows are compared by, the results are told in the rows' own coordinates
+        (of unit length, where that is asked for).
         """
         source = groups[0].source
         labelled = groups[0].label is not None
@@ -218,7 +223,7 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         orders = [group.members[found.order] for group, found in zip(groups, chosen, strict=True)]
         picks = []
         for found, center, (objectives, distances) in zip(
-            chosen, centers, running_objectives(source, orders, centers), strict=True
+            chosen, centers, running_objectives(self._as_matched(source), orders, centers), strict=True
         ):
             scores = objectives if self.scores_are_objectives else found.scores
             picks.append(Picks(found.order, scores, distances, center, float(objectives[-1]), found.epsilon))

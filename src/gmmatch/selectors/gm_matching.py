@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -134,8 +134,14 @@ class GMMatching(Selector):
             check_positive_int(self.streams, "streams")
 
     def _wants_features(self) -> bool:
-        # A centre or a start that is a vector is one in the rows' own coordinates.
-        return isinstance(self.center, str) and (self.start is None or isinstance(self.start, str))
+        # A centre or a start that is a vector is one in the rows' own coordinates, and so is unit length.
+        given = not isinstance(self.center, str) or not (self.start is None or isinstance(self.start, str))
+        return not given and self.normalize == "none"
+
+    def _as_matched(self, source: FloatArray) -> FloatArray:
+        if self.normalize == "unit":
+            return cast(FloatArray, MappedRows(source, unit_rows))
+        return source
 
     def _select(self, group: Group, k: int) -> Picks:
         return self._match(group, k, [np.arange(len(group.members))])
@@ -230,9 +236,7 @@ class GMMatching(Selector):
         codes = group_codes(groups)
         if codes is None:
             codes = np.zeros(len(groups[0].source), np.int64)
-        rows = groups[0].source
-        if self.normalize == "unit":
-            rows = MappedRows(rows, unit_rows)  # type: ignore[assignment]
+        rows = self._as_matched(groups[0].source)
         seed = groups[0].seed[0]
         # A later tier is quickly picked again after a kill; only the first is resumed where it was.
         checkpoint = self._checkpoint if fixed is None else None
@@ -257,6 +261,7 @@ class GMMatching(Selector):
         )
         save = None if checkpoint is None else _saver(checkpoint, centers)
         found = stream.run(save, saved if saved is not None and "theta" in saved else None)
+        self.details_["streams"] = int(stream.streams.max())
         self.details_["passes"] = self.details_.get("passes", 0) + centers.passes + 1
         return [
             Picks(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import MissingExtra
 from .config import NETWORKS, TrainConfig, load_config
 from .images import read_images
-from .probe import LinearProbe, linear_probe
+from .probe import LinearProbe, early_stopped_probe, linear_probe
 from .recipes import RECIPES, Recipe
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "TrainConfig",
     "TrainingRun",
     "build_network",
+    "early_stopped_probe",
     "evaluate",
     "features",
     "linear_probe",

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidParameter
-from ..records import FloatArray
+from ..records import FloatArray, IntArray
 from ..validation import as_labels, as_rows, check_positive_int
-from .softmax import fit_softmax, with_bias
+from .softmax import fit_softmax, probabilities, with_bias
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,8 @@ class LinearProbe:
     classes
         The label of each column.
     converged
-        Whether the optimum was reached to the solver's tolerance.
+        Whether the optimum was reached to the solver's tolerance, or where the search is stopped early,
+        whether it was.
     """
 
     weights: npt.NDArray[np.float64]
@@ -84,6 +85,82 @@ def linear_probe(features: Any, labels: Any, *, l2: float = 1e-4, max_iter: int 
     theta, converged = fit_softmax(with_bias(scaled), codes, len(classes), l2, max_iter=max_iter)
     weights = theta[:-1] / scale
     return LinearProbe(weights, theta[-1] - center @ weights, classes, converged)
+
+
+def early_stopped_probe(
+    features: Any,
+    labels: Any,
+    *,
+    held_out: float = 0.1,
+    l2: float = 1e-5,
+    max_iter: int = 40,
+    patience: int = 4,
+    seed: int = 0,
+) -> LinearProbe:
+    """Fit a linear softmax head, and keep the weights at which the loss on held-out rows was lowest.
+
+    The held-out rows are drawn from the given ones, with their labels as they are: nothing is assumed
+    to be clean. The number of L-BFGS steps is what limits the fit, so that a head on few or wrongly
+    labelled rows is as strongly regularised as those rows themselves ask for.
+
+    Parameters
+    ----------
+    features, labels
+        As :func:`linear_probe` takes them.
+    held_out
+        Share of the rows that is not fitted but watched; at least one row per class.
+    l2, max_iter
+        As :func:`linear_probe` takes them.
+    patience
+        Steps without a lower loss after which the search ends.
+    seed
+        Draws the held-out rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat(["cat", "dog"], 50)
+    >>> features = rng.normal(size=(100, 4)) + 3.0 * (labels == "dog")[:, None]
+    >>> early_stopped_probe(features, labels).accuracy(features, labels) > 0.95
+    True
+    """
+    rows = as_rows(features, "features")
+    classes, codes = as_labels(labels, len(rows))
+    if len(classes) < 2 or len(rows) < 2 * len(classes):
+        raise InvalidInput(
+            "an early-stopped probe needs at least two classes and twice as many rows as classes;"
+            f" got {len(rows)} rows in {len(classes)}"
+        )
+    watched = np.random.default_rng(seed).permutation(len(rows)) < max(
+        len(classes), round(held_out * len(rows))
+    )
+    scaled, center, scale = standardised(rows[~watched])
+    outside = with_bias((rows[watched] - center.astype(rows.dtype)) / rows.dtype.type(scale))
+    best = _Best(outside, codes[watched], len(classes), patience)
+    fit_softmax(with_bias(scaled), codes[~watched], len(classes), l2, max_iter=max_iter, on_step=best)
+    weights = best.theta[:-1] / scale
+    return LinearProbe(weights, best.theta[-1] - center @ weights, classes, best.turned)
+
+
+class _Best:
+    """Remembers the weights with the lowest loss on held-out rows, and ends a search that gets worse."""
+
+    def __init__(self, rows: FloatArray, codes: IntArray, classes: int, patience: int) -> None:
+        self.rows, self.codes, self.patience = rows, codes, patience
+        self.lowest, self.misses, self.turned = np.inf, 0, False
+        self.theta = np.zeros((rows.shape[1], classes))
+
+    def __call__(self, theta: npt.NDArray[np.float64]) -> None:
+        chances = probabilities(self.rows @ theta.astype(self.rows.dtype))
+        own = chances[np.arange(len(self.codes)), self.codes]
+        loss = float(-np.mean(np.log(np.maximum(own, np.finfo(np.float64).tiny))))
+        if loss < self.lowest:
+            self.lowest, self.misses, self.theta = loss, 0, theta.copy()
+        else:
+            self.misses += 1
+            if self.misses >= self.patience:
+                self.turned = True
+                raise StopIteration
 
 
 def standardised(rows: FloatArray) -> tuple[FloatArray, npt.NDArray[np.float64], float]:

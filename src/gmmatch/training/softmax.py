@@ -6,6 +6,7 @@ its bias. The objective is mean cross-entropy + l2/2 * ||theta||^2, strictly con
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,19 @@ def errors(logits: npt.NDArray[np.floating[Any]], codes: IntArray) -> Float64Arr
 
 
 def fit_softmax(
-    rows: FloatArray, codes: IntArray, classes: int, l2: float, *, max_iter: int = 500
+    rows: FloatArray,
+    codes: IntArray,
+    classes: int,
+    l2: float,
+    *,
+    max_iter: int = 500,
+    on_step: Callable[[Float64Array], None] | None = None,
 ) -> tuple[Float64Array, bool]:
     """Return the optimal `theta`, and whether the solver's tolerance was reached.
 
     L-BFGS from zero; each step is two products with the rows, O(rows * features * classes). The
-    products keep the rows' precision; sums and the softmax are in float64.
+    products keep the rows' precision; sums and the softmax are in float64. `on_step` is called with
+    `theta` after every step, and ends the search by raising StopIteration.
 
     Examples
     --------
@@ -72,11 +80,16 @@ def fit_softmax(
         gradient = (rows.T @ spread.astype(rows.dtype)).astype(np.float64) / len(rows) + l2 * theta
         return loss + l2 / 2 * float(np.sum(theta**2)), gradient.ravel()
 
+    def tell(flat: Float64Array) -> None:
+        if on_step is not None:
+            on_step(flat.reshape(shape))
+
     found = minimize(
         objective,
         np.zeros(shape[0] * shape[1]),
         jac=True,
         method="L-BFGS-B",
+        callback=tell,
         options={"maxiter": max_iter, "maxcor": 20, "gtol": 1e-7, "ftol": 1e-12},
     )
     return found.x.reshape(shape), bool(found.success)

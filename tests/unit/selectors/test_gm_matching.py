@@ -315,3 +315,19 @@ def test_wrong_parameters_get_one_sentence(params, words):
 def test_rows_of_zeros_keep_their_place_when_scaled():
     scaled = gm_matching.unit_rows(np.array([[0.0, 0.0], [0.0, -2.0]]))
     assert scaled.tolist() == [[0.0, 0.0], [0.0, -1.0]]
+
+
+@pytest.mark.parametrize("batch_size", [None, 100])
+def test_rows_of_unit_length_are_measured_as_such_with_a_guard_too(batch_size):
+    rng = np.random.default_rng(0)
+    rows = 5 * rng.normal(size=(400, 8)) + 3
+    labels = np.arange(400) % 2
+    estimator = gmmatch.GMMatching(40, normalize="unit", guard="auto", batch_size=batch_size).fit(
+        rows, labels
+    )
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    for label, center in zip(estimator.classes_, estimator.centers_, strict=True):
+        mine = labels[estimator.sample_indices_] == label
+        kept = unit[estimator.sample_indices_[mine]]
+        np.testing.assert_allclose(estimator.distances_[mine], np.linalg.norm(kept - center, axis=1))
+        assert np.linalg.norm(kept.mean(axis=0) - center) < 0.1

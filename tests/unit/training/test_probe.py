@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from gmmatch.errors import InvalidInput, InvalidParameter
-from gmmatch.training import linear_probe
+from gmmatch.training import early_stopped_probe, linear_probe
 from gmmatch.training.softmax import fit_softmax, with_bias
 
 
@@ -47,3 +47,30 @@ def test_wrong_probes_are_refused() -> None:
         linear_probe(rows, np.zeros(len(rows), int))
     with pytest.raises(InvalidParameter, match="l2 must be above 0; got 0"):
         linear_probe(rows, labels, l2=0)
+
+
+def test_the_search_that_is_stopped_early_keeps_the_step_that_held_out_rows_like_best() -> None:
+    rng = np.random.default_rng(1)
+    rows, labels = rng.normal(size=(60, 40)), rng.integers(0, 3, 60)
+    held = np.random.default_rng(5).permutation(60) < 6
+    losses = []
+    for steps in range(1, 13):
+        probe = early_stopped_probe(rows, labels, max_iter=steps, patience=100, seed=5)
+        chances = np.exp(probe.logits(rows[held]))
+        chances /= chances.sum(axis=1, keepdims=True)
+        losses.append(-np.log(chances[np.arange(6), labels[held]]).mean())
+    assert losses == sorted(losses, reverse=True)
+    full = linear_probe(rows[~held], labels[~held], l2=1e-5)
+    chances = np.exp(full.logits(rows[held]))
+    chances /= chances.sum(axis=1, keepdims=True)
+    assert -np.log(chances[np.arange(6), labels[held]]).mean() > losses[-1]
+
+
+def test_a_probe_on_rows_that_tell_nothing_answers_all_the_same() -> None:
+    probe = early_stopped_probe(np.ones((40, 3)), np.arange(40) % 2)
+    assert probe.accuracy(np.ones((40, 3)), np.arange(40) % 2) == 0.5
+
+
+def test_too_few_rows_to_hold_any_out_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="twice as many rows as classes; got 5 rows in 3"):
+        early_stopped_probe(np.eye(5), [0, 1, 2, 0, 1])

@@ -1,0 +1,139 @@
+"""`gmmatch compare`: which method would serve your data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import InvalidParameter
+from ._friendly import parse_keep, show_progress
+from .reproduce import print_means
+
+
+def compare(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="Embeddings (.npy, .npz, Parquet, Arrow, safetensors), a table of numbers (.csv), or images"
+            " (a folder, uint8 .npy).",
+        ),
+    ],
+    labels: Annotated[
+        str | None, typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.")
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            show_default=False,
+            help="Names that `gmmatch methods` lists, with commas.  [default: random, easy, moderate,"
+            " herding, gm-matching-paper, gm-matching]",
+        ),
+    ] = None,
+    keep: Annotated[str, typer.Option(help="Shares to keep, with commas.")] = "5%,10%,30%",
+    corrupt: Annotated[
+        str,
+        typer.Option(
+            help="Damage done to the training part on purpose, with commas: clean (none), labels-20,"
+            " images-20, gross-20; any percentage."
+        ),
+    ] = "clean",
+    target: Annotated[
+        str, typer.Option(help="What learns the kept rows: linear-probe, or for images a network.")
+    ] = "linear-probe",
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="Whose features of images the methods see: pixels, a network (trained here) or an encoder"
+            " such as efficientnet-lite0."
+        ),
+    ] = "pixels",
+    embedding: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column, array or tensor with the embeddings.")
+    ] = None,
+    test_share: Annotated[
+        str, typer.Option(help="Share of each class held out to measure on; its labels are believed.")
+    ] = "25%",
+    seeds: Annotated[int, typer.Option(min=1, help="How many splits to average over.")] = 3,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="Of a network's training.")
+    ] = None,
+    severity: Annotated[int, typer.Option(min=1, max=5, help="Of damaged images.")] = 3,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
+        "out/compare"
+    ),
+    workers: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="Processes.  [default: one per core]")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document on standard output.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Try several methods on DATA: keep some rows by each, learn them, and measure on held-out rows.
+
+    Prints a table, and writes it (Markdown, CSV, LaTeX) with a picture. What is done already is not
+    done again.
+
+    Examples
+    --------
+        gmmatch compare embeddings.npy --labels labels.npy
+
+        gmmatch compare flowers.csv --labels species --corrupt clean,labels-20 --keep 10%,30%
+
+        gmmatch compare photos/ --encoder efficientnet-lite0 --methods random,herding,gm-matching
+
+        gmmatch compare images.npy --labels labels.npy --encoder resnet8 --target resnet8
+    """
+    from ..experiments.compare import DEFAULT_METHODS, OwnData, Plan
+    from ..experiments.compare import compare as run
+    from ..experiments.summary import summarise
+
+    held_out = parse_keep(test_share)
+    plan = Plan(
+        methods=DEFAULT_METHODS if methods is None else _words(methods, "--methods"),
+        keeps=tuple(_share(word) for word in _words(keep, "--keep")),
+        scenarios=_words(corrupt, "--corrupt"),
+        target=target,
+        proxy=encoder,
+        seeds=seeds,
+        epochs=epochs,
+        severity=severity,
+    )
+    data = OwnData(source, labels, embedding, float(held_out))
+    with show_progress(quiet):
+        say = None if quiet else lambda words: typer.echo(words, err=True)
+        done, files = run(data, plan, output, workers=workers, say=say)
+    means = summarise(done.records)
+    if as_json:
+        facts = {
+            "rows": len(data.content[0]),
+            "classes": len(data.content[2]),
+            "cells": len(done.records),
+            "new": done.new,
+            "seconds": round(done.seconds, 3),
+            "output": str(output),
+            "files": [str(file) for file in files],
+            "results": [asdict(mean) for mean in means],
+        }
+        typer.echo(json.dumps(facts))
+        return
+    print_means(means)
+    for file in files:
+        typer.echo(f"wrote {file}")
+
+
+def _words(text: str, option: str) -> tuple[str, ...]:
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not words:
+        raise InvalidParameter(f"{option} needs at least one entry; got {text!r}")
+    return words
+
+
+def _share(word: str) -> float:
+    share = parse_keep(word)
+    return 1.0 if share == 1 and "." not in word and "%" not in word else share

@@ -1,0 +1,168 @@
+"""`gmmatch reproduce`: the paper's tables and figures, at the size of your machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..errors import InvalidParameter
+from ..validation import check_choice
+from ._friendly import show_progress
+
+if TYPE_CHECKING:
+    from ..experiments.reproduce import Reproduced
+    from ..experiments.summary import Mean
+
+
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", show_default=False, help="A table or figure; see --list.")
+    ] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="smoke: a minute, on built-in data; cpu: an hour or two on two cores; paper: the paper's"
+            " networks and recipes, for a GPU."
+        ),
+    ] = "smoke",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            show_default=False,
+            help="Folder of the datasets: cifar-10-batches-py, cifar-100-python, tiny-imagenet-200,"
+            " fashion-mnist, cifar10.npz.  [default: the folder named by GMMATCH_DATA]",
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
+        "out/reproduce"
+    ),
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, show_default=False, help="Processes.  [default: one per core]"),
+    ] = None,
+    tables_only: Annotated[
+        bool, typer.Option("--tables-only", help="Run nothing; make tables of the results there are.")
+    ] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List what there is, and stop.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document on standard output.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Reproduce a table or a figure of the paper: every method, under every kind of damage.
+
+    One file per result; a run that was stopped goes on where it was. Tables (Markdown, CSV, LaTeX) and
+    curves are written at the end.
+
+    Examples
+    --------
+        gmmatch reproduce --list
+
+        gmmatch reproduce label-noise
+
+        gmmatch reproduce toy -o figures
+
+        gmmatch reproduce cifar10 --scale cpu --data ~/datasets --workers 2
+    """
+    from ..experiments.specs import SCALES
+
+    if list_all:
+        _show_list(as_json)
+        return
+    if name is None:
+        raise InvalidParameter("name a table or figure; gmmatch reproduce --list shows them")
+    check_choice(scale, SCALES, "--scale")
+    from ..experiments.reproduce import reproduce as run
+
+    with show_progress(quiet):
+        say = None if quiet else lambda words: typer.echo(words, err=True)
+        done = run(name, scale, output, data=data, workers=workers, tables_only=tables_only, say=say)
+    if as_json:
+        typer.echo(json.dumps(_facts(done)))
+        return
+    from ..experiments.summary import summarise
+
+    print_means(summarise(done.records))
+    if done.records:
+        typer.echo(f"{len(done.records)} cells, {done.new} of them new, in {done.seconds:.0f} s")
+    for file in done.files:
+        typer.echo(f"wrote {file}")
+
+
+def print_means(means: list[Mean]) -> None:
+    """Print one table per scenario and target: methods down, budgets across."""
+    console = Console(width=None if Console().is_terminal else 110)
+    keeps = list(dict.fromkeys(mean.keep for mean in means))
+    for key in dict.fromkeys((mean.dataset, mean.scenario, mean.target) for mean in means):
+        mine = [mean for mean in means if (mean.dataset, mean.scenario, mean.target) == key]
+        table = Table(
+            box=None, header_style="bold", pad_edge=False, title=" / ".join(key), title_justify="left"
+        )
+        table.add_column("method")
+        for keep in keeps:
+            table.add_column(f"keep {keep:.3g}", justify="right")
+        damaged = any(mean.corrupted_picks is not None for mean in mine)
+        if damaged:
+            table.add_column("damaged picks", justify="right")
+        best = {keep: max((m.accuracy for m in mine if m.keep == keep), default=0.0) for keep in keeps}
+        for method in dict.fromkeys(mean.method for mean in mine):
+            row = {mean.keep: mean for mean in mine if mean.method == method}
+            cells = [_cell(row.get(keep), best[keep]) for keep in keeps]
+            shares = [mean.corrupted_picks for mean in row.values() if mean.corrupted_picks is not None]
+            table.add_row(method, *cells, *([f"{sum(shares) / len(shares):.0%}"] if shares else []))
+        console.print(table)
+        console.print()
+
+
+def _cell(mean: Mean | None, best: float) -> str:
+    if mean is None:
+        return "-"
+    text = f"{mean.accuracy:.1f} ± {mean.spread:.1f}" if mean.seeds > 1 else f"{mean.accuracy:.1f}"
+    return f"[bold]{text}[/bold]" if mean.accuracy == best else text
+
+
+def _facts(done: Reproduced) -> dict[str, Any]:
+    from ..experiments.summary import summarise
+
+    return {
+        "name": done.spec.name,
+        "scale": done.scale,
+        "cells": len(done.records),
+        "new": done.new,
+        "seconds": round(done.seconds, 3),
+        "output": str(done.folder),
+        "files": [str(file) for file in done.files],
+        "results": [asdict(mean) for mean in summarise(done.records)],
+    }
+
+
+def _show_list(as_json: bool) -> None:
+    from ..experiments.specs import load_spec, spec_names
+
+    specs = [load_spec(name) for name in spec_names()]
+    cells = {
+        spec.name: {scale: sum(grid.size for grid in spec.grids.get(scale, ())) for scale in spec.scales}
+        for spec in specs
+    }
+    if as_json:
+        listed = [
+            {"name": spec.name, "title": spec.title, "about": spec.about, "cells": cells[spec.name]}
+            for spec in specs
+        ]
+        typer.echo(json.dumps(listed))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("name", "scales (cells)", "what it shows"):
+        table.add_column(title, overflow="fold")
+    for spec in specs:
+        sizes = ", ".join(
+            f"{scale} ({count})" if count else scale for scale, count in cells[spec.name].items()
+        )
+        table.add_row(spec.name, sizes, spec.about)
+    Console(width=None if Console().is_terminal else 120).print(table)

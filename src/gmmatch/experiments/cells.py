@@ -1,0 +1,145 @@
+"""A cell of a table: one method, one budget, one seed; and the file that holds its result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ..encoders.files import whole_file
+from ..errors import InvalidInput
+from ..records import plain
+from ..version import __version__
+from .specs import Grid
+
+RECORD_VERSION = 1
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cells that share damaged data and a proxy's features.
+
+    Attributes
+    ----------
+    grid
+        The grid that they belong to.
+    dataset, scenario, seed
+        What they share.
+    """
+
+    grid: Grid
+    dataset: str
+    scenario: str
+    seed: int
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the cells in the order in which they are worked out."""
+        for method in self.grid.methods:
+            for target in self.grid.targets:
+                for keep in self.grid.keeps:
+                    yield Cell(self, method, target, keep)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table."""
+
+    group: Group
+    method: str
+    target: str
+    keep: float
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything that determines the result, as plain data."""
+        grid = self.group.grid
+        known = {} if grid.data_key is None else {"data_key": grid.data_key}
+        return known | {
+            "version": RECORD_VERSION,
+            "dataset": self.group.dataset,
+            "scenario": self.group.scenario,
+            "seed": self.group.seed,
+            "proxy": grid.proxy,
+            "method": self.method,
+            "target": self.target,
+            "keep": self.keep,
+            "train_rows": grid.train_rows,
+            "test_rows": grid.test_rows,
+            "severity": grid.severity,
+            "training": asdict(grid.training),
+            "proxy_training": asdict(grid.proxy_training),
+            "signal_training": asdict(grid.signal_training),
+        }
+
+    def file(self, folder: Path) -> Path:
+        """Return where the result is kept: a name to read, and a digest of all settings."""
+        group = self.group
+        words = (group.dataset, group.scenario, self.target, self.method, f"{self.keep:.3g}", f"{group.seed}")
+        readable = re.sub(r"[^A-Za-z0-9.-]+", "-", "_".join(words).replace("_", "--"))
+        settings = json.dumps(self.settings(), sort_keys=True)
+        digest = hashlib.blake2b(settings.encode(), digest_size=5).hexdigest()
+        return folder / f"{readable}-{digest}.json"
+
+
+def groups_of(grids: Iterable[Grid]) -> list[Group]:
+    """Return all groups, seed by seed, so that a table fills evenly."""
+    return [
+        Group(grid, dataset, scenario, seed)
+        for grid in grids
+        for seed in grid.seeds
+        for dataset in grid.datasets
+        for scenario in grid.scenarios
+    ]
+
+
+def write_record(cell: Cell, folder: Path, measured: dict[str, Any], recipe: dict[str, Any]) -> None:
+    """Write the result of a cell, whole or not at all."""
+    group = cell.group
+    record = {
+        "table": group.grid.table,
+        "scale": group.grid.scale,
+        "dataset": group.dataset,
+        "scenario": group.scenario,
+        "proxy": group.grid.proxy,
+        "target": cell.target,
+        "method": cell.method,
+        "keep": cell.keep,
+        "seed": group.seed,
+        **measured,
+        "versions": versions(),
+        "recipe": plain({"settings": cell.settings(), **recipe}),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    with whole_file(cell.file(folder)) as partial:
+        partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def read_records(cells: Iterable[Cell], folder: Path) -> list[dict[str, Any]]:
+    """Return the results that there are, in the order of the cells."""
+    records = []
+    for cell in cells:
+        file = cell.file(folder)
+        if file.is_file():
+            try:
+                records.append(json.loads(file.read_text(encoding="utf-8")))
+            except ValueError as error:
+                raise InvalidInput(f"the result {file} cannot be read: {error}; remove it") from error
+    return records
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what a result depends on."""
+    found = {"gmmatch": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

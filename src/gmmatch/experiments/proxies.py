@@ -1,0 +1,101 @@
+"""Proxies: whose features the methods see."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import training
+from ..encoders import embed_input
+from ..encoders.files import whole_file
+from ..training.config import NETWORKS
+from .datasets import Dataset
+from .specs import Grid
+
+if TYPE_CHECKING:
+    from ..training.networks import Network
+
+Features = npt.NDArray[np.float32]
+_PIXEL_MAX = np.float32(255)
+
+
+class Proxy:
+    """Turns inputs into the features that methods compare.
+
+    Parameters
+    ----------
+    name
+        What it is called in the results.
+    features
+        Function from inputs to float32 rows.
+    network
+        The network behind it, where it is one that can be attacked.
+    """
+
+    def __init__(
+        self, name: str, features: Callable[[npt.NDArray[Any]], Features], network: Network | None = None
+    ) -> None:
+        self.name = name
+        self.features = features
+        self.network = network
+
+
+def build_proxy(grid: Grid, data: Dataset, seed: int, cache: Path) -> Proxy:
+    """Return the proxy of a grid, trained or loaded; what takes long is kept in `cache`.
+
+    ``pixels`` are the pixels themselves (or the rows, where the dataset has no images); a network is
+    trained on the undamaged training set, as in the paper; anything else names a pretrained encoder.
+    """
+    if grid.proxy == "pixels":
+        return Proxy(grid.proxy, _pixels)
+    if grid.proxy in NETWORKS:
+        network = _trained(grid, data, seed, cache)
+        return Proxy(grid.proxy, lambda inputs: training.features(network, inputs), network)
+    return Proxy(
+        grid.proxy,
+        lambda inputs: np.asarray(embed_input(inputs, grid.proxy, cache_dir=cache).embeddings),
+    )
+
+
+def content_key(*parts: Any) -> str:
+    """Return a digest of arrays (every byte of them) and plain data."""
+    digest = hashlib.blake2b(digest_size=12)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(f"{part.shape} {part.dtype.str}".encode())
+            digest.update(np.ascontiguousarray(part).data)
+        else:
+            digest.update(json.dumps(part, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def cached_array(file: Path, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return the array in `file`, made and written first if it is not there."""
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(file) as partial, partial.open("wb") as stream:
+            np.save(stream, make(), allow_pickle=False)
+    return np.asarray(np.load(file, allow_pickle=False))
+
+
+def _pixels(inputs: npt.NDArray[Any]) -> Features:
+    rows = inputs.reshape(len(inputs), -1).astype(np.float32)
+    return rows / _PIXEL_MAX if inputs.dtype == np.uint8 else rows
+
+
+def _trained(grid: Grid, data: Dataset, seed: int, cache: Path) -> Network:
+    """Return the network trained on undamaged data; a killed run goes on at its last epoch."""
+    config = grid.proxy_training.config(grid.proxy, len(data.inputs), data.recipe)
+    key = content_key(data.inputs, data.labels, config.as_dict(), seed)
+    file = cache / "proxies" / f"{grid.proxy}-{key}.pt"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    channels = 1 if data.inputs.ndim == 3 else data.inputs.shape[3]
+    network = training.build_network(grid.proxy, data.classes, channels, seed=seed)
+    training.train(network, data.inputs, data.labels, config.resolved(), seed=seed, checkpoint=file)
+    return network

@@ -1,0 +1,111 @@
+"""Reproduce a table or figure: run what is missing, then write tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidInput, InvalidParameter
+from .datasets import Named
+from .runner import finished, run_grids
+from .specs import Spec, load_spec
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What was done.
+
+    Attributes
+    ----------
+    spec, scale
+        What was asked for.
+    folder, files
+        Where everything is, and the tables and pictures in it.
+    records
+        The results, one per cell; none for figures.
+    new
+        How many of them this call worked out.
+    seconds
+        How long that took.
+    """
+
+    spec: Spec
+    scale: str
+    folder: Path
+    files: list[Path]
+    records: list[dict[str, Any]]
+    new: int
+    seconds: float
+
+
+def reproduce(
+    name: str,
+    scale: str,
+    output: Path,
+    *,
+    data: Path | None = None,
+    workers: int | None = None,
+    tables_only: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> Reproduced:
+    """Run a spec at one scale, and write its tables and figures.
+
+    Parameters
+    ----------
+    name, scale
+        Which spec, and its size.
+    output
+        Folder of results; each spec and scale has its own folder inside, and all share a cache.
+    data
+        Folder of the datasets.
+    workers
+        Processes; by default one per core.
+    tables_only
+        Whether to run nothing, and make tables of the results that there are.
+    say
+        Called with a sentence now and then.
+    """
+    spec = load_spec(name)
+    if scale not in spec.scales:
+        raise InvalidParameter(f"{name} has the scales {', '.join(spec.scales)}; got {scale!r}")
+    folder = output / f"{name}-{scale}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from error
+    if spec.kind == "toy":
+        from .toy import write_toy
+
+        return Reproduced(spec, scale, folder, write_toy(folder, scale), [], 0, 0.0)
+    if spec.kind == "convergence":
+        from .convergence import write_convergence
+
+        return Reproduced(spec, scale, folder, write_convergence(folder, scale), [], 0, 0.0)
+    if tables_only:
+        records = finished(spec.grids[scale], folder / "cells")
+        if not records:
+            raise InvalidInput(f"there are no results in {folder}; run it without --tables-only first")
+        return Reproduced(spec, scale, folder, write_results(records, folder, spec.title), records, 0, 0.0)
+    run = run_grids(
+        spec.grids[scale],
+        folder / "cells",
+        data=Named(data),
+        cache=output / "cache",
+        workers=workers,
+        say=say,
+    )
+    files = write_results(run.records, folder, spec.title)
+    return Reproduced(spec, scale, folder, files, run.records, run.new, run.seconds)
+
+
+def write_results(records: list[dict[str, Any]], folder: Path, title: str) -> list[Path]:
+    """Write the tables and the curves of results."""
+    from .figures import write_curves
+    from .tables import write_tables
+
+    curves = folder / "curves.png"
+    files = write_tables(records, folder, title)
+    write_curves(records, curves)
+    return [*files, curves]

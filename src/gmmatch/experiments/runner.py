@@ -1,0 +1,214 @@
+"""Runs grids: one result file per cell, what is done is skipped, groups of cells in parallel processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from threadpoolctl import threadpool_limits
+
+from ..encoders.base import cores
+from ..progress import Advance, task
+from ..validation import check_positive_int
+from .cells import Cell, Group, groups_of, read_records
+from .datasets import Dataset
+from .proxies import build_proxy
+from .specs import Grid
+from .work import run_group
+
+_LOOK_EVERY = 0.5  # seconds between looks at what parallel workers have finished
+
+Progress = Callable[[str], None]
+
+
+class Datasets(Protocol):
+    """Opens a dataset; can be sent to another process, and compared."""
+
+    def __hash__(self) -> int: ...
+
+    def open(self, name: str, seed: int) -> Dataset:
+        """Return the dataset of that name, split by the seed where it has no split of its own."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run left: all results of its grids, how many are new, and the seconds it took."""
+
+    records: list[dict[str, Any]]
+    new: int
+    seconds: float
+
+
+def run_grids(
+    grids: Sequence[Grid],
+    folder: Path,
+    *,
+    data: Datasets,
+    cache: Path,
+    workers: int | None = None,
+    say: Progress | None = None,
+) -> Run:
+    """Work out every cell of the grids that has no result yet.
+
+    A killed run goes on where it was: results, trained proxies, features and picks are kept. Every
+    worker computes on one thread, so that results do not depend on their number.
+
+    Parameters
+    ----------
+    grids
+        What to run.
+    folder
+        Where the results go, one file per cell.
+    data
+        Opens the datasets by name.
+    cache
+        Folder for what cells share.
+    workers
+        Processes; by default one per core.
+    say
+        Called with a sentence now and then, for logs.
+    """
+    started = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = [(group, todo) for group in groups_of(grids) if (todo := _missing(group, folder))]
+    left = sum(len(todo) for _, todo in jobs)
+    count = min(check_positive_int(cores() if workers is None else workers, "workers"), max(1, len(jobs)))
+    clock = _Clock(left, say)
+    with task("cells", left) as advance:
+        if count == 1:
+            _run_here(jobs, folder, cache, data, lambda: clock.tick(advance))
+        elif jobs:
+            _run_parallel(jobs, folder, cache, data, count, lambda: clock.tick(advance))
+    return Run(finished(grids, folder), left, time.perf_counter() - started)
+
+
+def finished(grids: Sequence[Grid], folder: Path) -> list[dict[str, Any]]:
+    """Return the results of the grids that there are."""
+    cells = [cell for group in groups_of(grids) for cell in group.cells()]
+    return read_records(cells, folder)
+
+
+def _missing(group: Group, folder: Path) -> list[Cell]:
+    return [cell for cell in group.cells() if not cell.file(folder).is_file()]
+
+
+Jobs = Sequence[tuple[Group, list[Cell]]]
+
+
+def _run_here(jobs: Jobs, folder: Path, cache: Path, data: Datasets, tick: Callable[[], None]) -> None:
+    with _one_thread():
+        for group, cells in jobs:
+            run_group(group, cells, _dataset(group, data), folder, cache, lambda cell: tick())
+
+
+def _run_parallel(
+    jobs: Jobs, folder: Path, cache: Path, data: Datasets, count: int, tick: Callable[[], None]
+) -> None:
+    """Make the proxies first, each once, then run the groups; count the results as their files appear."""
+    waiting = [cell.file(folder) for _, cells in jobs for cell in cells]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker) as pool:
+        try:
+            shared = {(group.grid, group.dataset, group.seed): group for group, _ in jobs}
+            _finish([pool.submit(_prepare, group, cache, data) for group in shared.values()])
+            pending: set[Future[None]] = {
+                pool.submit(_work, group, cells, folder, cache, data) for group, cells in jobs
+            }
+            while pending:
+                done, pending = wait(pending, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
+                arrived = {file for file in waiting if file.is_file()}
+                waiting = [file for file in waiting if file not in arrived]
+                for _ in arrived:
+                    tick()
+                _finish(done)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _finish(futures: Any) -> None:
+    for future in futures:
+        future.result()
+
+
+def _prepare(group: Group, cache: Path, data: Datasets) -> None:
+    """Train a proxy, or encode with it, so that the groups that share it find that done."""
+    dataset = _dataset(group, data)
+    build_proxy(group.grid, dataset, group.seed, cache).features(dataset.inputs)
+
+
+def _work(group: Group, cells: list[Cell], folder: Path, cache: Path, data: Datasets) -> None:
+    run_group(group, cells, _dataset(group, data), folder, cache, lambda cell: None)
+
+
+def _begin_worker() -> None:
+    """Compute on one thread, and end with the parent, however that ends."""
+    threadpool_limits(1)
+    _torch_threads(1)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+
+
+def _follow_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute on one thread inside the block."""
+    before = _torch_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        if before is not None:
+            _torch_threads(before)
+
+
+def _torch_threads(count: int) -> int | None:
+    """Set the threads of torch, if it is installed; return what they were."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    before: int = torch.get_num_threads()
+    torch.set_num_threads(count)
+    return before
+
+
+def _dataset(group: Group, data: Datasets) -> Dataset:
+    return _opened(data, group.dataset, group.seed, group.grid.train_rows, group.grid.test_rows)
+
+
+@lru_cache(maxsize=1)
+def _opened(data: Datasets, name: str, seed: int, train_rows: int | None, test_rows: int | None) -> Dataset:
+    return data.open(name, seed).head(train_rows, test_rows)
+
+
+class _Clock:
+    """Tells now and then how many cells are done and how long the rest will take."""
+
+    def __init__(self, total: int, say: Progress | None, every: float = 30.0) -> None:
+        self.total, self.say, self.every = total, say, every
+        self.done, self.started = 0, time.perf_counter()
+        self.last = self.started
+
+    def tick(self, advance: Advance) -> None:
+        advance(1)
+        self.done += 1
+        now = time.perf_counter()
+        if self.say is not None and (now - self.last >= self.every or self.done == self.total):
+            self.last = now
+            left = (now - self.started) / self.done * (self.total - self.done)
+            self.say(f"{self.done} of {self.total} cells done, about {left / 60:.0f} min left")
