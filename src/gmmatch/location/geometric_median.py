@@ -130,11 +130,16 @@ def partial_sums(
     points = points.astype(precision, copy=False)
     distances, inverse = np.empty(len(member)), np.zeros(len(member))
     pull = np.zeros((len(groups), rows.shape[1]))
-    for tile in block.tiles(rows.shape[1]):
+    cuts = list(block.tiles(rows.shape[1]))
+    # Memory that is used again and again: pages that come and go keep threads waiting for the system.
+    most = max((tile.stop - tile.start for tile in cuts), default=0)
+    offsets, squares = np.empty((2, most, rows.shape[1]), precision)
+    for tile in cuts:
         touched, starts = block.runs(tile)
         own = points[groups[touched.start]] if len(starts) == 1 else points[groups[member[tile]]]
-        units = np.subtract(block.take(rows, tile), own, dtype=precision)
-        distances[tile] = row_norms(units)
+        units = offsets[: tile.stop - tile.start]
+        np.subtract(block.take(rows, tile), own, dtype=precision, out=units)
+        distances[tile] = row_norms(units, squares[: len(units)])
         np.divide(weight[tile], distances[tile], out=inverse[tile], where=distances[tile] > 0)
         units *= inverse[tile].astype(precision)[:, None]
         pull[touched] += sum_runs(units, starts)
