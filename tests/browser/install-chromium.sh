@@ -8,8 +8,8 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   export DEBIAN_FRONTEND=noninteractive
   log=$(mktemp)
   for attempt in as-known after-update; do
-    [ "$attempt" = after-update ] && timeout 120 apt-get update -qq >>"$log" 2>&1
-    timeout 300 apt-get install -y -qq --no-install-recommends chromium >>"$log" 2>&1 && rm -f "$log" && exit 0
+    [ "$attempt" = after-update ] && timeout 30 apt-get update -qq >>"$log" 2>&1
+    timeout 90 apt-get install -y -qq --no-install-recommends chromium >>"$log" 2>&1 && rm -f "$log" && exit 0
   done
   tail -n 3 "$log"
   rm -f "$log"
