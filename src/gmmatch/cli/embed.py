@@ -14,6 +14,7 @@ import typer
 from .. import pipeline
 from ..encoders import FAMILIES, Embedded, spec_form
 from ._friendly import parse_params, show_progress
+from ._options import Address, Engine, Workers
 
 SHOWN = 10
 
@@ -63,16 +64,9 @@ def embed(
     cache_dir: Annotated[
         Path | None, typer.Option(help="Folder of the cache, in place of $GMMATCH_CACHE or the user's.")
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="local: this machine; ray: a Ray cluster whose nodes see the same files.")
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(help="With --engine ray: a running cluster, or auto; by default a new one, here."),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="With --engine ray: worker processes; one per core by default.", min=1)
-    ] = None,
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Workers = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document on standard output.")
     ] = False,

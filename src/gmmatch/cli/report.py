@@ -12,6 +12,7 @@ import typer
 from ..records import load_selection
 from ..report import check_report, summarise, write_report
 from ._friendly import parse_memory, show_progress
+from ._options import Embedding, Ids, Memory, Projection
 from ._rows import find_content, open_rows
 
 
@@ -32,23 +33,15 @@ def report(
         str | None,
         typer.Option(metavar="FILE_OR_COLUMN", help="Labels, if the selection was made with some."),
     ] = None,
-    ids: Annotated[
-        str | None, typer.Option(metavar="FILE_OR_COLUMN", help="Name of each row; its number by default.")
-    ] = None,
-    embedding: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column, array or tensor with the embeddings.")
-    ] = None,
+    ids: Ids = None,
+    embedding: Embedding = None,
     encoder: Annotated[
         str | None, typer.Option(help="INPUT holds images or texts, which this encoder encoded.")
     ] = None,
     text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the texts.")] = None,
     image: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the images.")] = None,
-    projection: Annotated[
-        str, typer.Option(help="How the map is laid out: pca, umap, or auto (umap where it is installed).")
-    ] = "pca",
-    memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Memory to use, such as 4GB; a quarter by default.")
-    ] = None,
+    projection: Projection = "pca",
+    memory: Memory = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:

@@ -23,6 +23,7 @@ from ..sources import read_values
 from ..training import read_images
 from ..validation import check_keep
 from ._friendly import INTERRUPTED, parse_keep, parse_memory, parse_params, show_progress
+from ._options import Address, Embedding, Engine, Ids, Memory, Projection, Workers
 from ._rows import find_content, open_rows
 
 
@@ -46,12 +47,8 @@ def select(
     labels: Annotated[
         str | None, typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.")
     ] = None,
-    ids: Annotated[
-        str | None, typer.Option(metavar="FILE_OR_COLUMN", help="Name of each row; its number by default.")
-    ] = None,
-    embedding: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column, array or tensor with the embeddings.")
-    ] = None,
+    ids: Ids = None,
+    embedding: Embedding = None,
     encoder: Annotated[
         str | None,
         typer.Option(help="INPUT holds images or texts: encode them first, as `gmmatch embed` does."),
@@ -94,19 +91,10 @@ def select(
         Path | None,
         typer.Option("--materialize", metavar="DIR", help="Also write the kept rows themselves."),
     ] = None,
-    memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Memory to use, such as 4GB; a quarter by default.")
-    ] = None,
-    engine: Annotated[
-        str, typer.Option(help="local: this machine; ray: a Ray cluster, with the same picks.")
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(help="With --engine ray: a running cluster, or auto; by default a new one, here."),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="With --engine ray: worker processes; one per core by default.", min=1)
-    ] = None,
+    memory: Memory = None,
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Workers = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 0,
     guard: Annotated[
         bool | None,
@@ -122,9 +110,7 @@ def select(
         Path | None,
         typer.Option("--report", metavar="FILE", help="Also write a page that shows the choice: .html."),
     ] = None,
-    projection: Annotated[
-        str, typer.Option(help="How the report's map is laid out: pca, umap or auto.")
-    ] = "pca",
+    projection: Projection = "pca",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a killed run stopped.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
     on_bad_rows: Annotated[

@@ -1,0 +1,28 @@
+"""Options that several commands share: one name, one help text."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Ids = Annotated[
+    str | None, typer.Option(metavar="FILE_OR_COLUMN", help="Name of each row; its number by default.")
+]
+Embedding = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column, array or tensor with the embeddings.")
+]
+Memory = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Memory to use, such as 4GB; a quarter by default.")
+]
+Projection = Annotated[
+    str, typer.Option(help="How the map is laid out: pca, umap, or auto (umap where it is installed).")
+]
+Engine = Annotated[str, typer.Option(help="local: this machine; ray: a Ray cluster, with the same result.")]
+Address = Annotated[
+    str | None,
+    typer.Option(help="With --engine ray: a running cluster, or auto; by default a new one, here."),
+]
+Workers = Annotated[
+    int | None, typer.Option(help="With --engine ray: worker processes; one per core by default.", min=1)
+]

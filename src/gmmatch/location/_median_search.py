@@ -1,0 +1,148 @@
+"""The search for one geometric median: from the sums of a pass to the next point, and when to stop.
+
+`geometric_median.py` has the argument behind the certificate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..records import GeometricMedian
+from ._median_sums import GroupSums
+from .blocks import SINGLE_RUN
+
+Vector = npt.NDArray[np.float64]
+
+# Units in the last place that a certificate allows for: sums of runs, lengths and unit vectors.
+_ROUNDINGS = SINGLE_RUN + 32
+_MOST_MISSES = 3  # guesses in a row that may miss before a plain step is taken
+
+
+class _Visit:
+    """A point of one group, and what its sums tell: the certificate and the next move.
+
+    The nearest row counts as coinciding with the point when it is too near to matter: nearer than a
+    small share of the harmonic mean distance of the others, which outliers cannot inflate.
+    """
+
+    def __init__(self, point: Vector, sums: GroupSums, group: int, epsilon: float, rounding: float) -> None:
+        self.point = point
+        self.pull = sums.pull[group].copy()
+        self.objective = float(sums.distance[group])
+        weight, at_weight = float(sums.weight[group]), float(sums.at_weight[group])
+        stiffness, nearest = float(sums.stiffness[group]), float(sums.nearest[group])
+        pull, loss = self.pull, 0.0
+        if np.isfinite(nearest):
+            nearest_weight = float(sums.nearest_weight[group])
+            others = weight - at_weight - nearest_weight
+            others_stiffness = stiffness - nearest_weight / nearest
+            if 0 < nearest * others_stiffness <= epsilon / 16.0 * others:
+                pull, stiffness = pull - sums.nearest_pull[group], others_stiffness
+                at_weight += nearest_weight
+                loss = 2.0 * nearest_weight * nearest
+        length = _norm(pull)
+        gradient = max(0.0, length - at_weight)
+        self.move = pull * (gradient / length / stiffness) if gradient > 0 else np.zeros_like(pull)
+        loss += gradient * 2.0 * self.objective / weight
+        self.epsilon = 0.0 if self.objective == 0.0 else np.inf
+        if 0 < loss < self.objective or (loss == 0 and self.objective):
+            self.epsilon = loss / (self.objective - loss) + rounding
+
+
+class Search:
+    """The search for one geometric median: measure `point`, feed the sums, until `done`.
+
+    Parameters
+    ----------
+    start
+        First point to measure, float64.
+    epsilon
+        Certified relative accuracy to stop at.
+    max_iter
+        Most passes to spend.
+    precision
+        Of the sums that it will be fed.
+    """
+
+    def __init__(
+        self, start: Vector, epsilon: float, max_iter: int, precision: npt.DTypeLike = np.float64
+    ) -> None:
+        self.precision = np.dtype(precision)
+        # Lengths and unit vectors are exact to a few roundings; both enter the certificate.
+        self.rounding = _ROUNDINGS * float(np.finfo(self.precision).eps)
+        self.point = self._representable(start)
+        self.epsilon = epsilon
+        self.max_iter = max_iter
+        self.passes = 0
+        self._misses = 0
+        self._best: _Visit | None = None
+        self._earlier: _Visit | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the certificate is good enough, or the passes are spent."""
+        return self._best is not None and (self._best.epsilon <= self.epsilon or self.passes >= self.max_iter)
+
+    def feed(self, sums: GroupSums, group: int) -> None:
+        """Take the sums measured at `point` and move on to the next point."""
+        visit = _Visit(self.point, sums, group, self.epsilon, self.rounding)
+        self.passes += 1
+        self.point = self._representable(self._next(visit))
+
+    def _representable(self, point: Vector) -> Vector:
+        return point.astype(self.precision).astype(np.float64)
+
+    def _next(self, visit: _Visit) -> Vector:
+        """Take note of a visit and return the next point to measure."""
+        best = self._best
+        if best is None:
+            self._best = visit
+            return visit.point + visit.move  # type: ignore[no-any-return]
+        guessed = self._earlier is not None or 0 < self._misses < _MOST_MISSES
+        if guessed and visit.objective > best.objective and visit.epsilon >= best.epsilon:
+            self._misses += 1
+            self._earlier = None
+            return _kink(best, visit) if self._misses < _MOST_MISSES else best.point + best.move
+        self._earlier, self._best, self._misses = best, visit, 0
+        return _secant(best, visit)
+
+    def result(self) -> GeometricMedian:
+        """Return the best point found."""
+        best = self._best
+        assert best is not None
+        return GeometricMedian(
+            best.point, best.objective, best.epsilon, self.passes, best.epsilon <= self.epsilon
+        )
+
+
+def _secant(earlier: _Visit, latest: _Visit) -> Vector:
+    """Extrapolate as if the moves shrank by a constant factor along the way."""
+    plain: Vector = latest.point + latest.move
+    change = latest.move - earlier.move
+    size = float(np.add.reduce(change * change))
+    if size == 0.0:
+        return plain
+    factor = float(np.add.reduce(change * latest.move)) / size
+    guess: Vector = plain - factor * (latest.point - earlier.point + change)
+    return guess
+
+
+def _kink(best: _Visit, overshot: _Visit) -> Vector:
+    """Return the point between two visits where the tangents of the objective meet.
+
+    Beside a far cluster of nearly half the rows the objective is two straight lines with a kink, and
+    this finds it at once.
+    """
+    way = overshot.point - best.point
+    falling = -float(np.add.reduce(best.pull * way))
+    rising = -float(np.add.reduce(overshot.pull * way))
+    meeting: Vector = best.point + best.move
+    if rising > falling:
+        share = (overshot.objective - best.objective - rising) / (falling - rising)
+        meeting = best.point + min(max(share, 0.0), 1.0) * way
+    return meeting
+
+
+def _norm(vector: Vector) -> float:
+    return float(np.sqrt(np.add.reduce(vector * vector)))
