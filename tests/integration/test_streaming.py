@@ -162,6 +162,14 @@ def finish(folder):
     return run.returncode
 
 
+def saved_at(folder):
+    """Return when the state was saved last, or None."""
+    try:
+        return (folder / "kept.parquet.state").stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
 def test_killed_at_ten_random_moments_and_resumed_it_gives_the_same_bytes(rows_file):
     started = time.monotonic()
     assert finish(rows_file) == 0
@@ -170,12 +178,16 @@ def test_killed_at_ten_random_moments_and_resumed_it_gives_the_same_bytes(rows_f
     (rows_file / "kept.parquet").unlink()
     assert not (rows_file / "kept.parquet.state").exists()
     moments, resumed = random.Random(0), 0
-    for _ in range(10):
+    for attempt in range(10):
         (rows_file / "kept.parquet").unlink(missing_ok=True)
+        before = saved_at(rows_file)
         run = start(rows_file)
-        while not (rows_file / "kept.parquet.state").exists() and run.poll() is None:
-            time.sleep(0.01)
-        time.sleep(moments.uniform(0.0, 0.2) * duration)
+        if attempt % 2:
+            time.sleep(moments.uniform(0.2, 1.0) * duration)
+        else:  # soon after it got further than the one before it
+            while run.poll() is None and saved_at(rows_file) in (None, before):
+                time.sleep(0.002)
+            time.sleep(moments.uniform(0.0, 0.1) * duration)
         run.send_signal(signal.SIGKILL)
         run.communicate()
         resumed += (rows_file / "kept.parquet.state").exists()

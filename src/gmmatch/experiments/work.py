@@ -17,6 +17,7 @@ from ..errors import InvalidParameter
 from ..pipeline import select
 from ..records import IntArray, plain
 from ..training.config import NETWORKS
+from ..version import __version__
 from .cells import Cell, Group, write_record
 from .datasets import Dataset
 from .proxies import Features, Proxy, build_proxy, cached_array, content_key
@@ -142,7 +143,7 @@ class Scene:
     ) -> tuple[IntArray, float, dict[str, Any]]:
         """Return all picks of a budget in order; they are kept, for budgets and seeds that share them."""
         seed = 0 if method in UNSEEDED else self.group.seed
-        key = content_key(self.key, method, keep, seed, *extra.values())
+        key = content_key(__version__, self.key, method, keep, seed, *extra.values())
         file = self.cache / "picks" / f"{method}-{key}.npz"
         if not file.is_file():
             started = time.perf_counter()
