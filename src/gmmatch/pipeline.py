@@ -16,7 +16,7 @@ from .errors import InvalidInput, InvalidParameter
 from .location.passes import Engine, map_blocks, use_engine
 from .records import IntArray, Selection
 from .selectors import GMMatching, find_method
-from .selectors._matching import GRAM_BYTES
+from .selectors._candidates import GRAM_BYTES
 from .selectors.by_class import class_budgets
 from .selectors.gm_matching import AUTO_BATCH
 from .selectors.registry import METHODS, Method

@@ -16,7 +16,7 @@ from .records import FloatArray, IntArray
 
 # Squares of larger numbers leave float64, and no embedding has them.
 LARGEST_VALUE = 1e140
-_CHECK_BYTES = 1 << 19  # stays in a cache between looking for the largest and the smallest
+_CHECK_BYTES = 1 << 21  # stays in a cache between looking for the largest and the smallest
 _FINGERPRINT_ROWS = 256
 
 

@@ -18,13 +18,16 @@ import numpy.typing as npt
 from ..location.blocks import map_in_order
 from ..records import FloatArray, IntArray
 from ._batches import BLOCK_ROWS
-from ._matching import Candidates, Matching, Step, pick, prepare
+from ._candidates import Candidates, Workspace, gram_pays, prepare, prepare_batches
+from ._matching import Matching, Step, pick
 
 Vector = npt.NDArray[np.float64]
 
 SEGMENT_ROWS = 1 << 16
 """Rows of a piece of work: some hundred megabytes, a second or so."""
 
+_TOGETHER_VALUES = 1 << 20  # of batches that are made ready in one go
+_AHEAD = 2  # such goes per thread
 _DENSE = 1 / 4  # share of a block's rows from which it pays to read the block as a whole
 
 
@@ -54,18 +57,42 @@ def match_turns(
 
     Batches are read and multiplied ahead on all cores; picks follow each other in order.
     """
+    spaces: list[Workspace] = []
 
-    def ready(turn: Turn) -> tuple[Turn, Candidates | None]:
-        if turn.quota == 0:
-            return turn, None
-        return turn, prepare(rows[turn.rows], matchings[turn.chain].center, turn.quota)
+    def ready(together: list[Turn]) -> tuple[Workspace, list[tuple[Turn, Candidates | None]]]:
+        center = matchings[together[0].chain].center
+        space = spaces.pop() if spaces else Workspace()
+        if not all(gram_pays(len(turn.rows), turn.quota) for turn in together):
+            some = [turn for turn in together if turn.quota]
+            made = {id(turn): prepare(rows[turn.rows], center, turn.quota) for turn in some}
+            return space, [(turn, made.get(id(turn))) for turn in together]
+        read = space.take(rows, np.concatenate([turn.rows for turn in together]))
+        return space, list(zip(together, prepare_batches(read, center, len(together), space), strict=True))
 
-    for turn, candidates in map_in_order(ready, turns):
-        if candidates is None:
-            yield turn, np.empty(0, np.int64), np.empty(0), np.empty(0)
-        else:
-            picks, scores, distances = pick(candidates, turn.quota, matchings[turn.chain], step)
-            yield turn, turn.rows[picks], scores, distances
+    for space, batches in map_in_order(ready, _alike(turns, rows.shape[1]), ahead=_AHEAD):
+        for turn, candidates in batches:
+            if candidates is None:
+                yield turn, np.empty(0, np.int64), np.empty(0), np.empty(0)
+            else:
+                picks, scores, distances = pick(candidates, turn.quota, matchings[turn.chain], step)
+                yield turn, turn.rows[picks], scores, distances
+        spaces.append(space)
+
+
+def _alike(turns: Iterable[Turn], n_features: int) -> Iterator[list[Turn]]:
+    """Put turns together that follow each other, of one chain and one size, some megabytes of rows."""
+    together: list[Turn] = []
+    for turn in turns:
+        size = len(turn.rows)
+        if together and (
+            (turn.chain, size) != (together[0].chain, len(together[0].rows))
+            or size * (len(together) + 1) * n_features > _TOGETHER_VALUES
+        ):
+            yield together
+            together = []
+        together.append(turn)
+    if together:
+        yield together
 
 
 @dataclass(frozen=True, eq=False)

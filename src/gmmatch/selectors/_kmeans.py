@@ -9,7 +9,7 @@ from ..location.blocks import blocks, map_in_order, sum_runs
 from ..location.distances import group_distances
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ._matching import product_error
+from ._candidates import product_error
 
 Vector = npt.NDArray[np.float64]
 

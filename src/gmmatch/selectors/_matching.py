@@ -15,7 +15,6 @@ property of the data: a Gram matrix, a product per pick, one BLAS thread or many
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -26,17 +25,14 @@ import numpy.typing as npt
 from ..location.blocks import row_norms, tiles
 from ..progress import Advance, task
 from ..records import FloatArray, IntArray
+from ._candidates import GRAM_BYTES, Candidates, prepare, product_error
 
 Step = Literal["residual", "projection"]
 Vector = npt.NDArray[np.float64]
 
-GRAM_BYTES = 1 << 30
-"""Largest Gram matrix to hold; larger groups use one matrix-vector product per pick."""
 
-_GRAM_PAYS_FROM = 1 / 40  # share of the rows to pick from which a Gram matrix is the faster way
-_TILE_ROWS = 1024
-_SAFETY = 4.0  # times the typical rounding error of an inner product, sqrt(d) units in the last place
-_LARGEST_FLOAT32_NORM = 1e15  # squares of larger ones come near the end of float32
+_MOST_AHEAD = 64  # picks that are drafted before they are looked over
+_BOARD_VALUES = 1 << 18  # two megabytes of scores
 
 
 @dataclass(eq=False)
@@ -65,77 +61,28 @@ class Matching:
         """Return the state before the first pick."""
         return cls(center=center, start=start, theta=start.copy())
 
-    def follow(self, rows: FloatArray, picks: IntArray) -> Vector:
-        """Account for further picks, one after the other; return the objective after each.
+    def follow(self, rows: FloatArray, picks: IntArray) -> tuple[Vector, Vector]:
+        """Account for further picks, one after the other.
 
         The additions are those of a loop over the picks, in the same order, whatever the cuts between
         calls: the same bits always.
+
+        Returns
+        -------
+        objectives, distances
+            The objective after each pick, and each pick's distance to the centre.
         """
-        objectives = np.empty(len(picks))
+        objectives, distances = np.empty(len(picks)), np.empty(len(picks))
         for part in tiles(len(picks), rows.shape[1]):
             thetas = rows[picks[part]] - self.center
+            distances[part] = row_norms(thetas)
             for theta in thetas:  # several times as fast as a cumulative sum along this axis
                 self.theta = np.subtract(self.theta, theta, out=theta)
-            errors = np.subtract(self.start, thetas)
-            objectives[part] = row_norms(errors)
+            objectives[part] = row_norms(self.start - thetas if self.start.any() else thetas)
         self.theta = self.theta.copy()
         objectives /= np.arange(self.count + 1, self.count + len(picks) + 1)
         self.count += len(picks)
-        return objectives
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Rows made ready for picking: all that does not depend on theta, so that it can be done ahead.
-
-    Attributes
-    ----------
-    rows
-        The rows, in the order of their row numbers.
-    offsets
-        The rows minus the centre, in the rows' precision.
-    norms
-        Their lengths, float64.
-    gram
-        Their inner products, or None where a product per pick is the better way.
-    """
-
-    rows: FloatArray
-    offsets: FloatArray
-    norms: Vector
-    gram: FloatArray | None
-
-
-def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM_BYTES) -> Candidates:
-    """Make rows ready for `quota` picks.
-
-    Time: O(n^2 d) in one BLAS call where a Gram matrix pays and fits `gram_bytes`, else O(n d).
-    """
-    rows = np.asarray(rows)  # a piece of a memory map is slower to work with than an array
-    offsets, squares = centered(rows, center)
-    fits = len(rows) ** 2 * offsets.itemsize <= gram_bytes
-    gram = gram_matrix(offsets) if fits and quota > len(rows) * _GRAM_PAYS_FROM else None
-    return Candidates(rows, offsets, np.sqrt(squares), gram)
-
-
-def gram_matrix(rows: FloatArray) -> FloatArray:
-    """Return the inner products of all rows; tile by tile, which is faster than one large product.
-
-    Examples
-    --------
-    >>> gram_matrix(np.array([[1.0, 0.0], [1.0, 2.0]]))
-    array([[1., 1.],
-           [1., 5.]])
-    """
-    gram = np.empty((len(rows), len(rows)), rows.dtype)
-    for start in range(0, len(rows), _TILE_ROWS):
-        stop = min(start + _TILE_ROWS, len(rows))
-        tile = rows[start:stop]
-        np.matmul(tile, tile.T, out=gram[start:stop, start:stop])
-        if stop < len(rows):
-            np.matmul(tile, rows[stop:].T, out=gram[start:stop, stop:])
-            gram[stop:, start:stop] = gram[start:stop, stop:].T
-    return gram
+        return objectives, distances
 
 
 def pick(
@@ -153,40 +100,46 @@ def pick(
     -----
     Time: O(n + d) per pick with a Gram matrix, O(n d) without.
     """
-    rows, norms = candidates.rows, candidates.norms
-    penalty = norms**2 / 2 if step == "residual" else np.zeros(len(rows))
-    scorer = (_ProductScorer if candidates.gram is None else _GramScorer)(candidates, penalty, state.theta)
+    rows = candidates.rows
+    scorer: _Scorer
+    if candidates.gram is None:
+        scorer = _ProductScorer(candidates, step, state.theta)
+    else:
+        scorer = _GramScorer(candidates, step, state.theta, most_ahead=quota)
     picks = np.empty(quota, dtype=np.int64)
-    objectives = np.empty(quota)
-    largest = 2.0 * float(norms.max(initial=0.0))
-    followed = 0
+    objectives, distances = np.empty(quota), np.empty(quota)
+    followed = made = 0
+    ahead = scorer.most_ahead
 
     def catch_up(turn: int) -> int:
         """Let theta follow the picks made so far, which it need not do at every pick."""
-        objectives[followed:turn] = state.follow(rows, picks[followed:turn])
+        part = slice(followed, turn)
+        objectives[part], distances[part] = state.follow(rows, picks[part])
         return turn
 
-    for turn in range(quota):
-        scores = scorer.scores
-        best = int(scores.argmax())
-        top = scores[best]
-        scores[best] = -np.inf
-        # First a bound that fits every row, then, where it leaves rivals, each row's own.
-        if scores[scores.argmax()] >= top - largest * scorer.slack:
-            scores[best] = top
-            reach = norms * scorer.slack
-            rivals = np.flatnonzero(scores + reach >= top - reach[best])
-            if len(rivals) > 1:
-                followed = catch_up(turn)
-                best = _decide(rows, rivals, state, step)
-            scores[best] = -np.inf
-        picks[turn] = best
+    while made < quota:
+        drafted = scorer.draft(min(ahead, quota - made))
+        accepted = len(drafted)
+        picks[made : made + accepted] = drafted
+        for place in scorer.doubts():
+            rivals = scorer.rivals(place)
+            if len(rivals) == 1:
+                continue
+            followed = catch_up(made + place)
+            best = _decide(rows, rivals, state, step)
+            if best != drafted[place]:
+                picks[made + place] = best
+                accepted = place + 1
+                break
+        made += accepted
         if scorer.needs_theta:
-            followed = catch_up(turn + 1)
-        scorer.remove(best, state.theta)
-        advance(1)
+            followed = catch_up(made)
+        scorer.accept(accepted, int(picks[made - 1]), state.theta)
+        # What was drafted after a wrong pick is lost, so that drafts are short where rows are alike.
+        ahead = min(2 * accepted, scorer.most_ahead)
+        advance(accepted)
     catch_up(quota)
-    return picks, objectives, norms[picks]
+    return picks, objectives, distances
 
 
 def match(
@@ -200,19 +153,6 @@ def match(
         return pick(prepare(rows, state.center, quota, gram_bytes), quota, state, step, advance)
 
 
-def centered(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
-    """Return the rows minus the centre, in the rows' precision, and their squared norms in float64."""
-    squares = np.empty(len(rows))
-    offsets = np.empty(rows.shape, rows.dtype)
-    for tile in tiles(*rows.shape):
-        exact = rows[tile] - center
-        offsets[tile] = exact
-        np.einsum("ij,ij->i", exact, exact, out=squares[tile])
-    if offsets.dtype == np.float32 and squares.max() > _LARGEST_FLOAT32_NORM**2:
-        offsets = rows - center
-    return offsets, squares
-
-
 def _decide(rows: FloatArray, rivals: IntArray, state: Matching, step: Step) -> int:
     """Return the best of some rows that are too close to tell, from their float64 scores."""
     exact = rows[rivals] - state.center
@@ -222,39 +162,75 @@ def _decide(rows: FloatArray, rivals: IntArray, state: Matching, step: Step) -> 
     return int(rivals[scores.argmax()])
 
 
-def product_error(rows: FloatArray) -> float:
-    """Return the rounding error of an inner product of two rows, as a share of the product of their norms."""
-    return _SAFETY * float(np.finfo(rows.dtype).eps) / 2 * float(np.sqrt(rows.shape[1]))
-
-
 class _Scorer(ABC):
     """Scores of all rows, kept up to date as rows are picked, with a bound on their error.
 
-    The error of the score of a row is at most `slack` times the row's norm.
+    Picks are drafted by the computed scores, several at a time, and then looked over all at once: one is
+    doubtful where another row comes so close that rounding may have decided. The error of a row's score
+    is at most `slack` times its norm, plus `unit` times its penalty.
+
+    Attributes
+    ----------
+    board
+        Scores before each drafted pick; minus infinity for that pick and all earlier ones.
     """
 
     needs_theta: ClassVar[bool]
 
-    def __init__(self, candidates: Candidates, penalty: Vector, theta: Vector) -> None:
-        self.offsets = candidates.offsets
-        self.norms = candidates.norms
-        self.penalty = penalty
-        precision = float(np.finfo(self.offsets.dtype).eps) / 2
-        self.unit = _SAFETY * precision * float(np.sqrt(self.offsets.shape[1]))
-        self.scores = self._fresh(theta)
-        self.slack = self.unit * float(np.linalg.norm(theta))
-
-    def _fresh(self, theta: Vector) -> Vector:
-        if not theta.any():
-            return -self.penalty
-        product = self.offsets @ theta.astype(self.offsets.dtype)
-        scores: Vector = product.astype(np.float64)
-        scores -= self.penalty
-        return scores
+    def __init__(self, candidates: Candidates, step: Step, theta: Vector, most_ahead: int) -> None:
+        self.offsets, self.squares = candidates.offsets, candidates.squares
+        self.norms = np.sqrt(self.squares)
+        self.penalty = self.squares / 2 if step == "residual" else np.zeros(len(self.squares))
+        self.unit = product_error(self.offsets)
+        self.largest = float(self.norms.max(initial=0.0)), self.unit * float(self.penalty.max(initial=0.0))
+        self.most_ahead = most_ahead
+        self.board = np.empty((most_ahead, len(self.squares)))
+        self.tops = np.empty(most_ahead)
+        self.drafted: list[int] = []
+        self._fresh(theta)
 
     @abstractmethod
-    def remove(self, pick: int, theta: Vector) -> None:
-        """Take a row out, whose score is minus infinity by now, and follow theta."""
+    def draft(self, size: int) -> list[int]:
+        """Draft the next picks, each the best by its computed score."""
+
+    def _draft(self, place: int) -> int:
+        """Draft the best by the scores at a place of the board."""
+        scores = self.board[place]
+        best = int(scores.argmax())
+        self.tops[place] = scores[best]
+        scores[best] = -np.inf
+        return best
+
+    def doubts(self) -> list[int]:
+        """Return which drafts have a rival, by a bound that fits every row."""
+        size = len(self.drafted)
+        self.slacks = self._slacks()
+        margins = 2.0 * (self.largest[0] * self.slacks + self.largest[1])
+        seconds = self.board[:size].max(axis=1)
+        doubtful: list[int] = np.flatnonzero(seconds >= self.tops[:size] - margins).tolist()
+        return doubtful
+
+    def rivals(self, place: int) -> IntArray:
+        """Return the rows that may be the best in place of a draft, itself included, by their own bounds."""
+        best, top = self.drafted[place], self.tops[place]
+        errors = self.norms * self.slacks[place] + self.unit * self.penalty
+        close = self.board[place] + errors >= top - errors[best]
+        close[best] = True
+        return np.flatnonzero(close)
+
+    def _fresh(self, theta: Vector) -> None:
+        """Compute the scores before the next pick from scratch."""
+        self.board[0] = -self.penalty
+        if theta.any():
+            self.board[0] += self.offsets @ theta.astype(self.offsets.dtype)
+
+    @abstractmethod
+    def _slacks(self) -> Vector:
+        """Return the slack of the scores at each place of the board."""
+
+    @abstractmethod
+    def accept(self, size: int, last: int, theta: Vector) -> None:
+        """Pick the first `size` drafts, but row `last` in place of the last one."""
 
 
 class _ProductScorer(_Scorer):
@@ -262,9 +238,22 @@ class _ProductScorer(_Scorer):
 
     needs_theta = True
 
-    def remove(self, pick: int, theta: Vector) -> None:
-        self.penalty[pick] = np.inf
-        self.scores = self._fresh(theta)
+    def __init__(self, candidates: Candidates, step: Step, theta: Vector) -> None:
+        super().__init__(candidates, step, theta, most_ahead=1)
+        self.slack = self.unit * float(np.linalg.norm(theta))
+        self.taken = np.zeros(len(self.squares), dtype=bool)
+
+    def draft(self, size: int) -> list[int]:
+        self.drafted = [self._draft(0)]
+        return self.drafted
+
+    def _slacks(self) -> Vector:
+        return np.array([self.slack])
+
+    def accept(self, size: int, last: int, theta: Vector) -> None:
+        self.taken[last] = True
+        self._fresh(theta)
+        self.board[0, self.taken] = -np.inf
         self.slack = self.unit * float(np.linalg.norm(theta))
 
 
@@ -273,14 +262,28 @@ class _GramScorer(_Scorer):
 
     needs_theta = False
 
-    def __init__(self, candidates: Candidates, penalty: Vector, theta: Vector) -> None:
-        super().__init__(candidates, penalty, theta)
+    def __init__(self, candidates: Candidates, step: Step, theta: Vector, most_ahead: int) -> None:
         assert candidates.gram is not None
         self.gram = candidates.gram
-        self.squares = (candidates.norms**2).tolist()
         self.variance = float(theta @ theta)
+        fitting = min(_MOST_AHEAD, _BOARD_VALUES // len(self.gram))
+        super().__init__(candidates, step, theta, max(1, min(most_ahead, fitting)))
 
-    def remove(self, pick: int, theta: Vector) -> None:
-        self.scores -= self.gram[pick]
-        self.variance += self.squares[pick]
-        self.slack = self.unit * math.sqrt(self.variance)
+    def draft(self, size: int) -> list[int]:
+        self.drafted = [self._draft(0)]
+        for place in range(1, size):
+            np.subtract(self.board[place - 1], self.gram[self.drafted[-1]], out=self.board[place])
+            self.drafted.append(self._draft(place))
+        return self.drafted
+
+    def _slacks(self) -> Vector:
+        steps = np.cumsum(self.squares[self.drafted])
+        slacks: Vector = self.unit * np.sqrt(self.variance + steps - self.squares[self.drafted])
+        return slacks
+
+    def accept(self, size: int, last: int, theta: Vector) -> None:
+        scores, drafted = self.board[size - 1], self.drafted[size - 1]
+        scores[drafted] = self.tops[size - 1]
+        scores[last] = -np.inf
+        np.subtract(scores, self.gram[last], out=self.board[0])
+        self.variance += float(self.squares[[*self.drafted[: size - 1], last]].sum())

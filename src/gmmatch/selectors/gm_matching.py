@@ -23,7 +23,7 @@ from ._streaming import MappedRows, Save, Stream
 from .base import Checkpoint, Group, Picks, Selector, Tiers, divide, group_codes, join
 from .by_class import class_budgets
 
-AUTO_BATCH = 384
+AUTO_BATCH = 256
 _AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
 STEPS = ("residual", "projection")
@@ -52,7 +52,7 @@ class GMMatching(Selector):
     batch_size
         None: all rows of a class compete for every pick. A number: seeded random batches of that many
         rows, the accumulated error carried from one to the next: one pass, rows may be larger than
-        memory. `auto` is 384.
+        memory. `auto` is 256.
     streams
         With batches: into how many independent chains of batches each class is split, so that they can
         run side by side on several machines. `auto` is one, and one more for each further 1,048,576 rows

@@ -12,7 +12,7 @@ from ..location.centers import CENTERS, find_center
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice
-from ._matching import centered, product_error
+from ._candidates import centered, product_error
 from ._objectives import running_objective
 from .base import Group, Picks, Selector
 

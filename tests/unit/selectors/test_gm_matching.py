@@ -125,6 +125,22 @@ def test_near_ties_are_decided_by_the_rows_not_by_rounding(monkeypatch):
     assert calls
 
 
+def test_rows_closer_than_float32_can_tell_are_picked_as_in_float64():
+    rng = np.random.default_rng(8)
+    rows = np.repeat(rng.normal(size=(150, 48)).astype(np.float32), 3, axis=0)
+    rows *= 1 + np.tile(rng.integers(-2, 3, 150).astype(np.float32), 3)[:, None] * np.float32(2e-7)
+    center = np.zeros(48)
+    gram = rows @ rows.T
+    scores, rounded = -gram.diagonal() / 2, []
+    for _ in range(300):
+        rounded.append(int(scores.argmax()))
+        scores[rounded[-1]] = -np.inf
+        scores = scores - gram[rounded[-1]]
+    expected, _ = brute_force(rows.astype(float), center, 300, "residual", center)
+    assert rounded != expected
+    assert gmmatch.select(rows, keep=300, center=center, guard="off").indices.tolist() == expected
+
+
 def test_outliers_of_any_size_do_no_harm_in_float32():
     rng = np.random.default_rng(6)
     rows = rng.normal(size=(300, 16)).astype(np.float32)
