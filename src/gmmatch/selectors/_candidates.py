@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,9 +75,9 @@ class Workspace:
             held = self._held[name] = np.empty(size, dtype)
         return held[:size].reshape(shape)
 
-    def take(self, rows: FloatArray, numbers: IntArray) -> FloatArray:
+    def take(self, rows: Any, numbers: IntArray) -> FloatArray:
         """Read rows of an array into memory of this workspace; what only reads like one makes its own."""
-        if hasattr(rows, "reads_like_rows"):
+        if not isinstance(rows, np.ndarray):
             return np.asarray(rows[numbers])
         out = self.empty("rows", (len(numbers), rows.shape[1]), rows.dtype)
         return np.take(rows, numbers, axis=0, out=out, mode="clip")  # other modes go through a copy

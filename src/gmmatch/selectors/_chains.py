@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -51,13 +51,17 @@ class Turn:
 
 
 def match_turns(
-    rows: FloatArray, turns: Iterable[Turn], matchings: Mapping[int, Matching], step: Step
+    rows: FloatArray,
+    turns: Iterable[Turn],
+    matchings: Mapping[int, Matching],
+    step: Step,
+    spaces: list[Workspace],
 ) -> Iterator[tuple[Turn, IntArray, Vector, Vector]]:
-    """Yield turns with the rows picked, their scores and distances; `matchings` are carried on in place.
+    """Yield turns with the rows picked, their scores and distances.
 
-    Batches are read and multiplied ahead on all cores; picks follow each other in order.
+    Batches are read and multiplied ahead on all cores; picks follow each other in order. `matchings` are
+    carried on in place; `spaces` is memory to use and to leave behind.
     """
-    spaces: list[Workspace] = []
 
     def ready(together: list[Turn]) -> tuple[Workspace, list[tuple[Turn, Candidates | None]]]:
         center = matchings[together[0].chain].center
@@ -182,6 +186,8 @@ class MatchSegment:
         Of each class.
     step
         As the parameter of `GMMatching`.
+    spaces
+        Memory for the next segment.
     """
 
     rows: FloatArray
@@ -189,6 +195,7 @@ class MatchSegment:
     centers: Vector
     starts: Vector
     step: Step
+    spaces: list[Workspace] = field(default_factory=list)
 
     def __call__(self, carried: Carried, segment: Segment) -> tuple[Carried, tuple[IntArray, Vector, Vector]]:
         read_ahead(self.rows, segment.numbers)
@@ -196,7 +203,8 @@ class MatchSegment:
         for place, chain in enumerate(carried.chains.tolist()):
             code, count = self.codes[chain], int(carried.counts[place])
             matchings[chain] = Matching(self.centers[code], self.starts[code], carried.thetas[place], count)
-        found = [picks[1:] for picks in match_turns(self.rows, segment.turns(), matchings, self.step)]
+        turns = match_turns(self.rows, segment.turns(), matchings, self.step, self.spaces)
+        found = [picks[1:] for picks in turns]
         after = [matchings[chain] for chain in carried.chains.tolist()]
         thetas = np.stack([matching.theta for matching in after])
         counts = np.array([matching.count for matching in after])

@@ -162,7 +162,7 @@ class Stream:
     def _here(self, chains: list[Chain]) -> Iterator[int]:
         """Run all chains on this machine, in one pass over the rows; yield how many were seen."""
         matchings = {number: chain.matching for number, chain in enumerate(chains)}
-        turns = match_turns(self.rows, self._plan(chains), matchings, self.step)
+        turns = match_turns(self.rows, self._plan(chains), matchings, self.step, [])
         for turn, rows, scores, distances in turns:
             chains[turn.chain].take(len(turn.rows), rows, scores, distances)
             yield len(turn.rows)

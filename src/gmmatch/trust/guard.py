@@ -1,7 +1,8 @@
 """The guard: which rows to believe, as tiers, and the features by which they are best compared.
 
 Passes over the rows, all classes in each: one for hashes, at most one to draw samples, three for the
-gate, one for the heads, two for the label filter: eight at most, five without labels. What is kept is
+gate, one for the heads, two for the label filter: eight at most, five without labels, eleven where so many
+labels are unlikely that the heads are fitted again. What is kept is
 O(rows) numbers and O(features * (features + classes)); probabilities of all classes are never held for
 more than a block of rows.
 """
@@ -20,7 +21,7 @@ from ..location.keys import Keys, draw_order, gather, row_keys
 from ..location.passes import PerRow
 from ..records import FloatArray, IntArray
 from .gate import Gate, find_gate
-from .head import Head, assign_folds, fit_head
+from .head import Head, assign_folds, solve_heads, sum_heads
 from .labels import LabelFilter, filter_labels
 
 Vector = npt.NDArray[np.float64]
@@ -35,6 +36,7 @@ PASSES_OF_LABELS = 3
 _ORIGIN_ROWS = 4096
 _FEWEST_PER_CLASS = 5
 _MOST_BYTES = 4 << 30
+_MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned from them are not good enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,9 @@ class Trust:
         Middle and typical distance of the rows.
     reason
         Why the label filter did not run; None where it did.
+    rounds
+        How often the heads were fitted: again, without the rows whose labels were unlikely, where those
+        were many.
     """
 
     tiers: npt.NDArray[np.int8]
@@ -65,6 +70,7 @@ class Trust:
     origin: Vector
     scale: float
     reason: str | None = None
+    rounds: int = 1
 
     def summary(self) -> dict[str, Any]:
         """Return what the guard did and why, as plain data."""
@@ -80,7 +86,7 @@ class Trust:
                 "thresholds": [float(limits.min()), float(limits.max())] if limits.size else None,
                 "classes_too_small": int(len(gate.thresholds) - limits.size),
             },
-            "passes": PASSES_OF_GATE if labels is None else PASSES_OF_GATE + PASSES_OF_LABELS,
+            "passes": PASSES_OF_GATE + (0 if labels is None else self.rounds * PASSES_OF_LABELS),
         }
         if labels is None:
             facts["labels"] = {"used": False, "reason": self.reason}
@@ -89,6 +95,7 @@ class Trust:
             facts["labels"] = {
                 "used": True,
                 "rule": "another class is likelier, and at least as likely as among its own rows",
+                "rounds": self.rounds,
                 "unlikely": int(labels.dropped.sum()),
                 "unjudged": int(labels.unjudged.sum()),
                 "thresholds": [float(judged.min()), float(judged.max())] if judged.size else None,
@@ -127,8 +134,8 @@ def judge(
     Notes
     -----
     Deterministic, and a function of the rows' values alone: another order of the rows gives the same
-    tiers in that order. Time: 8 passes and O(rows * features^2) in BLAS; 5 passes without labels. Memory
-    beyond the input: see `fit_head`, and some 70 bytes per row.
+    tiers in that order. Time: 8 passes and O(rows * features^2) in BLAS; 5 passes without labels, 11 where
+    many labels are unlikely. Memory beyond the input: twice that of `sum_heads`, and some 70 bytes per row.
 
     Examples
     --------
@@ -153,10 +160,18 @@ def judge(
     if codes is None or reason is not None:
         return Trust(tiers, gate, None, None, None, origin, scale, reason or "one class only")
     fold = assign_folds(keys, codes, folds)
-    head = fit_head(rows, codes, n_classes, fold, folds, passed, origin, scale, keys)
+    sums = sum_heads(rows, codes, n_classes, fold, folds, passed, origin, scale)
+    head = solve_heads(sums, rows, codes, fold, passed, origin, scale, keys)
     labels = filter_labels(rows, codes, n_classes, fold, passed, head)
+    rounds = 1
+    if labels.dropped.sum() > _MANY_UNLIKELY * passed.sum():
+        wrong = sum_heads(rows, codes, n_classes, fold, folds, labels.dropped, origin, scale)
+        believed = passed & ~labels.dropped
+        head = solve_heads(sums.without(wrong), rows, codes, fold, believed, origin, scale, keys)
+        labels = filter_labels(rows, codes, n_classes, fold, passed, head)
+        rounds = 2
     tiers[labels.dropped] = UNLIKELY_LABEL
-    return Trust(tiers, gate, labels, head, fold, origin, scale)
+    return Trust(tiers, gate, labels, head, fold, origin, scale, rounds=rounds)
 
 
 class UsableRows:

@@ -99,18 +99,41 @@ def assign_folds(keys: Keys, codes: IntArray, folds: int) -> IntArray:
     return result
 
 
-def fit_head(
+@dataclass(frozen=True, eq=False)
+class HeadSums:
+    """What the heads are solved from; the first axis runs over folds.
+
+    Attributes
+    ----------
+    grams
+        Inner products of the features (the last one is a one for every row), over the rows of a fold.
+    moments
+        By class, the sums of these features.
+    counts
+        By class, how many rows.
+    """
+
+    grams: Vector
+    moments: Vector
+    counts: IntArray
+
+    def without(self, other: HeadSums) -> HeadSums:
+        """Return the sums over the rows that are in these, but not in others that were among them."""
+        names = ("grams", "moments", "counts")
+        return HeadSums(*(getattr(self, name) - getattr(other, name) for name in names))
+
+
+def sum_heads(
     rows: FloatArray,
     codes: IntArray,
     n_classes: int,
     folds: IntArray,
     n_folds: int,
-    passed: Mask,
+    chosen: Mask,
     origin: Vector,
     scale: float,
-    keys: Keys,
-) -> Head:
-    """Fit one head per fold on the passed rows of the other folds.
+) -> HeadSums:
+    """Add up what heads are solved from, in one pass.
 
     Parameters
     ----------
@@ -118,29 +141,80 @@ def fit_head(
         Rows, their given classes, and how many classes there are.
     folds, n_folds
         Fold of each row, and how many folds there are.
-    passed
-        Rows to fit on.
+    chosen
+        Rows to add up.
     origin, scale
         Middle and typical distance of the rows.
-    keys
-        Hashes of the rows, by which the sample for the temperature is drawn.
 
     Notes
     -----
-    Time: one pass, O(rows * features^2) in BLAS, and O(features^3) per fold. Memory beyond the input:
-    8 * folds * features * (features + 2 * classes) bytes (for 3 folds and 1280 features 40 MB with 10
-    classes, 650 MB with 10,000), and O(block).
+    Time: O(chosen rows * features^2) in BLAS. Memory beyond the input: 8 * folds * features * (features +
+    2 * classes) bytes (for 3 folds and 1280 features 40 MB with 10 classes, 650 MB with 10,000), and
+    O(block).
     """
-    grams, moments, counts = _sums(rows, codes, n_classes, folds, n_folds, passed, origin, scale)
-    total_gram, total_moments = grams.sum(axis=0), moments.sum(axis=0)
-    weights = np.empty((n_folds, rows.shape[1] + 1, n_classes))
+    width = rows.shape[1] + 1
+    own_code, own_fold, own_choice = PerRow(codes), PerRow(folds), PerRow(chosen)
+
+    def zero() -> tuple[Vector, Vector]:
+        return np.zeros((n_folds, width, width)), np.zeros((n_folds, n_classes, width))
+
+    def part(block: slice) -> list[_Piece]:
+        read, code = rows[block], own_code[block]
+        fitted, pieces = np.where(own_choice[block], own_fold[block], -1), []
+        for fold in range(n_folds):
+            members = np.flatnonzero(fitted == fold)
+            if members.size == 0:
+                continue
+            members = members[np.argsort(code[members], kind="stable")]
+            values = _inputs(read[members], origin, scale)
+            groups, starts = np.unique(code[members], return_index=True)
+            pieces.append((fold, values.T @ values, groups, sum_runs(values, starts)))
+        return pieces
+
+    step = block_rows(rows.shape[1]) * _BLOCKS_AT_ONCE
+    size = 8 * n_folds * width * (width + n_classes)
+    # One thread of BLAS per block: its order of additions is then the same on any number of cores.
+    with threadpool_limits(1):
+        grams, moments = fold_blocks(part, zero, _add, rows, "learning the labels", n_classes, step, size)
+    counts = np.bincount((folds * n_classes + codes)[chosen], minlength=n_folds * n_classes)
+    return HeadSums(grams, moments, counts.reshape(n_folds, n_classes))
+
+
+def solve_heads(
+    sums: HeadSums,
+    rows: FloatArray,
+    codes: IntArray,
+    folds: IntArray,
+    fitted: Mask,
+    origin: Vector,
+    scale: float,
+    keys: Keys,
+) -> Head:
+    """Solve for one head per fold, from the sums over the rows of the other folds.
+
+    Parameters
+    ----------
+    sums
+        Over the rows to fit on.
+    rows, codes, folds, origin, scale
+        As for `sum_heads`.
+    fitted
+        Rows that the sums are over; a sample of them, drawn by the hashes `keys`, sets the temperature.
+
+    Notes
+    -----
+    Time: O(features^3) per fold.
+    """
+    n_folds, n_classes, width = sums.moments.shape
+    total_gram, total_moments = sums.grams.sum(axis=0), sums.moments.sum(axis=0)
+    weights = np.empty((n_folds, width, n_classes))
     for fold in range(n_folds):
-        gram = total_gram - grams[fold]
+        gram = total_gram - sums.grams[fold]
         gram[np.diag_indices_from(gram)] += max(_RIDGE * float(np.trace(gram)) / len(gram), 1e-12)
-        weights[fold] = scipy.linalg.solve(gram, (total_moments - moments[fold]).T, assume_a="pos")
-    seen = (counts.sum(axis=0) - counts) > 0
+        weights[fold] = scipy.linalg.solve(gram, (total_moments - sums.moments[fold]).T, assume_a="pos")
+    seen = (sums.counts.sum(axis=0) - sums.counts) > 0
     sample = draw_order(keys)
-    sample = sample[passed[sample]][: max(256, _SAMPLE_VALUES // max(rows.shape[1], n_classes))]
+    sample = sample[fitted[sample]][: max(256, _SAMPLE_VALUES // max(rows.shape[1], n_classes))]
     inputs = _inputs(gather(rows, sample), origin, scale)
     sharpness = _sharpness(_scores(inputs, folds[sample], weights), codes[sample])
     return Head(weights, sharpness, origin, scale, seen)
@@ -167,45 +241,6 @@ def _scores(inputs: Vector, folds: IntArray, weights: Vector) -> Vector:
         members = np.flatnonzero(folds == fold)
         scores[members] = inputs[members] @ weights[fold]
     return scores
-
-
-def _sums(
-    rows: FloatArray,
-    codes: IntArray,
-    n_classes: int,
-    folds: IntArray,
-    n_folds: int,
-    passed: Mask,
-    origin: Vector,
-    scale: float,
-) -> tuple[Vector, Vector, IntArray]:
-    """Return by fold the Gram matrix, the sums of the inputs by class, and the rows by class."""
-    width = rows.shape[1] + 1
-    own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
-
-    def zero() -> tuple[Vector, Vector]:
-        return np.zeros((n_folds, width, width)), np.zeros((n_folds, n_classes, width))
-
-    def part(block: slice) -> list[_Piece]:
-        inputs = _inputs(rows[block], origin, scale)
-        code, fitted, pieces = own_code[block], np.where(own_passed[block], own_fold[block], -1), []
-        for fold in range(n_folds):
-            members = np.flatnonzero(fitted == fold)
-            if members.size == 0:
-                continue
-            members = members[np.argsort(code[members], kind="stable")]
-            values = inputs[members]
-            groups, starts = np.unique(code[members], return_index=True)
-            pieces.append((fold, values.T @ values, groups, sum_runs(values, starts)))
-        return pieces
-
-    step = block_rows(rows.shape[1]) * _BLOCKS_AT_ONCE
-    size = 8 * n_folds * width * (width + n_classes)
-    # One thread of BLAS per block: its order of additions is then the same on any number of cores.
-    with threadpool_limits(1):
-        grams, moments = fold_blocks(part, zero, _add, rows, "learning the labels", n_classes, step, size)
-    counts = np.bincount((folds * n_classes + codes)[passed], minlength=n_folds * n_classes)
-    return grams, moments, counts.reshape(n_folds, n_classes)
 
 
 def _add(total: tuple[Vector, Vector], part: list[_Piece] | tuple[Vector, Vector]) -> None:

@@ -7,7 +7,7 @@ from gmmatch.location.keys import row_keys
 from gmmatch.trust import head as head_module
 from gmmatch.trust import labels as labels_module
 from gmmatch.trust.guard import judge
-from gmmatch.trust.head import assign_folds, fit_head, softmax
+from gmmatch.trust.head import assign_folds, softmax, solve_heads, sum_heads
 from gmmatch.trust.labels import filter_labels, likely_wrong
 
 
@@ -17,6 +17,11 @@ def make(n=600, d=12, n_classes=4, wrong=0.2, seed=0, gap=3.0):
     rows = gap * rng.normal(size=(n_classes, d))[truth] / np.sqrt(2) + rng.normal(size=(n, d))
     codes = np.where(rng.random(n) < wrong, (truth + rng.integers(1, n_classes, n)) % n_classes, truth)
     return rows, codes, truth
+
+
+def fit_head(rows, codes, n_classes, folds, n_folds, passed, origin, scale, keys):
+    sums = sum_heads(rows, codes, n_classes, folds, n_folds, passed, origin, scale)
+    return solve_heads(sums, rows, codes, folds, passed, origin, scale, keys)
 
 
 def head_of(rows, codes, passed=None, n_folds=3):
@@ -59,6 +64,34 @@ def test_no_row_is_scored_by_a_head_that_saw_its_label():
     again = fit_head(rows, flipped, 4, folds, 3, passed, rows.mean(axis=0), 4.0, keys)
     np.testing.assert_allclose(again.weights[1], head.weights[1], atol=1e-9)
     assert np.abs(again.weights[0] - head.weights[0]).max() > 1e-3
+
+
+def test_sums_without_some_rows_are_the_sums_over_the_others():
+    rows, codes, _ = make()
+    folds = assign_folds(row_keys(rows), codes, 3)
+    passed = np.random.default_rng(1).random(len(rows)) < 0.9
+    wrong = passed & (np.random.default_rng(2).random(len(rows)) < 0.3)
+
+    def sums(chosen):
+        return sum_heads(rows, codes, 4, folds, 3, chosen, rows.mean(axis=0), 4.0)
+
+    found, expected = sums(passed).without(sums(wrong)), sums(passed & ~wrong)
+    np.testing.assert_allclose(found.grams, expected.grams, atol=1e-10)
+    np.testing.assert_allclose(found.moments, expected.moments, atol=1e-10)
+    np.testing.assert_array_equal(found.counts, expected.counts)
+
+
+@pytest.mark.parametrize(("wrong", "rounds"), [(0.0, 1), (0.05, 1), (0.4, 2)])
+def test_heads_are_fitted_again_where_many_labels_are_wrong(wrong, rounds):
+    rows, codes, truth = make(n=3000, d=20, wrong=wrong, gap=1.5)
+    trust = judge(rows, codes, 4, seed=0)
+    assert trust.summary()["labels"]["rounds"] == rounds
+    head, folds = head_of(rows, codes, trust.gate.passed)
+    once = filter_labels(rows, codes, 4, folds, trust.gate.passed, head)
+    if rounds == 2:
+        right = codes == truth
+        assert right[trust.tiers == 0].mean() > right[~once.dropped].mean() + 0.02
+        assert (trust.tiers == 1).sum() < 0.55 * len(rows)
 
 
 def test_folds_divide_every_class_evenly_and_keep_copies_together():
