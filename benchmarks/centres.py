@@ -32,6 +32,8 @@ CENTERS: dict[str, dict[str, Any]] = {
     "guarded, mean": {"center": "mean"},
     "guarded, huber": {"center": "huber"},
     "guarded, concentrated": {"center": "concentrated"},
+    "guarded, in batches": {"batch_size": 256},
+    "guarded, mean, in batches": {"center": "mean", "batch_size": 256},
 }
 CASES = [
     (d, share, distance, spread)

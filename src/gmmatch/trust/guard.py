@@ -9,7 +9,7 @@ more than a block of rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -168,7 +168,8 @@ def judge(
         wrong = sum_heads(rows, codes, n_classes, fold, folds, labels.dropped, origin, scale)
         believed = passed & ~labels.dropped
         head = solve_heads(sums.without(wrong), rows, codes, fold, believed, origin, scale, keys)
-        labels = filter_labels(rows, codes, n_classes, fold, passed, head)
+        again = filter_labels(rows, codes, n_classes, fold, believed, head)
+        labels = replace(again, dropped=labels.dropped | again.dropped)
         rounds = 2
     tiers[labels.dropped] = UNLIKELY_LABEL
     return Trust(tiers, gate, labels, head, fold, origin, scale, rounds=rounds)
