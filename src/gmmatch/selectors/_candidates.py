@@ -51,14 +51,20 @@ def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM
     Time: O(n^2 d) in BLAS where a Gram matrix pays and fits `gram_bytes`, else O(n d).
     """
     rows = np.asarray(rows)  # a piece of a memory map is slower to work with than an array
-    if len(rows) ** 2 * rows.itemsize > gram_bytes or not gram_pays(len(rows), quota):
+    if not gram_pays(len(rows), quota, rows.itemsize, gram_bytes):
         return Candidates(rows, *centered(rows, center), gram=None)
     return prepare_batches(rows, center, 1)[0]
 
 
-def gram_pays(n_rows: int, quota: int) -> bool:
-    """Tell whether a Gram matrix is the faster way to pick so many of so many rows."""
-    return quota > n_rows * _GRAM_PAYS_FROM
+def gram_pays(n_rows: int, quota: int, itemsize: int, gram_bytes: int = GRAM_BYTES) -> bool:
+    """Tell whether a Gram matrix is the faster way to pick so many of so many rows, and fits.
+
+    Examples
+    --------
+    >>> [gram_pays(*asked, itemsize=4) for asked in [(1000, 100), (1000, 1), (100_000, 10_000)]]
+    [True, False, False]
+    """
+    return quota > n_rows * _GRAM_PAYS_FROM and n_rows**2 * itemsize <= gram_bytes
 
 
 class Workspace:

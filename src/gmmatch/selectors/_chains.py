@@ -65,11 +65,15 @@ def match_turns(
 
     def ready(together: list[Turn]) -> tuple[Workspace, list[tuple[Turn, Candidates | None]]]:
         center = matchings[together[0].chain].center
-        space = spaces.pop() if spaces else Workspace()
-        if not all(gram_pays(len(turn.rows), turn.quota) for turn in together):
-            some = [turn for turn in together if turn.quota]
-            made = {id(turn): prepare(rows[turn.rows], center, turn.quota) for turn in some}
-            return space, [(turn, made.get(id(turn))) for turn in together]
+        try:
+            space = spaces.pop()
+        except IndexError:
+            space = Workspace()
+        if not all(gram_pays(len(turn.rows), turn.quota, rows.dtype.itemsize) for turn in together):
+            return space, [
+                (turn, prepare(rows[turn.rows], center, turn.quota) if turn.quota else None)
+                for turn in together
+            ]
         read = space.take(rows, np.concatenate([turn.rows for turn in together]))
         return space, list(zip(together, prepare_batches(read, center, len(together), space), strict=True))
 
