@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +108,25 @@ SCENARIOS: dict[str, Callable[[Data, int], Damaged]] = {
 UNSEEDED = ("clean", "human aggregate", "human random1", "human worst")
 
 
-def cells(
-    data: Data, probe: Probe, scenario: str, method: str, seed: int, budgets: tuple[float, ...]
-) -> Iterator[dict[str, Any]]:
+class Scene:
+    """A scenario under one seed, made when it is first asked for."""
+
+    def __init__(self, data: Data, probe: Probe, scenario: str, seed: int) -> None:
+        self.data, self.probe, self.scenario, self.seed = data, probe, scenario, seed
+
+    @cached_property
+    def damaged(self) -> Damaged:
+        return SCENARIOS[self.scenario](self.data, self.seed)
+
+    @cached_property
+    def viewed(self) -> Any:
+        return self.probe.view(self.damaged[0])
+
+
+def cells(scene: Scene, method: str, budgets: tuple[float, ...]) -> Iterator[dict[str, Any]]:
     """Yield one record per budget; budgets of a method are prefixes of one order."""
-    rows, labels, good = SCENARIOS[scenario](data, seed)
-    viewed = probe.view(rows)
+    (rows, labels, good), viewed = scene.damaged, scene.viewed
+    scenario, seed, probe = scene.scenario, scene.seed, scene.probe
     if method == "all rows":
         order, seconds, keeps = np.arange(len(rows)), 0.0, (1.0,)
     else:
@@ -145,6 +159,7 @@ def run(
     probe = Probe(data.rows, data.test, data.test_labels)
     for seed in seeds:
         for scenario in scenarios:
+            scene = Scene(data, probe, scenario, seed)
             for method in methods:
                 found = read(out)
                 done = {(record["scenario"], record["method"], record["seed"]) for record in found}
@@ -152,7 +167,7 @@ def run(
                 same = scenario in UNSEEDED and method not in SEEDED
                 if (scenario, method, seed) in done or (same and (scenario, method) in once):
                     continue
-                measured = cells(data, probe, scenario, method, seed, budgets)
+                measured = cells(scene, method, budgets)
                 lines = [json.dumps(record) + "\n" for record in measured]
                 with out.open("a") as file:
                     file.write("".join(lines))
