@@ -116,10 +116,12 @@ class Scene:
 
     @cached_property
     def damaged(self) -> Damaged:
+        """Return rows, labels, and which are good."""
         return SCENARIOS[self.scenario](self.data, self.seed)
 
     @cached_property
     def viewed(self) -> Any:
+        """Return what the probes read."""
         return self.probe.view(self.damaged[0])
 
 
