@@ -18,8 +18,9 @@ from scipy.optimize import nnls
 
 from gmmatch.location.blocks import block_rows
 from gmmatch.location.passes import spans
+from gmmatch.selectors.gm_matching import AUTO_BATCH
 
-BATCH = 384
+BATCH = AUTO_BATCH
 STREAM_ROWS = 1 << 20
 CORES, DISK, NETWORK = 16, 1.0e9, 1.25e9  # of a node: cores, bytes per second from storage, and by network
 
