@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ _MOST_ACROSS = 4
 _LOG_FROM = 8.0  # ratio of the largest to the smallest share kept
 _LEGEND_COLUMNS = 6
 _DEEPEST = 20.0  # points below the middle method that a panel shows
+_NOTE_WIDTH = 46
 
 
 def write_curves(records: Sequence[Record], path: Path) -> None:
@@ -88,13 +90,15 @@ def draw_curves(records: Sequence[Record]) -> Figure:
 def _panels(records: Sequence[Record]) -> list[Block]:
     """Return one block per scenario and setting."""
     settings = sorted({(record["dataset"], record["proxy"], record["target"]) for record in records})
+    same_data = len({dataset for dataset, _, _ in settings}) == 1
     panels = []
     for setting in settings:
         chosen = [
             record for record in records if (record["dataset"], record["proxy"], record["target"]) == setting
         ]
         for block in accuracy_blocks(chosen):
-            named = f"{block.title}\n{setting_label(setting)}" if len(settings) > 1 else block.title
+            where = f"{setting[1]} → {setting[2]}" if same_data else setting_label(setting)
+            named = f"{block.title}\n{where}" if len(settings) > 1 else block.title
             panels.append(replace(block, title=named))
     return panels
 
@@ -133,8 +137,21 @@ def _cut(axes: Axes, block: Block) -> None:
     if not below:
         return
     axes.set_ylim(bottom=floor)
-    text = ", ".join(f"{name} (down to {value:.0f})" for name, value in below.items())
-    axes.text(0.02, 0.02, f"below: {text}", transform=axes.transAxes, ha="left", fontsize=7, color=GREY)
+    names = ", ".join(
+        f"{name} {value:.0f}" for name, value in sorted(below.items(), key=lambda item: item[1])
+    )
+    note = axes.text(
+        0.98,
+        0.02,
+        textwrap.fill(f"lowest, out of sight: {names}", _NOTE_WIDTH),
+        transform=axes.transAxes,
+        ha="right",
+        fontsize=7,
+        color=GREY,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
+        zorder=5,
+    )
+    note.set_in_layout(False)  # or the panel would shrink to make room for it
 
 
 def _dress(axes: Axes, keeps: npt.NDArray[np.float64]) -> None:
