@@ -137,9 +137,8 @@ def _cut(axes: Axes, block: Block) -> None:
     if not below:
         return
     axes.set_ylim(bottom=floor)
-    names = ", ".join(
-        f"{name} {value:.0f}" for name, value in sorted(below.items(), key=lambda item: item[1])
-    )
+    lowest = sorted(below, key=below.__getitem__)
+    names = ", ".join(f"{name}\N{NO-BREAK SPACE}{below[name]:.0f}" for name in lowest)
     note = axes.text(
         0.98,
         0.02,
