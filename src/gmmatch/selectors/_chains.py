@@ -26,7 +26,7 @@ Vector = npt.NDArray[np.float64]
 SEGMENT_ROWS = 1 << 16
 """Rows of a piece of work: some hundred megabytes, a second or so."""
 
-_TOGETHER_VALUES = 1 << 20  # of batches that are made ready in one go
+_TOGETHER_VALUES = 3 << 19  # of rows and Gram matrices that are made ready in one go: some megabytes
 _AHEAD = 2  # such goes per thread
 _DENSE = 1 / 4  # share of a block's rows from which it pays to read the block as a whole
 
@@ -88,13 +88,13 @@ def match_turns(
 
 
 def _alike(turns: Iterable[Turn], n_features: int) -> Iterator[list[Turn]]:
-    """Put turns together that follow each other, of one chain and one size, some megabytes of rows."""
+    """Put turns together that follow each other, of one chain and one size."""
     together: list[Turn] = []
     for turn in turns:
         size = len(turn.rows)
         if together and (
             (turn.chain, size) != (together[0].chain, len(together[0].rows))
-            or size * (len(together) + 1) * n_features > _TOGETHER_VALUES
+            or size * (len(together) + 1) * (n_features + size) > _TOGETHER_VALUES
         ):
             yield together
             together = []
