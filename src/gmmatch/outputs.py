@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .errors import InvalidInput, InvalidParameter
-from .records import Selection
+from .records import Selection, write_whole
 from .sources import Source
 from .trust import Suspects
 
@@ -55,13 +54,13 @@ def write_selection(selection: Selection, path: Path, source: Source, all_rows: 
     if ending == ".parquet" and not all_rows:
         selection.save(path)
     elif ending == ".npy":
-        _in_place(path, lambda file: _save_npy(file, ids))
+        write_whole(path, lambda file: _save_npy(file, ids))
     elif ending == ".txt":
-        _in_place(path, lambda file: file.write_text("".join(f"{entry}\n" for entry in ids)))
+        write_whole(path, lambda file: file.write_text("".join(f"{entry}\n" for entry in ids)))
     else:
         table = _all_rows(selection, source) if all_rows else _kept_rows(selection, ids)
         write = pq.write_table if ending == ".parquet" else _write_csv
-        _in_place(path, lambda file: write(table, file))
+        write_whole(path, lambda file: write(table, file))
 
 
 def write_suspects(suspects: Suspects, path: Path, source: Source) -> None:
@@ -70,7 +69,7 @@ def write_suspects(suspects: Suspects, path: Path, source: Source) -> None:
     ids = columns["row"] if source.ids is None else source.ids[columns["row"]]
     table = pa.table({"id": pa.array(ids)} | {name: pa.array(values) for name, values in columns.items()})
     write = pq.write_table if path.suffix.lower() == ".parquet" else _write_csv
-    _in_place(path, lambda file: write(table, file))
+    write_whole(path, lambda file: write(table, file))
 
 
 def _kept_rows(selection: Selection, ids: npt.NDArray[Any]) -> pa.Table:
@@ -122,18 +121,6 @@ def _write_csv(table: pa.Table, file: Path) -> None:
 def _save_npy(file: Path, ids: npt.NDArray[Any]) -> None:
     with file.open("wb") as handle:
         np.save(handle, ids.astype(str) if ids.dtype.kind == "O" else ids, allow_pickle=False)
-
-
-def _in_place(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write through another name, so that the file appears whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        write(partial)
-        os.replace(partial, path)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def materialize(selection: Selection, source: Source, folder: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import glob
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -194,20 +195,29 @@ class Selection:
             "centers": _pack(self.centers),
         }
         table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(facts)})
-        target = Path(path)
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-        try:
-            pq.write_table(table, partial)
-            os.replace(partial, target)
-        except OSError as error:
-            raise InvalidInput(f"cannot write {target}: {error.strerror or error}") from error
-        finally:
-            partial.unlink(missing_ok=True)
+        write_whole(Path(path), lambda file: pq.write_table(table, file))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Selection:
         """Read a selection written by :meth:`save`."""
         return load_selection(path)
+
+
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file through another name, so that it appears whole or not at all.
+
+    What earlier runs left half written because they were killed goes, too.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        write(partial)
+        os.replace(partial, path)
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+            left.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def load_selection(path: str | os.PathLike[str]) -> Selection:

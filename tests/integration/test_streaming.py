@@ -227,6 +227,18 @@ def test_a_state_of_another_run_is_refused_with_both_fingerprints(tmp_path):
     assert not state.exists()
 
 
+def test_what_a_kill_left_half_written_goes_with_the_next_output(tmp_path):
+    np.save(tmp_path / "rows.npy", ROWS[:200])
+    left = tmp_path / ".kept.parquet.12345.partial"
+    left.write_bytes(b"half a file")
+    other = tmp_path / ".other.parquet.12345.partial"
+    other.write_bytes(b"of another output")
+    command = ["select", str(tmp_path / "rows.npy"), "--keep", "10", "-o", str(tmp_path / "kept.parquet")]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    assert not left.exists()
+    assert other.exists()
+
+
 def test_outputs_by_ending_and_the_rows_themselves(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("rows.npy", ROWS[:500])
