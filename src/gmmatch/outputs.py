@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .errors import InvalidInput, InvalidParameter
-from .records import Selection, write_whole
+from .files import remove_partials, whole_file
+from .records import Selection
 from .sources import Source
 from .trust import Suspects
 
@@ -53,14 +54,17 @@ def write_selection(selection: Selection, path: Path, source: Source, all_rows: 
     ending = path.suffix.lower()
     if ending == ".parquet" and not all_rows:
         selection.save(path)
-    elif ending == ".npy":
-        write_whole(path, lambda file: _save_npy(file, ids))
-    elif ending == ".txt":
-        write_whole(path, lambda file: file.write_text("".join(f"{entry}\n" for entry in ids)))
     else:
-        table = _all_rows(selection, source) if all_rows else _kept_rows(selection, ids)
-        write = pq.write_table if ending == ".parquet" else _write_csv
-        write_whole(path, lambda file: write(table, file))
+        with whole_file(path) as partial:
+            if ending == ".npy":
+                _save_npy(partial, ids)
+            elif ending == ".txt":
+                partial.write_text("".join(f"{entry}\n" for entry in ids))
+            else:
+                _write_table(
+                    _all_rows(selection, source) if all_rows else _kept_rows(selection, ids), partial, ending
+                )
+    remove_partials(path)
 
 
 def write_suspects(suspects: Suspects, path: Path, source: Source) -> None:
@@ -68,8 +72,9 @@ def write_suspects(suspects: Suspects, path: Path, source: Source) -> None:
     columns = suspects.columns()
     ids = columns["row"] if source.ids is None else source.ids[columns["row"]]
     table = pa.table({"id": pa.array(ids)} | {name: pa.array(values) for name, values in columns.items()})
-    write = pq.write_table if path.suffix.lower() == ".parquet" else _write_csv
-    write_whole(path, lambda file: write(table, file))
+    with whole_file(path) as partial:
+        _write_table(table, partial, path.suffix.lower())
+    remove_partials(path)
 
 
 def _kept_rows(selection: Selection, ids: npt.NDArray[Any]) -> pa.Table:
@@ -107,6 +112,10 @@ def _all_rows(selection: Selection, source: Source) -> pa.Table:
             "tier": pa.nulls(n_rows, pa.int8()) if selection.tiers is None else pa.array(selection.tiers),
         }
     )
+
+
+def _write_table(table: pa.Table, file: Path, ending: str) -> None:
+    (pq.write_table if ending == ".parquet" else _write_csv)(table, file)
 
 
 def _write_csv(table: pa.Table, file: Path) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import base64
-import glob
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidInput
+from .files import whole_file
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.int64]
@@ -195,29 +194,13 @@ class Selection:
             "centers": _pack(self.centers),
         }
         table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(facts)})
-        write_whole(Path(path), lambda file: pq.write_table(table, file))
+        with whole_file(path) as partial:
+            pq.write_table(table, partial)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Selection:
         """Read a selection written by :meth:`save`."""
         return load_selection(path)
-
-
-def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file through another name, so that it appears whole or not at all.
-
-    What earlier runs left half written because they were killed goes, too.
-    """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        write(partial)
-        os.replace(partial, path)
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-            left.unlink(missing_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def load_selection(path: str | os.PathLike[str]) -> Selection:

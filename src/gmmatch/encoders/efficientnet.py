@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..files import whole_file
 from .base import require
-from .files import PathLike, default_cache_dir, file_digest, folder_name, make_cache_folder, whole_file
+from .files import PathLike, default_cache_dir, file_digest, folder_name, make_cache_folder
 from .images import check_size
 from .onnx_model import OnnxEncoder
 from .torch_file import read_weights

@@ -1,4 +1,4 @@
-"""Where cached files live, how they are named, and how files appear whole or not at all."""
+"""Where cached files live, and how they are named."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import InvalidInput
@@ -68,17 +66,3 @@ def make_cache_folder(folder: Path) -> Path:
             f"cannot make the cache folder {folder}: {reason}; --cache-dir or GMMATCH_CACHE names another"
         ) from error
     return folder
-
-
-@contextmanager
-def whole_file(path: PathLike) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; what was written there takes its place at the end."""
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, target)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidParameter
+from ..files import whole_file
 from ..progress import task
 from ..records import METADATA_KEY, IntArray
 from .base import Float32Array
-from .files import PathLike, whole_file
+from .files import PathLike
 from .store import VectorStore
 
 _CHUNK_BYTES = 32 << 20

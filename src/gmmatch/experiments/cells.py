@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ..encoders.files import whole_file
 from ..errors import InvalidInput
+from ..files import whole_file
 from ..records import plain
 from ..version import __version__
 from .specs import Grid

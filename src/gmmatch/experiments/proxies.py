@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .. import training
 from ..encoders import embed_input
-from ..encoders.files import whole_file
+from ..files import whole_file
 from ..training.config import NETWORKS
 from .datasets import Dataset
 from .specs import Grid

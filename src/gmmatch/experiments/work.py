@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..encoders.files import whole_file
 from ..errors import InvalidParameter
+from ..files import whole_file
 from ..pipeline import select
 from ..records import IntArray, plain
 from ..training.config import NETWORKS

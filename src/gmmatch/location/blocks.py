@@ -155,7 +155,8 @@ def sum_runs(
     """Return the float64 sum of each run of consecutive rows, or of rows in a given order.
 
     A product with a sparse matrix of ones: rows are added one after the other, where they are, many times
-    as fast as ``numpy.add.reduceat``; the additions, and so the bits, are those of `sum_rows`.
+    as fast as ``numpy.add.reduceat``; the additions, and so the bits, are those of `sum_rows`, except for
+    rows of one feature, which NumPy adds in pairs.
 
     Examples
     --------

@@ -12,8 +12,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from ..encoders.files import whole_file
 from ..errors import InvalidParameter, MissingExtra
+from ..files import whole_file
 from ..outputs import check_folder
 from ..version import __version__
 from .records import Report

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from ..training.files import whole_file
+from ..files import whole_file
 
 
 def save_scores(path: str | os.PathLike[str], scores: Any) -> None:

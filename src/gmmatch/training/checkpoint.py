@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from ..errors import InvalidInput
+from ..files import whole_file
 from ..records import plain
-from .files import whole_file
 from .inference import resolve_device
 from .networks import BUILDERS, Network, build_network
 

@@ -1,10 +1,10 @@
 """The guard: which rows to believe, as tiers, and the features by which they are best compared.
 
 Passes over the rows, all classes in each: one for hashes, at most one to draw samples, three for the
-gate, one for the heads, two for the label filter: eight at most, five without labels, eleven where so many
-labels are unlikely that the heads are fitted again. What is kept is
-O(rows) numbers and O(features * (features + classes)); probabilities of all classes are never held for
-more than a block of rows.
+gate, one for the heads, two for the label filter: eight at most, five without labels, eleven where so
+many labels are unlikely that the heads are fitted again. What is kept is O(rows) numbers and
+O(features * (features + classes)); probabilities of all classes are never held for more than a block of
+rows.
 """
 
 from __future__ import annotations

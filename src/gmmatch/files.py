@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import InvalidInput
+from .errors import InvalidInput
 
 
 @contextmanager
@@ -32,3 +33,12 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise InvalidInput(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def remove_partials(path: Path) -> None:
+    """Remove what runs that were killed left half written in place of a file.
+
+    For a file that one run at a time writes: another run's file under way would go as well.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        left.unlink(missing_ok=True)
