@@ -28,6 +28,7 @@ CENTERS: dict[str, dict[str, Any]] = {
     "geometric-median": {"center": "geometric-median", "guard": "off"},
     "huber": {"center": "huber", "guard": "off"},
     "concentrated": {"center": "concentrated", "guard": "off"},
+    "mean, in batches of 128": {"center": "mean", "guard": "off", "batch_size": 128},
     "guarded, default": {},
     "guarded, mean": {"center": "mean"},
     "guarded, huber": {"center": "huber"},
