@@ -43,13 +43,13 @@ METHODS: dict[str, dict[str, Any]] = {
     "herding": {"method": "herding"},
     "gm-matching-paper": {"method": "gm-matching-paper"},
     "gm-matching": {"method": "gm-matching"},
-    "gm-matching, mean": {"method": "gm-matching", "center": "mean"},
+    "gm-matching, geometric median": {"method": "gm-matching", "center": "geometric-median"},
     "gm-matching, huber": {"method": "gm-matching", "center": "huber"},
     "gm-matching, no guard": {"method": "gm-matching", "guard": "off"},
 }
 # Variants that no parameter offers: the share of unlikely labels from which heads are fitted again.
 HEADS = {"gm-matching, heads fitted once": 1.0, "gm-matching, heads fitted twice": 0.0}
-SEEDED = ("random", "gm-matching", "gm-matching, mean", "gm-matching, huber", *HEADS)
+SEEDED = ("random", "gm-matching", "gm-matching, geometric median", "gm-matching, huber", *HEADS)
 
 
 class Data:

@@ -71,7 +71,8 @@ class Selection:
     labels, ids
         Label and id of each kept row, where the input had them.
     epsilon
-        Certified accuracy of the centre (the worst class), where it is a geometric median.
+        Certified accuracy of the centre (the worst class): of a geometric median or Huber centre; 0 for a
+        mean, which is exact; None for others.
     tiers
         For every input row how far it is trusted (0: most), where the guard looked at them.
     centers

@@ -19,10 +19,10 @@ from .mean import group_means, mean
 
 Vector = npt.NDArray[np.float64]
 
-# Each gives a point and, where there is one, its certified epsilon.
+# Each gives a point and, where there is one, its certified epsilon: 0 for a mean, which is exact.
 CENTERS: dict[str, Callable[[FloatArray], tuple[Vector, float | None]]] = {
     "geometric-median": lambda rows: _certified(rows),
-    "mean": lambda rows: (mean(rows), None),
+    "mean": lambda rows: (mean(rows), 0.0),
     "coordinate-median": lambda rows: (coordinate_median(rows), None),
     "huber": lambda rows: _certified_huber(rows),
     "concentrated": lambda rows: (concentrated(rows), None),
@@ -55,7 +55,7 @@ def find_center(center: Any, rows: FloatArray, label: Any = None) -> tuple[Vecto
     --------
     >>> import numpy as np
     >>> find_center("mean", np.array([[0.0, 0.0], [2.0, 4.0]]))
-    (array([1., 2.]), None)
+    (array([1., 2.]), 0.0)
     """
     if isinstance(center, str):
         return CENTERS[check_choice(center, CENTERS, "center")](rows)
@@ -102,12 +102,12 @@ def find_centers(
     --------
     >>> import numpy as np
     >>> find_centers("mean", np.array([[0.0], [2.0], [9.0]]), np.array([0, 0, 1]), ["cat", "dog"])
-    [(array([1.]), None), (array([9.]), None)]
+    [(array([1.]), 0.0), (array([9.]), 0.0)]
     """
     if codes is None or not isinstance(center, str):
         return [find_center(center, rows, label) for label in labels]
     if center == "mean":
-        return [(point, None) for point in group_means(rows, codes, len(labels))]
+        return [(point, 0.0) for point in group_means(rows, codes, len(labels))]
     if center == "geometric-median":
         medians = group_medians(rows, codes, len(labels))
         return [(median.point, median.epsilon) for median in medians]

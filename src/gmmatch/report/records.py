@@ -21,7 +21,7 @@ class Glance:
     seconds
         Time of the selection; None where it is not known.
     epsilon
-        Certified accuracy of the centre, where it is a geometric median.
+        Certified accuracy of the centre; 0 for a mean; None where there is none.
     objective, random_objective, times_closer
         Distance of the picks' mean to the centre; what random subsets of that size have in root mean
         square; and their ratio.

@@ -76,7 +76,8 @@ def stream_centers(
     if not (isinstance(center, str) and center == "geometric-median"):
         found = find_centers(center, rows, grouped, labels)
         passes = 1 if isinstance(center, str) else 0
-        return StreamCenters(np.stack([point for point, _ in found]), [None] * len(found), passes)
+        points, epsilons = zip(*found, strict=True)
+        return StreamCenters(np.stack(points), list(epsilons), passes)
     window = next(windows(len(codes), rows.shape[1], seed))
     sample = np.sort(window[: max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS * len(labels))])
     if len(window) == len(codes):

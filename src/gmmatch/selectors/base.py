@@ -82,7 +82,7 @@ class Picks:
     objective
         Distance between the mean of the picks and `center`.
     epsilon
-        Certified accuracy of `center`, where it is a geometric median.
+        Certified accuracy of `center`; 0 for a mean; None where there is none.
     """
 
     order: IntArray

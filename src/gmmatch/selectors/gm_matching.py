@@ -1,4 +1,4 @@
-"""GM Matching: rows whose mean matches the geometric median of their class."""
+"""GM Matching: rows whose mean matches a robust centre of their class."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..location.centers import CENTERS, find_center
 from ..location.passes import Engine, engine_for
 from ..progress import task
 from ..records import FloatArray, IntArray
+from ..trust import LabelAwareRows
 from ..validation import check_choice, check_positive_int
 from ._matching import Matching, Step, match
 from ._stream_centers import StreamCenters, saved_centers, stream_centers
@@ -34,6 +35,9 @@ NORMALIZE = ("none", "unit")
 class GMMatching(Selector):
     """Keep rows whose mean matches the geometric median of the data, class by class.
 
+    Where the guard has judged labels, wrong rows are out already, and the mean of the trusted rows of a
+    class is the better target: the geometric median would leave out its rarer kinds of rows.
+
     Parameters
     ----------
     keep
@@ -42,7 +46,9 @@ class GMMatching(Selector):
         `residual` picks the row that leaves the smallest accumulated error; `projection` is the
         paper's text: the row with the largest inner product with it.
     center
-        `geometric-median`, `mean`, `coordinate-median`, a point, or a mapping from class to point.
+        `geometric-median`, `mean`, `huber`, `concentrated`, `coordinate-median`, a point, or a mapping
+        from class to point. `auto` is the mean of the trusted rows where rows are compared by label-aware
+        features, which needs labels and the guard, and the geometric median elsewhere.
     start
         theta before the first pick: `center`, `zero` or a vector. None means `zero` for the residual
         step, which works relative to the centre, and `center` for the projection step, which works in
@@ -97,7 +103,7 @@ class GMMatching(Selector):
         self,
         keep: float | int = 0.1,
         step: Step = "residual",
-        center: Any = "geometric-median",
+        center: Any = "auto",
         start: Any = None,
         normalize: str = "none",
         batch_size: int | Literal["auto"] | None = None,
@@ -121,7 +127,7 @@ class GMMatching(Selector):
         check_choice(self.step, STEPS, "step")
         check_choice(self.normalize, NORMALIZE, "normalize")
         if isinstance(self.center, str):
-            check_choice(self.center, CENTERS, "center")
+            check_choice(self.center, ("auto", *CENTERS), "center")
         if isinstance(self.start, str):
             check_choice(self.start, STARTS, "start")
         if isinstance(self.batch_size, str):
@@ -143,10 +149,18 @@ class GMMatching(Selector):
             return cast(FloatArray, MappedRows(source, unit_rows))
         return source
 
-    def _select(self, group: Group, k: int) -> Picks:
-        return self._match(group, k, [np.arange(len(group.members))])
+    def _target(self, source: FloatArray) -> Any:
+        """Return the centre to match among rows that are compared as `source` gives them."""
+        if not (isinstance(self.center, str) and self.center == "auto"):
+            return self.center
+        found = "mean" if isinstance(source, LabelAwareRows) else "geometric-median"
+        self.details_["center"] = found
+        return found
 
-    def _match(self, group: Group, k: int, parts: list[IntArray]) -> Picks:
+    def _select(self, group: Group, k: int) -> Picks:
+        return self._match(group, k, [np.arange(len(group.members))], self._target(group.source))
+
+    def _match(self, group: Group, k: int, parts: list[IntArray], target: Any) -> Picks:
         """Match the centre of the first part of a group, carrying the accumulated error into the next."""
         found: list[Picks] = []
         state, center, epsilon = None, np.empty(0), None
@@ -155,7 +169,7 @@ class GMMatching(Selector):
             if self.normalize == "unit":
                 rows = unit_rows(rows)
             if state is None:
-                center, epsilon = find_center(self.center, rows, group.label)
+                center, epsilon = find_center(target, rows, group.label)
                 state = Matching.begin(center, self._theta(center))
             quota = min(k - state.count, len(inside))
             order, scores, distances = match(rows, quota, state, self.step)
@@ -197,30 +211,36 @@ class GMMatching(Selector):
     ) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
         rows = groups[0].source
+        target = self._target(rows)
         engine = engine_for(rows)
         if engine is not None:
-            return self._spread(groups, budgets, parts, engine)
+            return self._spread(groups, budgets, parts, target, engine)
         largest = max(len(group.members) for group in groups)
         needed = largest * rows.dtype.itemsize * (2 * rows.shape[1] + largest)
         cores = os.cpu_count() or 1
         threads = max(1, min(len(groups), cores, _SIDE_BY_SIDE_BYTES // needed))
         if threads == 1:
-            return [self._match(*work) for work in zip(groups, map(int, budgets), parts, strict=True)]
+            return [self._match(*work, target) for work in zip(groups, map(int, budgets), parts, strict=True)]
         found = []
         with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(max(1, cores // threads)):
             work = zip(groups, map(int, budgets), parts, strict=True)
-            for picks in map_in_order(lambda item: self._match(*item), work, threads):
+            for picks in map_in_order(lambda item: self._match(*item, target), work, threads):
                 found.append(picks)
                 advance(len(picks.order))
         return found
 
     def _spread(
-        self, groups: list[Group], budgets: IntArray, parts: list[list[IntArray]], engine: Engine
+        self,
+        groups: list[Group],
+        budgets: IntArray,
+        parts: list[list[IntArray]],
+        target: Any,
+        engine: Engine,
     ) -> list[Picks]:
         """Match the groups on an engine."""
         work = [_Work(*item) for item in zip(groups, map(int, budgets), parts, strict=True)]
         # A copy without what `fit` found: only the parameters are needed elsewhere.
-        match = _MatchGroup(type(self)(**self.get_params(deep=False)), groups[0].source)
+        match = _MatchGroup(type(self)(**self.get_params(deep=False)), groups[0].source, target)
         found = []
         with task("picking rows", int(budgets.sum())) as advance:
             for picks in engine.map(match, work):
@@ -243,7 +263,8 @@ class GMMatching(Selector):
         saved = checkpoint.load() if checkpoint else None
         if fixed is None:
             labels = [group.label for group in groups]
-            centers = saved_centers(saved) or stream_centers(self.center, rows, codes, labels, seed)
+            target = self._target(groups[0].source)
+            centers = saved_centers(saved) or stream_centers(target, rows, codes, labels, seed)
         else:
             centers = StreamCenters(np.stack(fixed), [None] * len(fixed), 0)
         if checkpoint and saved is None:
@@ -315,11 +336,12 @@ class _Work:
 class _MatchGroup:
     """The function that matches a group, wherever the rows can be read."""
 
-    def __init__(self, selector: GMMatching, source: FloatArray) -> None:
-        self.selector, self.source = selector, source
+    def __init__(self, selector: GMMatching, source: FloatArray, target: Any) -> None:
+        self.selector, self.source, self.target = selector, source, target
 
     def __call__(self, work: _Work) -> Picks:
-        return self.selector._match(Group(self.source, work.rows, *work.facts), work.k, work.parts)
+        group = Group(self.source, work.rows, *work.facts)
+        return self.selector._match(group, work.k, work.parts, self.target)
 
 
 def _saver(checkpoint: Checkpoint, centers: StreamCenters) -> Save:

@@ -85,9 +85,9 @@ _GMM = "Acharya et al. 2024"
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("gm-matching", GMMatching, "rows whose mean matches the geometric median",
+        Method("gm-matching", GMMatching, "rows whose mean matches a robust centre, trusted rows first",
                "labels optional", "O(n^2 d) per class, O(n d batch) in batches", _GMM),
-        Method("gm-matching-paper", GMMatching, "the same by the paper's text: projection step, no guard",
+        Method("gm-matching-paper", GMMatching, "the paper's text: projection step, no guard",
                "labels optional", "O(n^2 d) per class, O(n d batch) in batches", _GMM, _PAPER),
         Method("herding", Herding, "rows whose mean matches the mean",
                "labels optional", "O(n^2 d) per class, O(n d batch) in batches", "Welling 2009"),

@@ -118,6 +118,17 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 warmup=0.25,
                 weight_decay=5e-4,
             ),
+            # For deep networks and few steps: EfficientNet-B0 does not learn at ten times this rate.
+            Recipe(
+                name="cpu-deep",
+                epochs=5,
+                batch_size=32,
+                learning_rate=0.02,
+                schedule="one-cycle",
+                nesterov=True,
+                warmup=0.25,
+                weight_decay=5e-4,
+            ),
             Recipe(
                 name="fine-tune",
                 epochs=10,

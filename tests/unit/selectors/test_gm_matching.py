@@ -347,3 +347,32 @@ def test_rows_of_unit_length_are_measured_as_such_with_a_guard_too(batch_size):
         kept = unit[estimator.sample_indices_[mine]]
         np.testing.assert_allclose(estimator.distances_[mine], np.linalg.norm(kept - center, axis=1))
         assert np.linalg.norm(kept.mean(axis=0) - center) < 0.1
+
+
+@pytest.mark.parametrize("batch_size", [None, 64])
+def test_the_target_is_the_mean_of_the_trusted_rows_where_labels_were_judged(batch_size):
+    rng = np.random.default_rng(21)
+    labels = rng.integers(0, 3, 600)
+    rows = np.exp(rng.normal(size=(600, 6))) + 4.0 * np.eye(6)[labels]  # skewed: mean and median differ
+    labels[:60] = (labels[:60] + 1) % 3
+    estimator = gmmatch.GMMatching(keep=90, batch_size=batch_size).fit(rows, labels)
+    assert (estimator.selection_.details["center"], estimator.selection_.epsilon) == ("mean", 0.0)
+    for label, center in zip(estimator.classes_, estimator.centers_, strict=True):
+        trusted = rows[(labels == label) & (estimator.tiers_ == 0)]
+        np.testing.assert_allclose(center, trusted.mean(axis=0), rtol=1e-6)
+    named = gmmatch.GMMatching(keep=90, batch_size=batch_size, center="mean").fit(rows, labels)
+    np.testing.assert_array_equal(estimator.sample_indices_, named.sample_indices_)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"guard": "off"}, {"guard": "auto", "by_class": False}, {"normalize": "unit"}]
+)
+def test_the_target_is_the_geometric_median_where_they_were_not(settings):
+    rng = np.random.default_rng(22)
+    rows, labels = np.exp(rng.normal(size=(400, 5))), rng.integers(0, 2, 400)
+    found = gmmatch.GMMatching(keep=40, **settings).fit(rows, labels)
+    named = gmmatch.GMMatching(keep=40, center="geometric-median", **settings).fit(rows, labels)
+    assert found.selection_.details["center"] == "geometric-median"
+    assert 0.0 < found.selection_.epsilon <= 1e-6
+    np.testing.assert_array_equal(found.sample_indices_, named.sample_indices_)
+    np.testing.assert_array_equal(found.centers_, named.centers_)

@@ -34,7 +34,7 @@ def test_step_rates_agree_with_torchs_scheduler() -> None:
         schedule.step()
 
 
-@pytest.mark.parametrize("name", ["cpu", "cpu-plain", "fine-tune"])
+@pytest.mark.parametrize("name", ["cpu", "cpu-plain", "cpu-deep", "fine-tune"])
 def test_one_cycle_rises_to_the_highest_rate_and_falls_towards_zero(name: str) -> None:
     recipe = RECIPES[name]
     rates = np.array([recipe.rate_at(step, 20) for step in range(20 * recipe.epochs)])
