@@ -115,7 +115,7 @@ def run_demo(folder: Path, seed: int) -> DemoResult:
                 seconds = time.perf_counter() - started
                 measured[name].append(_measure(digits, selection, name, seconds))
                 advance(1)
-        everything = np.mean([_accuracy(digits, np.arange(len(digits.rows))) for digits in trials])
+        everything = np.mean([accuracy(digits, np.arange(len(digits.rows))) for digits in trials])
         started = time.perf_counter()
         shown = select(trials[0].rows, KEEP, trials[0].labels, random_state=seed)
         seconds = time.perf_counter() - started
@@ -139,7 +139,7 @@ def _mean(rows: list[DemoRow]) -> DemoRow:
     return DemoRow(rows[0].method, *(float(np.mean([getattr(row, name) for row in rows])) for name in names))
 
 
-def _accuracy(digits: DamagedDigits, kept: npt.NDArray[np.int64]) -> float:
+def accuracy(digits: DamagedDigits, kept: npt.NDArray[np.int64]) -> float:
     """Return the test accuracy of a logistic regression that learns from some rows."""
     model = LogisticRegression(max_iter=300, tol=1e-3).fit(digits.rows[kept], digits.labels[kept])
     return float(model.score(digits.test_rows, digits.test_labels))
@@ -150,7 +150,7 @@ def _measure(digits: DamagedDigits, selection: Selection, method: str, seconds: 
     clean_mean = digits.rows[~digits.corrupted].mean(axis=0)
     return DemoRow(
         method=method,
-        accuracy=_accuracy(digits, kept),
+        accuracy=accuracy(digits, kept),
         corrupted=float(digits.corrupted[kept].mean()),
         distance=float(np.linalg.norm(digits.rows[kept].mean(axis=0) - clean_mean)),
         seconds=seconds,
