@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .errors import InvalidInput
@@ -41,4 +41,5 @@ def remove_partials(path: Path) -> None:
     For a file that one run at a time writes: another run's file under way would go as well.
     """
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-        left.unlink(missing_ok=True)
+        with suppress(OSError):  # the file itself is written; a leftover that cannot go does no harm
+            left.unlink()

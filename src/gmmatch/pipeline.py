@@ -140,7 +140,7 @@ def select(
         trained, training_facts = train_if_needed(entry, params, rows, codes, usable, images, train_config)
         checkpoint = None
         if state is not None:
-            recipe = {"method": method, "bad_rows": bad.size, **params}
+            recipe = {"bad_rows": bad.size, "method": method, **entry.build(**params).get_params(deep=False)}
             checkpoint = FileCheckpoint(state, fingerprint(rows, codes), recipe, resume)
         fitted = entry.build(**params, **trained).fit(rows, labels, usable=usable, checkpoint=checkpoint)
         if checkpoint is not None:

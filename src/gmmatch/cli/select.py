@@ -269,6 +269,7 @@ def summary(selection: Selection, seconds: float, output: Path) -> dict[str, Any
         "classes": classes,
         "method": selection.method,
         "objective": selection.objective,
+        "center": selection.details.get("center"),
         "epsilon": selection.epsilon,
         "seconds": round(seconds, 3),
         "passes": selection.details.get("passes"),

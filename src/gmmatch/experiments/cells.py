@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import InvalidInput
 from ..files import whole_file
 from ..records import plain
+from ..selectors import find_method
 from ..version import __version__
 from .specs import Grid
 
@@ -68,6 +69,7 @@ class Cell:
             "seed": self.group.seed,
             "proxy": grid.proxy,
             "method": self.method,
+            "defaults": find_method(self.method).defaults(),
             "target": self.target,
             "keep": self.keep,
             "train_rows": grid.train_rows,

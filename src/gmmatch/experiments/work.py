@@ -16,6 +16,7 @@ from ..errors import InvalidParameter
 from ..files import whole_file
 from ..pipeline import select
 from ..records import IntArray, plain
+from ..selectors import find_method
 from ..training.config import NETWORKS
 from ..version import __version__
 from .cells import Cell, Group, write_record
@@ -143,7 +144,8 @@ class Scene:
     ) -> tuple[IntArray, float, dict[str, Any]]:
         """Return all picks of a budget in order; they are kept, for budgets and seeds that share them."""
         seed = 0 if method in UNSEEDED else self.group.seed
-        key = content_key(__version__, self.key, method, keep, seed, *extra.values())
+        known = (__version__, self.key, method, find_method(method).defaults(), keep, seed)
+        key = content_key(*known, *extra.values())
         file = self.cache / "picks" / f"{method}-{key}.npz"
         if not file.is_file():
             started = time.perf_counter()

@@ -20,6 +20,8 @@ class Glance:
         What chose the rows. `guard` is what it found, or None where it was off.
     seconds
         Time of the selection; None where it is not known.
+    center
+        What was matched, by name; None where nothing was.
     epsilon
         Certified accuracy of the centre; 0 for a mean; None where there is none.
     objective, random_objective, times_closer
@@ -44,6 +46,7 @@ class Glance:
     seed: int | None
     guard: dict[str, Any] | None
     seconds: float | None
+    center: str | None
     epsilon: float | None
     objective: float
     random_objective: float

@@ -186,6 +186,7 @@ def _glance(
         seed=selection.random_state,
         guard=None if not guard or guard.get("mode") == "off" else plain_params(guard),
         seconds=None if seconds is None else round(seconds, 3),
+        center=selection.details.get("center"),
         epsilon=selection.epsilon,
         objective=selection.objective,
         random_objective=random,

@@ -16,7 +16,7 @@ from ..location.centers import CENTERS, find_center
 from ..location.passes import Engine, engine_for
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ..trust import LabelAwareRows
+from ..trust import FEWEST_ROWS, LabelAwareRows
 from ..validation import check_choice, check_positive_int
 from ._matching import Matching, Step, match
 from ._stream_centers import StreamCenters, saved_centers, stream_centers
@@ -33,10 +33,11 @@ NORMALIZE = ("none", "unit")
 
 
 class GMMatching(Selector):
-    """Keep rows whose mean matches the geometric median of the data, class by class.
+    """Keep rows whose mean matches a robust centre of the data, class by class.
 
-    Where the guard has judged labels, wrong rows are out already, and the mean of the trusted rows of a
-    class is the better target: the geometric median would leave out its rarer kinds of rows.
+    The centre is the geometric median. Where the guard has judged rows and labels, wrong rows are out
+    already, and the mean of the trusted rows of a class is the better target: the geometric median would
+    leave out its rarer kinds of rows.
 
     Parameters
     ----------
@@ -48,7 +49,8 @@ class GMMatching(Selector):
     center
         `geometric-median`, `mean`, `huber`, `concentrated`, `coordinate-median`, a point, or a mapping
         from class to point. `auto` is the mean of the trusted rows where rows are compared by label-aware
-        features, which needs labels and the guard, and the geometric median elsewhere.
+        features, which needs labels and the guard, and every class has the 8 rows that the gate needs;
+        elsewhere it is the geometric median.
     start
         theta before the first pick: `center`, `zero` or a vector. None means `zero` for the residual
         step, which works relative to the centre, and `center` for the projection step, which works in
@@ -149,16 +151,18 @@ class GMMatching(Selector):
             return cast(FloatArray, MappedRows(source, unit_rows))
         return source
 
-    def _target(self, source: FloatArray) -> Any:
-        """Return the centre to match among rows that are compared as `source` gives them."""
-        if not (isinstance(self.center, str) and self.center == "auto"):
-            return self.center
-        found = "mean" if isinstance(source, LabelAwareRows) else "geometric-median"
-        self.details_["center"] = found
-        return found
+    def _target(self, groups: list[Group]) -> Any:
+        """Return the centre to match, by name or as given."""
+        target = self.center
+        if isinstance(target, str) and target == "auto":
+            labelled = isinstance(groups[0].source, LabelAwareRows)
+            judged = labelled and all(len(group.members) >= FEWEST_ROWS for group in groups)
+            target = "mean" if judged else "geometric-median"
+        self.details_["center"] = target if isinstance(target, str) else "given"
+        return target
 
     def _select(self, group: Group, k: int) -> Picks:
-        return self._match(group, k, [np.arange(len(group.members))], self._target(group.source))
+        return self._match(group, k, [np.arange(len(group.members))], self._target([group]))
 
     def _match(self, group: Group, k: int, parts: list[IntArray], target: Any) -> Picks:
         """Match the centre of the first part of a group, carrying the accumulated error into the next."""
@@ -179,12 +183,13 @@ class GMMatching(Selector):
         return join(found)
 
     def _select_in_tiers(self, groups: list[Group], budgets: IntArray, tiers: Tiers) -> list[Picks]:
+        target = self._target(groups)
+        divided = [divide(tiers[group.members]) for group in groups]
         if self.batch_size is None:
-            return self._side_by_side(groups, budgets, [divide(tiers[group.members]) for group in groups])
+            return self._side_by_side(groups, budgets, divided, target)
         parts: list[list[Picks]] = [[] for _ in groups]
         left = budgets.copy()
         # All classes in the same pass: the first tier of each, then the next of those that need it.
-        divided = [divide(tiers[group.members]) for group in groups]
         for place in range(max(len(inside) for inside in divided)):
             chosen = [code for code in range(len(groups)) if left[code] and place < len(divided[code])]
             if not chosen:
@@ -194,7 +199,7 @@ class GMMatching(Selector):
             ]
             takes = np.array([min(left[code], len(divided[code][place])) for code in chosen])
             fixed = [parts[code][0].center for code in chosen] if place else None
-            for code, picks in zip(chosen, self._stream(some, takes, fixed), strict=True):
+            for code, picks in zip(chosen, self._stream(some, takes, target, fixed), strict=True):
                 parts[code].append(replace(picks, order=divided[code][place][picks.order]))
                 left[code] -= len(picks.order)
         return [join(found) for found in parts]
@@ -203,15 +208,14 @@ class GMMatching(Selector):
         budgets = class_budgets([len(group.members) for group in groups], k)
         if self.batch_size is None:
             whole = [[np.arange(len(group.members))] for group in groups]
-            return self._side_by_side(groups, budgets, whole)
-        return self._stream(groups, budgets, None)
+            return self._side_by_side(groups, budgets, whole, self._target(groups))
+        return self._stream(groups, budgets, self._target(groups), None)
 
     def _side_by_side(
-        self, groups: list[Group], budgets: IntArray, parts: list[list[IntArray]]
+        self, groups: list[Group], budgets: IntArray, parts: list[list[IntArray]], target: Any
     ) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
         rows = groups[0].source
-        target = self._target(rows)
         engine = engine_for(rows)
         if engine is not None:
             return self._spread(groups, budgets, parts, target, engine)
@@ -249,7 +253,11 @@ class GMMatching(Selector):
         return found
 
     def _stream(
-        self, groups: list[Group], budgets: IntArray, fixed: list[npt.NDArray[np.float64]] | None
+        self,
+        groups: list[Group],
+        budgets: IntArray,
+        target: Any,
+        fixed: list[npt.NDArray[np.float64]] | None,
     ) -> list[Picks]:
         """Match all groups in batches, in one pass; `fixed` are centres that are known already."""
         assert self.batch_size is not None
@@ -263,7 +271,6 @@ class GMMatching(Selector):
         saved = checkpoint.load() if checkpoint else None
         if fixed is None:
             labels = [group.label for group in groups]
-            target = self._target(groups[0].source)
             centers = saved_centers(saved) or stream_centers(target, rows, codes, labels, seed)
         else:
             centers = StreamCenters(np.stack(fixed), [None] * len(fixed), 0)

@@ -68,6 +68,12 @@ class Method:
         """Return the names of the parameters that users can set."""
         return [name for name in inspect.signature(self.selector).parameters if name not in self.fixed]
 
+    def defaults(self) -> dict[str, Any]:
+        """Return what it does where users set nothing, budget and seed apart."""
+        named = inspect.signature(self.selector).parameters
+        every = {name: parameter.default for name, parameter in named.items()} | dict(self.fixed)
+        return {name: value for name, value in every.items() if name not in ("keep", "random_state")}
+
     def build(self, **params: Any) -> Selector:
         """Return the estimator with these parameters."""
         check_parameters(params, self.parameters(), f"method {self.name!r}")

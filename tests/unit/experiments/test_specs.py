@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from gmmatch.encoders import FAMILIES
@@ -92,6 +94,16 @@ def test_settings_that_differ_give_another_file(tmp_path) -> None:
     other = parse_spec("a", MINIMAL + "severity = 5\n").grids["smoke"]
     names = [{cell.file(tmp_path) for cell in groups_of(grids)[0].cells()} for grids in (first, other)]
     assert not names[0] & names[1]
+
+
+def test_another_default_of_a_method_gives_another_file(tmp_path, monkeypatch) -> None:
+    cells = list(groups_of(parse_spec("a", MINIMAL).grids["smoke"])[0].cells())
+    before = {cell: cell.file(tmp_path) for cell in cells}
+    method = METHODS["gm-matching"]
+    assert method.defaults()["center"] == "auto"
+    monkeypatch.setitem(METHODS, "gm-matching", replace(method, fixed={"center": "huber"}))
+    changed = {cell.method for cell, file in before.items() if cell.file(tmp_path) != file}
+    assert changed == {"gm-matching"}
 
 
 @pytest.mark.parametrize(

@@ -376,3 +376,15 @@ def test_the_target_is_the_geometric_median_where_they_were_not(settings):
     assert 0.0 < found.selection_.epsilon <= 1e-6
     np.testing.assert_array_equal(found.sample_indices_, named.sample_indices_)
     np.testing.assert_array_equal(found.centers_, named.centers_)
+
+
+@pytest.mark.parametrize("batch_size", [None, 64])
+def test_a_class_too_small_for_the_gate_is_not_matched_by_its_mean(batch_size):
+    rng = np.random.default_rng(23)
+    labels = np.repeat([0, 1, 2], [100, 100, 5])
+    rows = rng.normal(size=(205, 4)) + 5.0 * np.eye(4)[labels]
+    rows[-1] = 1e6
+    estimator = gmmatch.GMMatching(keep=0.4, batch_size=batch_size).fit(rows, labels)
+    assert estimator.selection_.details["center"] == "geometric-median"
+    assert np.linalg.norm(estimator.centers_[2]) < 20.0
+    assert 204 not in estimator.sample_indices_
