@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
-import os
 import time
 import zipfile
 from collections.abc import Mapping
@@ -16,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidInput
+from .files import remove_partials, whole_file
 from .records import plain
 
 # At least so long between saves, and so many times as long as a save takes: it never costs much.
@@ -68,20 +67,12 @@ class FileCheckpoint:
         started = time.monotonic()
         if started < self._next_save:
             return
-        partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
-        try:
-            with partial.open("wb") as file:
-                np.savez(file, identity=np.array(self.identity), **state)  # type: ignore[arg-type]
-            os.replace(partial, self.path)
-        except OSError as error:
-            raise InvalidInput(f"cannot save the state {self.path}: {error.strerror or error}") from error
-        finally:
-            partial.unlink(missing_ok=True)
+        with whole_file(self.path) as partial, partial.open("wb") as file:
+            np.savez(file, identity=np.array(self.identity), **state)  # type: ignore[arg-type]
         ended = time.monotonic()
         self._next_save = ended + max(_SECONDS_BETWEEN_SAVES, _TIMES_AS_LONG * (ended - started))
 
     def discard(self) -> None:
         """Remove the file, and what kills left half written: the run is finished."""
-        for left in self.path.parent.glob(f"{glob.escape(self.path.name)}.*.partial"):
-            left.unlink(missing_ok=True)
+        remove_partials(self.path)
         self.path.unlink(missing_ok=True)

@@ -227,6 +227,15 @@ def test_a_state_of_another_run_is_refused_with_both_fingerprints(tmp_path):
     assert not state.exists()
 
 
+def test_a_state_belongs_to_defaults_as_much_as_to_what_was_asked_for(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(gmmatch.pipeline, "FileCheckpoint", lambda *given: seen.append(given[2]))
+    for params in ({}, {"center": "auto"}, {"center": "mean"}):
+        gmmatch.select(ROWS[:200], 20, state=tmp_path / "state", **params)
+    assert seen[0] == seen[1] != seen[2]
+    assert seen[0]["center"] == "auto"
+
+
 def test_what_a_kill_left_half_written_goes_with_the_next_output(tmp_path):
     np.save(tmp_path / "rows.npy", ROWS[:200])
     left = tmp_path / ".kept.parquet.12345.partial"
