@@ -167,3 +167,23 @@ def test_a_report_that_cannot_be_written_is_refused_first(tmp_path, monkeypatch)
     with pytest.raises(MissingExtra, match=r"pip install 'gmmatch\[report\]'"):
         check_report(tmp_path / "r.html")
     plot_library.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({}, "mean of the trusted rows"),
+        ({"center": "geometric-median"}, "relative excess of the geometric median"),
+        ({"center": "huber"}, "relative excess of the Huber centre"),
+        ({"center": "concentrated"}, "not a geometric median"),
+        ({"method": "herding"}, "a mean"),
+        ({"method": "moderate"}, "a mean"),
+    ],
+)
+def test_the_page_says_which_centre_was_matched(params, words):
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 2, 120)
+    rows = rng.normal(size=(120, 4)) + 3.0 * labels[:, None]
+    selection = gmmatch.select(rows, 20, labels, **params)
+    page = render(summarise(selection, Source(rows, "blobs", "array", labels=labels)))
+    assert f'<dd class="more">{words}</dd>' in page
