@@ -26,9 +26,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import gmmatch
-from gmmatch.engines import ray_engine
-from gmmatch.engines.ray import RayEngine
-from gmmatch.location.blocks import limit_threads
+from gmmatch.compute.blocks import limit_threads
+from gmmatch.compute.ray import RayEngine, ray_engine
 from gmmatch.progress import listen
 from gmmatch.sources import Source
 

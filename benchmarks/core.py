@@ -14,7 +14,7 @@ import numpy as np
 
 import gmmatch
 from gmmatch.location.geometric_median import group_medians
-from gmmatch.selectors.by_class import split
+from gmmatch.matching.budgets import split
 
 from ._data import features
 

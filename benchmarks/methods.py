@@ -29,8 +29,8 @@ from statistics import median
 import numpy as np
 
 import gmmatch
+from gmmatch.matching.budgets import class_budgets, split
 from gmmatch.selectors import METHODS
-from gmmatch.selectors.by_class import class_budgets, split
 
 KEEP = 0.1
 ENOUGH_SECONDS = 3.0  # what has taken longer in all is not measured again

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from gmmatch.location.blocks import block_rows
-from gmmatch.location.passes import spans
+from gmmatch.compute.blocks import block_rows
+from gmmatch.compute.passes import spans
 from gmmatch.selectors.gm_matching import AUTO_BATCH
 
 BATCH = AUTO_BATCH

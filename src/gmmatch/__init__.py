@@ -2,11 +2,12 @@
 
 from . import corrupt, errors
 from .location import geometric_median
+from .matching.features import label_aware
 from .pipeline import select
 from .records import GeometricMedian, Selection, load_selection
 from .selectors import GMMatching, methods
 from .sources import open_source
-from .trust import Suspects, label_aware, suspects
+from .trust import Suspects, suspects
 from .version import __version__
 
 __all__ = [

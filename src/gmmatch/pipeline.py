@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .checkpoints import FileCheckpoint
-from .engines import ENGINES, open_engine
+from .compute.engine import ENGINES, open_engine
+from .compute.passes import Engine, map_blocks, use_engine
 from .errors import InvalidInput, InvalidParameter
-from .location.passes import Engine, map_blocks, use_engine
+from .matching.budgets import class_budgets
+from .matching.candidates import GRAM_BYTES
 from .records import IntArray, Selection
 from .selectors import GMMatching, find_method
-from .selectors._candidates import GRAM_BYTES
-from .selectors.by_class import class_budgets
 from .selectors.gm_matching import AUTO_BATCH
 from .selectors.registry import METHODS, Method
 from .sources import ChosenRows, Source
@@ -99,7 +99,7 @@ def select(
     engine
         `local` runs on this machine, `ray` on a Ray cluster (extra `ray`), with the same picks. For `ray`,
         `X` must be mapped from files that every node can read: a memory map, or a source of one. Or an
-        engine for `X` that is open already, from `gmmatch.engines.ray_engine`.
+        engine for `X` that is open already, from `gmmatch.compute.ray.ray_engine`.
     address, workers
         With ``engine="ray"``: a running cluster to join (`auto`: the one this machine is part of; None: a
         new one on this machine), and how many worker processes to use (one per core by default).

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.engines.ray import ray_engine
+from gmmatch.compute.ray import ray_engine
 
 ray = pytest.importorskip("ray")
 

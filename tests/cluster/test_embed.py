@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from gmmatch import pipeline, progress
+from gmmatch.compute.ray import ray_engine
 from gmmatch.encoders import embed_input
-from gmmatch.engines import ray_engine
 from gmmatch.errors import InvalidParameter
 
 pytest.importorskip("ray")

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import gmmatch
 from gmmatch import progress
 from gmmatch.cli import app
-from gmmatch.engines import ray as ray_module
+from gmmatch.compute.engine import ray as ray_module
 from gmmatch.errors import InvalidInput, InvalidParameter, WorkerFailed
 
 ray = pytest.importorskip("ray")
@@ -138,7 +138,7 @@ def test_a_killed_driver_is_resumed_by_either_engine(cluster, folder, tmp_path, 
 
 def test_a_cluster_of_its_own_ends_with_the_call(folder):
     script = (
-        "import gmmatch, ray; from gmmatch.engines.ray import ray_engine\n"
+        "import gmmatch, ray; from gmmatch.compute.ray import ray_engine\n"
         "with ray_engine(gmmatch.open_source('rows.npy'), workers=1) as engine:\n"
         "    print(*engine.map(lambda span: span.stop, [slice(0, 5)]), ray.nodes()[0]['NodeID'])\n"
         "print(ray.is_initialized())"

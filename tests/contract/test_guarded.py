@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gmmatch
+from gmmatch.matching.budgets import class_budgets
 from gmmatch.selectors import METHODS
-from gmmatch.selectors.by_class import class_budgets
 from tests.contract.test_selectors import CASES, LABELS, N_ROWS, ORDER, ROWS, SIZES
 
 GUARDED = [name for name, method in METHODS.items() if "guard" not in method.fixed]

@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_limits
 
 import gmmatch
 from gmmatch.errors import InvalidInput, InvalidParameter, UnknownParameter
+from gmmatch.matching.budgets import class_budgets
 from gmmatch.selectors import METHODS, find_method
-from gmmatch.selectors.by_class import class_budgets
 
 # Odd numbers: of an even number of rows, two share the median distance.
 SIZES = {"ant": 151, "bee": 99, "cat": 51}

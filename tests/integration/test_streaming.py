@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import gmmatch
 from gmmatch.cli import app
 from gmmatch.location import blocks
-from gmmatch.selectors import _batches
-from gmmatch.selectors.by_class import class_budgets
+from gmmatch.matching import batches
+from gmmatch.matching.budgets import class_budgets
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(20_000, 24)).astype(np.float32) + RNG.normal(size=24).astype(np.float32)
@@ -31,7 +31,7 @@ PARAMS = {"keep": 0.1, "batch_size": 128, "random_state": 5, "guard": "off"}
 @pytest.fixture
 def small_windows(monkeypatch):
     """Windows of a few thousand rows, so that 20,000 rows are many of them, as on disk."""
-    monkeypatch.setattr(_batches, "_MOST_BLOCKS", 16)
+    monkeypatch.setattr(batches, "_MOST_BLOCKS", 16)
 
 
 @pytest.mark.parametrize("labelled", [False, True])
@@ -80,9 +80,9 @@ def test_streams_are_chains_of_their_own():
     params = PARAMS | {"keep": 200, "batch_size": 100}
     center = gmmatch.geometric_median(rows).point
     two = gmmatch.select(rows, streams=2, center=center, **params)
-    order = _batches.logical_order(1000, 24, seed=5)
-    batches = order.reshape(10, 100)
-    mine = [batches[:5].ravel(), batches[5:].ravel()]
+    order = batches.logical_order(1000, 24, seed=5)
+    turns = order.reshape(10, 100)
+    mine = [turns[:5].ravel(), turns[5:].ravel()]
     for chain in mine:
         inside = np.isin(two.indices, chain)
         assert inside.sum() == 100

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import SINGLE_RUN
 from ..records import GeometricMedian
 from ._median_sums import GroupSums
-from .blocks import SINGLE_RUN
 
 Vector = npt.NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import group_block, row_norms, sum_runs
 from ..records import FloatArray, IntArray
-from .blocks import group_block, row_norms, sum_runs
 
 Vector = npt.NDArray[np.float64]
 

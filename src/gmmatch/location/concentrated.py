@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.keys import gather, group_samples, row_keys
 from ..records import FloatArray
 from .distances import group_distances, group_quantiles
 from .geometric_median import group_medians
-from .keys import gather, group_samples, row_keys
 
 Vector = npt.NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import map_in_order
 from ..records import FloatArray
-from .blocks import map_in_order
 
 Vector = npt.NDArray[np.float64]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import tiles
+from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
-from .blocks import tiles
-from .passes import PerRow, map_blocks
 
 Vector = npt.NDArray[np.float64]
 

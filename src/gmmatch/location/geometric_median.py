@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.passes import PerRow, fold_blocks
 from ..errors import InvalidParameter
 from ..records import FloatArray, GeometricMedian, IntArray
 from ..validation import as_rows, as_seed, as_weights, check_positive_int, is_number, resolve_keep
 from ._median_search import Search
 from ._median_sums import GroupSums, partial_sums
 from .mean import group_means
-from .passes import PerRow, fold_blocks
 
 Vector = npt.NDArray[np.float64]
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import blocks, map_in_order, row_norms, sum_runs
 from ..records import FloatArray, IntArray
-from .blocks import blocks, map_in_order, row_norms, sum_runs
 from .distances import group_distances, group_quantiles
 from .mean import group_means
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import group_block, sum_runs
+from ..compute.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
-from .blocks import group_block, sum_runs
-from .passes import PerRow, fold_blocks
 
 Vector = npt.NDArray[np.float64]
 Sums = tuple[IntArray, Vector, Vector]

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import map_in_order
 from ..encoders import Input, Unreadable, open_input
 from ..encoders.images import as_pixels
 from ..errors import InvalidInput
-from ..location.blocks import map_in_order
 from ..progress import task
 from ..records import IntArray
 

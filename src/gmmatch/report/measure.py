@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..location.blocks import blocks, map_in_order, row_norms
+from ..compute.blocks import blocks, map_in_order, row_norms
+from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ..selectors._objectives import running_objective
 from ..validation import bad_rows
 
 Vector = npt.NDArray[np.float64]

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput
 from ..location.geometric_median import group_medians
+from ..matching.stream import MappedRows
 from ..pipeline import find_bad_rows
 from ..records import FloatArray, IntArray, Selection
 from ..selectors import METHODS
-from ..selectors._streaming import MappedRows
 from ..selectors.gm_matching import unit_rows
 from ..sources import Source
 from ..validation import as_labels, as_rows, fingerprint

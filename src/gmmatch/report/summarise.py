@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.keys import gather
 from ..errors import InvalidInput
-from ..location.keys import gather
 from ..records import IntArray, Selection
 from ..sources import Source
 from ..trust import Suspects

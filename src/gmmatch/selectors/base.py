@@ -13,12 +13,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
+from ..matching.budgets import class_budgets, interleave, split
+from ..matching.features import LabelAwareRows
+from ..matching.objectives import running_objectives
 from ..records import FloatArray, IntArray, Selection
-from ..trust import TIERS, LabelAwareRows, Trust, judge
+from ..trust import TIERS, Trust, judge
 from ..validation import as_labels, as_rows, as_seed, check_choice, fingerprint, resolve_keep
 from ..version import __version__
-from ._objectives import running_objectives
-from .by_class import class_budgets, interleave, split
 
 Vector = npt.NDArray[np.float64]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..records import IntArray
-from ._ranking import Ranking, Vector, smallest
 from .base import Group
+from .ranking import Ranking, Vector, smallest
 
 
 class Easy(Ranking):

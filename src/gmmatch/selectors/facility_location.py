@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput
 from ..location.centers import CENTERS, find_center
+from ..matching.candidates import GRAM_BYTES, product_error
+from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice, check_positive_int
-from ._candidates import GRAM_BYTES, product_error
-from ._objectives import running_objective
 from .base import Group, Picks, Selector
 
 Vector = npt.NDArray[np.float64]

@@ -10,19 +10,20 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from ..compute.blocks import blocks, map_in_order
+from ..compute.passes import Engine, engine_for
 from ..errors import InvalidInput, InvalidInputType
-from ..location.blocks import blocks, map_in_order
 from ..location.centers import CENTERS, find_center
-from ..location.passes import Engine, engine_for
+from ..matching.budgets import class_budgets
+from ..matching.features import LabelAwareRows
+from ..matching.greedy import Matching, Step, match
+from ..matching.stream import MappedRows, Save, Stream
+from ..matching.targets import StreamCenters, saved_centers, stream_centers
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ..trust import FEWEST_ROWS, LabelAwareRows
+from ..trust import FEWEST_ROWS
 from ..validation import check_choice, check_positive_int
-from ._matching import Matching, Step, match
-from ._stream_centers import StreamCenters, saved_centers, stream_centers
-from ._streaming import MappedRows, Save, Stream
 from .base import Checkpoint, Group, Picks, Selector, Tiers, divide, group_codes, join
-from .by_class import class_budgets
 
 AUTO_BATCH = 256
 _AUTO_STREAM_ROWS = 1 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._matching import Step
+from ..matching.greedy import Step
 from .gm_matching import GMMatching
 
 

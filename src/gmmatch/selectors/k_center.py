@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import block_rows
+from ..compute.blocks import block_rows
 from ..location.centers import CENTERS, find_center
+from ..matching.candidates import centered, product_error
+from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_choice
-from ._candidates import centered, product_error
-from ._objectives import running_objective
 from .base import Group, Picks, Selector
 
 Vector = npt.NDArray[np.float64]

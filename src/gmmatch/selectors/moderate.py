@@ -8,8 +8,8 @@ import numpy as np
 
 from ..records import IntArray
 from ..validation import check_choice
-from ._ranking import Ranking, Vector, all_members, gap_to_median, smallest
 from .base import Group
+from .ranking import Ranking, Vector, all_members, gap_to_median, smallest
 
 SCOPES = ("class", "global")
 

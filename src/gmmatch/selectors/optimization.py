@@ -15,8 +15,8 @@ from ..errors import InvalidInput, InvalidParameter
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import as_rows, resolve_keep
-from ._ranking import Ranking, Vector
 from .base import Group
+from .ranking import Ranking, Vector
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..location.centers import CENTERS, find_center
+from ..matching.objectives import running_objective
 from ..validation import check_choice
-from ._objectives import running_objective
 from .base import Group, Picks, Selector
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from ..errors import InvalidInput
 from ..location.distances import group_distances
+from ..matching.kmeans import kmeans
 from ..records import IntArray
 from ..validation import check_choice, check_positive_int
-from ._kmeans import kmeans
-from ._ranking import Ranking, Vector, all_members, smallest
 from .base import Group
+from .ranking import Ranking, Vector, all_members, smallest
 
 PREFERENCES = ("hard", "easy")
 CLUSTERS_WITHOUT_CLASSES = 10

@@ -9,8 +9,8 @@ import numpy as np
 from ..errors import InvalidParameter
 from ..records import IntArray
 from ..validation import check_positive_int, is_number
-from ._ranking import Ranking, Vector, as_scores, smallest
 from .base import Group
+from .ranking import Ranking, Vector, as_scores, smallest
 
 
 class Stratified(Ranking):

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..location.blocks import map_in_order, row_norms
+from ..compute.blocks import map_in_order, row_norms
+from ..compute.keys import Keys, gather, group_samples
+from ..compute.passes import PerRow, engine_for, map_blocks
 from ..location.concentrated import SAMPLE_ROWS, Sample, half_ball
 from ..location.distances import group_distances, group_quantiles
-from ..location.keys import Keys, gather, group_samples
 from ..location.mean import group_means
-from ..location.passes import PerRow, engine_for, map_blocks
 from ..records import FloatArray, IntArray
 from .clumps import find_clumps
 
@@ -73,7 +73,7 @@ def find_gate(rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Ke
     n_classes
         Number of classes.
     keys
-        Hashes of the rows, from `location.keys.row_keys`.
+        Hashes of the rows, from `compute.keys.row_keys`.
 
     Notes
     -----
@@ -83,7 +83,7 @@ def find_gate(rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Ke
 
     Examples
     --------
-    >>> from gmmatch.location.keys import row_keys
+    >>> from gmmatch.compute.keys import row_keys
     >>> rows = np.random.default_rng(0).normal(size=(100, 8))
     >>> rows[:30] += 40.0
     >>> gate = find_gate(rows, None, 1, row_keys(rows))

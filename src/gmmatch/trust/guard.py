@@ -15,10 +15,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.keys import Keys, draw_order, gather, row_keys
+from ..compute.passes import PerRow
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
-from ..location.keys import Keys, draw_order, gather, row_keys
-from ..location.passes import PerRow
 from ..records import FloatArray, IntArray
 from .gate import Gate, find_gate
 from .head import Head, assign_folds, solve_heads, sum_heads

@@ -19,9 +19,9 @@ import scipy.linalg
 import scipy.optimize
 from threadpoolctl import threadpool_limits
 
-from ..location.blocks import block_rows, row_norms, sum_runs
-from ..location.keys import Keys, draw_order, gather
-from ..location.passes import PerRow, fold_blocks
+from ..compute.blocks import block_rows, row_norms, sum_runs
+from ..compute.keys import Keys, draw_order, gather
+from ..compute.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]

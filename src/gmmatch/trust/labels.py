@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..location.blocks import block_rows
-from ..location.passes import PerRow, map_blocks
+from ..compute.blocks import block_rows
+from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .head import Head
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import block_rows
+from ..compute.blocks import block_rows
 from ..records import FloatArray, IntArray
 from ..validation import as_labels, as_rows, as_seed
 from .guard import TIERS, UNLIKELY_LABEL, Trust, judge

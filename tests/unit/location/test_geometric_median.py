@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import gmmatch
+from gmmatch.compute.blocks import block_rows
 from gmmatch.errors import GmmatchError
 from gmmatch.location import geometric_median as package_level
-from gmmatch.location.blocks import block_rows
 from gmmatch.location.geometric_median import GroupSums, group_medians, partial_sums
 
 KINDS = ("gaussian", "heavy tails", "duplicates", "collinear", "far cluster", "far everywhere")

@@ -6,9 +6,10 @@ from sklearn.base import clone
 
 import gmmatch
 from gmmatch.errors import GmmatchError
-from gmmatch.selectors import _matching, gm_matching
-from gmmatch.selectors._batches import batch_quotas, logical_order
-from gmmatch.selectors._matching import Matching, match
+from gmmatch.matching import greedy
+from gmmatch.matching.batches import batch_quotas, logical_order
+from gmmatch.matching.greedy import Matching, match
+from gmmatch.selectors import gm_matching
 
 
 def brute_force(rows, center, k, step, theta):
@@ -118,8 +119,8 @@ def test_the_smallest_row_wins_exact_ties():
 
 def test_near_ties_are_decided_by_the_rows_not_by_rounding(monkeypatch):
     calls = []
-    decide = _matching._decide
-    monkeypatch.setattr(_matching, "_decide", lambda *a: calls.append(1) or decide(*a))
+    decide = greedy._decide
+    monkeypatch.setattr(greedy, "_decide", lambda *a: calls.append(1) or decide(*a))
     rows = np.repeat(np.random.default_rng(5).normal(size=(50, 64)).astype(np.float32), 2, axis=0)
     gmmatch.select(rows, keep=50, guard="off")
     assert calls

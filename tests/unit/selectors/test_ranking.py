@@ -7,12 +7,12 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import gmmatch
+from gmmatch.compute.blocks import block_rows
 from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
-from gmmatch.location.blocks import block_rows
 from gmmatch.location.distances import group_distances
 from gmmatch.selectors import Easy, Moderate, SelfSupervised, Stratified
-from gmmatch.selectors._ranking import gap_to_median, smallest
 from gmmatch.selectors.base import Group
+from gmmatch.selectors.ranking import gap_to_median, smallest
 
 
 def on_a_line(*distances: float) -> np.ndarray:

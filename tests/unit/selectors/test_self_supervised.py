@@ -7,7 +7,7 @@ from sklearn.cluster import KMeans
 
 import gmmatch
 from gmmatch.errors import InvalidInput, InvalidParameter
-from gmmatch.selectors._kmeans import kmeans, nearest, spread_out
+from gmmatch.matching.kmeans import kmeans, nearest, spread_out
 
 
 def blobs(seed: int = 0, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +56,7 @@ def test_the_first_of_equally_near_prototypes_is_taken() -> None:
 
 
 def test_a_prototype_without_rows_stays() -> None:
-    from gmmatch.selectors._kmeans import _lloyd
+    from gmmatch.matching.kmeans import _lloyd
 
     rows = np.array([[0.0], [2.0]])
     np.testing.assert_array_equal(_lloyd(rows, np.array([[1.0], [50.0]])), [[1.0], [50.0]])

@@ -15,7 +15,7 @@ import gmmatch
 from gmmatch import signals, training
 from gmmatch.cli import app
 from gmmatch.errors import InvalidInput, InvalidParameter, MissingExtra
-from gmmatch.selectors.by_class import class_budgets
+from gmmatch.matching.budgets import class_budgets
 from gmmatch.signals import selecting
 from gmmatch.training.config import as_config
 

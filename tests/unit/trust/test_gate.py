@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gmmatch
-from gmmatch.location.keys import row_keys
+from gmmatch.compute.keys import row_keys
 from gmmatch.trust.gate import find_gate
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import gmmatch
+from gmmatch.matching.features import LabelAwareRows
 from gmmatch.selectors import GMMatching
-from gmmatch.trust import TIERS, LabelAwareRows, judge
+from gmmatch.trust import TIERS, judge
 from gmmatch.trust import labels as labels_module
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from gmmatch.location.keys import row_keys
+from gmmatch.compute.keys import row_keys
 from gmmatch.trust import guard as guard_module
 from gmmatch.trust import head as head_module
 from gmmatch.trust import labels as labels_module

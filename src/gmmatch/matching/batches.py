@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..location.blocks import group_order
+from ..compute.blocks import group_order
 from ..records import IntArray
 
 BLOCK_ROWS = 256

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gmmatch.compute.keys import draw_order, gather, group_samples, row_keys
 from gmmatch.location.distances import group_quantiles
-from gmmatch.location.keys import draw_order, gather, group_samples, row_keys
 
 
 def test_keys_are_those_of_the_values_in_any_type_and_order():

@@ -15,22 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..location.passes import Engine, engine_for
+from ..compute.bundles import bundles
+from ..compute.passes import Engine, engine_for
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ._batches import Batch, Router, chain_of, chain_sizes, windows
-from ._chains import (
-    SEGMENT_ROWS,
-    Carried,
-    MatchSegment,
-    Turn,
-    bundles,
-    match_turns,
-    read_ahead,
-    segments,
-)
-from ._matching import Matching, Step
-from .by_class import interleave, proportional
+from .batches import Batch, Router, chain_of, chain_sizes, windows
+from .budgets import interleave, proportional
+from .chains import SEGMENT_ROWS, Carried, MatchSegment, Turn, match_turns, read_ahead, segments
+from .greedy import Matching, Step
 
 Vector = npt.NDArray[np.float64]
 State = Mapping[str, npt.NDArray[Any]]

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gmmatch
-from gmmatch.engines._agenda import Bundles, Sequences, Shards
-from gmmatch.engines._by_path import by_path
-from gmmatch.engines._transport import Entries, count_bytes, pack
-from gmmatch.engines._worker import Call, Failure, Worker
+from gmmatch.compute._agenda import Bundles, Sequences, Shards
+from gmmatch.compute._by_path import by_path
+from gmmatch.compute._transport import Entries, count_bytes, pack
+from gmmatch.compute._worker import Call, Failure, Worker
+from gmmatch.compute.passes import PerRow, cut, spans, use_engine
 from gmmatch.errors import InvalidInput
 from gmmatch.location import passes
 from gmmatch.location.geometric_median import group_medians
-from gmmatch.location.passes import PerRow, cut, spans, use_engine
-from gmmatch.selectors import _chains
+from gmmatch.matching import chains
 from gmmatch.sources import Source
 from gmmatch.validation import fingerprint
 
@@ -69,10 +69,10 @@ class Backwards:
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Blocks, spans and segments of a few rows, so that small data has many of each."""
-    monkeypatch.setattr("gmmatch.location.blocks._BLOCK_VALUES", 1 << 12)
+    monkeypatch.setattr("gmmatch.compute.blocks._BLOCK_VALUES", 1 << 12)
     monkeypatch.setattr(passes, "_ROWS_PER_GROUP", 1)
-    monkeypatch.setattr(_chains, "SEGMENT_ROWS", 300)
-    monkeypatch.setattr("gmmatch.selectors._batches._MOST_BLOCKS", 8)
+    monkeypatch.setattr(chains, "SEGMENT_ROWS", 300)
+    monkeypatch.setattr("gmmatch.matching.batches._MOST_BLOCKS", 8)
 
 
 @pytest.fixture
@@ -260,6 +260,6 @@ class TestAgenda:
 
     def test_bundles_of_very_uneven_sizes_are_even(self):
         sizes = [1000, *[1] * 1000]
-        found = _chains.bundles(sizes, 2)
+        found = chains.bundles(sizes, 2)
         assert sorted(sum(sizes[place] for place in places) for places in found) == [1000, 1000]
         assert functools.reduce(set.union, map(set, found)) == set(range(1001))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import tiles
+from ..compute.blocks import tiles
 from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]

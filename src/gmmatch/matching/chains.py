@@ -6,7 +6,6 @@ that they can run side by side; a piece of a chain is a pure function of the err
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import map_in_order
+from ..compute.blocks import map_in_order
 from ..records import FloatArray, IntArray
-from ._batches import BLOCK_ROWS
-from ._candidates import Candidates, Workspace, gram_pays, prepare, prepare_batches
-from ._matching import Matching, Step, pick
+from .batches import BLOCK_ROWS
+from .candidates import Candidates, Workspace, gram_pays, prepare, prepare_batches
+from .greedy import Matching, Step, pick
 
 Vector = npt.NDArray[np.float64]
 
@@ -202,6 +201,7 @@ class MatchSegment:
     spaces: list[Workspace] = field(default_factory=list)
 
     def __call__(self, carried: Carried, segment: Segment) -> tuple[Carried, tuple[IntArray, Vector, Vector]]:
+        """Match the batches of a segment, going on from what is carried."""
         read_ahead(self.rows, segment.numbers)
         matchings = {}
         for place, chain in enumerate(carried.chains.tolist()):
@@ -214,23 +214,6 @@ class MatchSegment:
         counts = np.array([matching.count for matching in after])
         rows, scores, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return Carried(carried.chains, thetas, counts), (rows, scores, distances)
-
-
-def bundles(sizes: Sequence[int], n_bundles: int) -> list[list[int]]:
-    """Put chains of these sizes into bundles of nearly one size; the largest come first.
-
-    Examples
-    --------
-    >>> bundles([5, 1, 1, 3, 2], 2)
-    [[0, 1], [3, 4, 2]]
-    """
-    heap = [(0, number) for number in range(min(n_bundles, len(sizes)))]
-    found: list[list[int]] = [[] for _ in heap]
-    for chain in sorted(range(len(sizes)), key=lambda chain: (-sizes[chain], chain)):
-        load, number = heapq.heappop(heap)
-        found[number].append(chain)
-        heapq.heappush(heap, (load + sizes[chain], number))
-    return found
 
 
 def read_ahead(rows: FloatArray, numbers: npt.NDArray[Any]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import blocks, map_in_order, sum_runs
+from ..compute.blocks import blocks, map_in_order, sum_runs
 from ..location.distances import group_distances
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ._candidates import product_error
+from .candidates import product_error
 
 Vector = npt.NDArray[np.float64]
 

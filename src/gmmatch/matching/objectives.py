@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import block_rows
-from ..location.passes import Engine, cut, engine_for
+from ..compute.blocks import block_rows
+from ..compute.passes import Engine, cut, engine_for
 from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]

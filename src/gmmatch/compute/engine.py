@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 from ..errors import InvalidParameter
-from ..location.passes import Engine
 from ..sources import Source
 from ..validation import check_choice
-from .local import local_engine
+from .passes import Engine
 from .ray import ray_engine
+from .threads import local_engine
 
 ENGINES = ("local", "ray")
 
@@ -26,7 +26,7 @@ def open_engine(
     source
         The rows; None for functions that open what they read by themselves.
     address, workers
-        For `ray`, see `gmmatch.engines.ray.ray_engine`.
+        For `ray`, see `gmmatch.compute.ray.ray_engine`.
     """
     if not isinstance(engine, str):
         if source is not None and not engine.holds(source.rows):
@@ -37,6 +37,3 @@ def open_engine(
     if address is not None or workers is not None:
         raise InvalidParameter("address and workers are for the engine 'ray'; the engine is 'local'")
     return local_engine()
-
-
-__all__ = ["ENGINES", "local_engine", "open_engine", "ray_engine"]

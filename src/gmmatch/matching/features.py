@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import block_rows
+from ..compute.passes import PerRow
 from ..errors import InvalidParameter
-from ..location.blocks import block_rows
-from ..location.passes import PerRow
 from ..records import FloatArray, IntArray
+from ..trust.guard import FOLDS, Trust, judge
 from ..validation import as_labels, as_rows, as_seed, is_number, is_whole
-from .guard import FOLDS, Trust, judge
 
 Vector = npt.NDArray[np.float64]
 

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import CENTERS, find_centers
 from ..location.distances import group_distances
+from ..matching.budgets import class_budgets
 from ..records import IntArray
 from ..validation import check_choice
 from .base import Group, Picks, Selector, group_codes
-from .by_class import class_budgets
 
 Vector = npt.NDArray[np.float64]
 

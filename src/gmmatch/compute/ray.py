@@ -42,7 +42,7 @@ class Member:
 
 
 class RayEngine:
-    """Runs functions on the workers of a Ray cluster; see `gmmatch.location.passes.Engine`.
+    """Runs functions on the workers of a Ray cluster; see `gmmatch.compute.passes.Engine`.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..location.passes import PerRow
+from .passes import PerRow
 
 Where = slice | npt.NDArray[np.int64] | None
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import group_order
+from ..compute.blocks import group_order
 from ..location.centers import find_centers
 from ..location.geometric_median import group_medians
 from ..records import FloatArray, IntArray
-from ._batches import windows
+from .batches import windows
 
 Vector = npt.NDArray[np.float64]
 

@@ -22,10 +22,10 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..location.blocks import row_norms, tiles
+from ..compute.blocks import row_norms, tiles
 from ..progress import Advance, task
 from ..records import FloatArray, IntArray
-from ._candidates import GRAM_BYTES, Candidates, prepare, product_error
+from .candidates import GRAM_BYTES, Candidates, prepare, product_error
 
 Step = Literal["residual", "projection"]
 Vector = npt.NDArray[np.float64]

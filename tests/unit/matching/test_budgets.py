@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gmmatch.errors import InvalidInput
-from gmmatch.selectors.by_class import class_budgets, interleave, split
+from gmmatch.matching.budgets import class_budgets, interleave, split
 
 sizes = st.lists(st.integers(1, 10_000), min_size=1, max_size=30)
 

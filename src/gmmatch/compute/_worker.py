@@ -12,10 +12,10 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..errors import GmmatchError
-from ..location.blocks import limit_threads
 from ..validation import fingerprint
 from ._by_path import Place
 from ._transport import Entries, Where, unpack
+from .blocks import limit_threads
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..selectors._chains import bundles
+from .bundles import bundles
 
 
 @dataclass(eq=False)
