@@ -1,6 +1,7 @@
 """The picks of every method on small cases are known: a change of picks is a decision, not an accident.
 
-`python -m tests.contract.test_frozen` writes the picks of this version to `frozen.json`; CHANGELOG.md says why.
+`python -m tests.contract.test_frozen` writes the picks of this version to `frozen.json`; CHANGELOG.md says
+why they changed.
 """
 
 from __future__ import annotations
