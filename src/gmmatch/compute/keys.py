@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
+from .kernels import check_and_hash, mix
 from .passes import map_blocks
 
 Keys = npt.NDArray[np.uint64]
@@ -32,17 +33,25 @@ def row_keys(rows: FloatArray, seed: int = 0) -> Keys:
     >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])
     (True, False)
     """
-    rng = np.random.default_rng([seed, 0x6B657973])
-    factors = rng.integers(0, 2**64, rows.shape[1], dtype=np.uint64) | np.uint64(1)
+    factors = key_factors(rows.shape[1], seed)
+    check_and_hash(np.empty((0, rows.shape[1]), rows.dtype), factors)  # compiled before threads need it
 
     def part(block: slice) -> Keys:
-        # Adding zero turns minus zero into zero. Values that came from float32 end in 29 zero bits.
-        bits = (rows[block].astype(np.float64) + 0.0).view(np.uint64)
-        bits ^= bits >> np.uint64(32)
-        bits *= factors
-        return _mix(np.add.reduce(bits, axis=1))
+        return check_and_hash(np.asarray(rows[block]), factors)[1]
 
     return np.concatenate(list(map_blocks(part, rows, "hashing rows")))
+
+
+def key_factors(n_features: int, seed: int = 0) -> Keys:
+    """Return the odd numbers that `check_and_hash` multiplies the features by.
+
+    Examples
+    --------
+    >>> (key_factors(3) % 2).tolist()
+    [1, 1, 1]
+    """
+    rng = np.random.default_rng([seed, 0x6B657973])
+    return rng.integers(0, 2**64, n_features, dtype=np.uint64) | np.uint64(1)
 
 
 def draw_order(keys: Keys) -> IntArray:
@@ -61,7 +70,7 @@ def draw_order(keys: Keys) -> IntArray:
     first = np.r_[True, ordered[1:] != ordered[:-1]]
     place = np.arange(len(keys))
     copy = place - np.maximum.accumulate(np.where(first, place, 0))
-    spread = _mix(ordered + copy.astype(np.uint64) * _GOLDEN)
+    spread = mix(ordered + copy.astype(np.uint64) * _GOLDEN)
     return order[np.argsort(spread, kind="stable")]
 
 
@@ -92,10 +101,3 @@ def gather(rows: Any, chosen: IntArray) -> FloatArray:
     result = np.empty_like(found)
     result[order] = found
     return result
-
-
-def _mix(values: Keys) -> Keys:
-    """Spread the bits (the finishing steps of splitmix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))

@@ -118,12 +118,20 @@ def test_the_smallest_row_wins_exact_ties():
 
 
 def test_near_ties_are_decided_by_the_rows_not_by_rounding(monkeypatch):
-    calls = []
-    decide = greedy._decide
-    monkeypatch.setattr(greedy, "_decide", lambda *a: calls.append(1) or decide(*a))
-    rows = np.repeat(np.random.default_rng(5).normal(size=(50, 64)).astype(np.float32), 2, axis=0)
-    gmmatch.select(rows, keep=50, guard="off")
-    assert calls
+    close_calls = []
+    loop = greedy.greedy
+
+    def counted(*given):
+        *found, close = loop(*given)
+        close_calls.append(close)
+        return *found, close
+
+    monkeypatch.setattr(greedy, "greedy", counted)
+    rows = np.random.default_rng(5).normal(size=(50, 64)).astype(np.float32)
+    gmmatch.select(rows, keep=25, guard="off")
+    assert sum(close_calls) == 0
+    gmmatch.select(np.repeat(rows, 2, axis=0), keep=50, guard="off")
+    assert sum(close_calls) >= 25
 
 
 def test_rows_closer_than_float32_can_tell_are_picked_as_in_float64():

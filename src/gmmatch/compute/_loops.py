@@ -1,0 +1,168 @@
+"""The loops that are compiled, by numba, when they are first run; `kernels` is their door.
+
+Importing this module imports numba, so nobody but `kernels` does, and only when a loop is to run. The
+compiler may not reorder additions, and no sum is split over threads: the same bits on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ..validation import LARGEST_VALUE
+
+_LANES = 32  # sums side by side, which the compiler turns into vector instructions of any width
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function when it is first called, and keep the code on disk where that is possible."""
+    try:
+        return njit(function, cache=True, nogil=True, error_model="numpy")
+    except RuntimeError:  # numba found no folder to write to
+        return njit(function, nogil=True, error_model="numpy")
+
+
+def _part(function: Callable[..., Any]) -> Any:
+    """Compile a function as a part of those that call it, whose kept code holds it."""
+    return njit(function, nogil=True, error_model="numpy", inline="always")
+
+
+@_part
+def _dot(a: Any, b: Any, c: Any, d: Any, lanes: Any) -> Any:
+    """Return the inner product of a - b and c - d: 32 sums side by side, which are then added in halves."""
+    for i in range(_LANES):
+        lanes[i] = 0.0
+    whole = len(a) - len(a) % _LANES
+    for first in range(0, whole, _LANES):
+        last = first + _LANES
+        e, f, g, h = a[first:last], b[first:last], c[first:last], d[first:last]
+        for i in range(_LANES):
+            lanes[i] += (e[i] - f[i]) * (g[i] - h[i])
+    e, f, g, h = a[whole:], b[whole:], c[whole:], d[whole:]
+    for i in range(len(e)):
+        lanes[i] += (e[i] - f[i]) * (g[i] - h[i])
+    half = _LANES
+    while half > 1:
+        half //= 2
+        for i in range(half):
+            lanes[i] += lanes[half + i]
+    return lanes[0]
+
+
+@_compiled
+def group_distances(rows: Any, codes: Any, points: Any, found: Any) -> None:
+    """Fill in the distance of each row to the point of its group; without codes, to the first point."""
+    lanes = np.empty(_LANES)
+    for row in range(len(rows)):
+        x, y = rows[row], points[min(max(codes[row], 0), len(points) - 1) if len(codes) else 0]
+        found[row] = np.sqrt(_dot(x, y, x, y, lanes))
+
+
+@_compiled
+def group_sums(rows: Any, codes: Any, weights: Any, sums: Any, mass: Any) -> None:
+    """Add each row to the sum of its group, one after the other; rows of a negative group to none."""
+    for row in range(len(rows)):
+        group = codes[row] if len(codes) else 0
+        if group >= 0:
+            weight = weights[row] if len(weights) else 1.0
+            mass[group] += weight
+            x, total = rows[row], sums[group]
+            for i in range(len(x)):
+                total[i] += weight * x[i]
+
+
+@_compiled
+def check_and_hash(rows: Any, factors: Any, good: Any, keys: Any) -> None:
+    """Tell for each row whether all of its values are numbers of ordinary size, and hash it."""
+    values = np.empty(rows.shape[1])
+    bits = values.view(np.uint64)
+    for row in range(len(rows)):
+        x = rows[row]
+        bad = 0
+        for i in range(len(x)):
+            values[i] = np.float64(x[i]) + 0.0  # turns minus zero into zero
+            bad += not abs(values[i]) <= LARGEST_VALUE
+        key = np.uint64(0)
+        for i in range(len(x)):
+            key += (bits[i] ^ (bits[i] >> np.uint64(32))) * factors[i]
+        good[row], keys[row] = bad == 0, key
+
+
+@_part
+def _decide(rows: Any, center: Any, theta: Any, zeros: Any, rival: Any, weight: Any) -> Any:
+    """Return the best of some rows that are too close to tell, the first of equals, from the rows."""
+    lanes = np.empty(_LANES)
+    best, top = -1, -np.inf
+    for row in range(len(rows)):
+        if rival[row]:
+            x = rows[row]
+            square = _dot(x, center, x, center, lanes)
+            score = _dot(x, center, theta, zeros, lanes) - weight * square
+            if best < 0 or score > top:
+                best, top = row, score
+    return best
+
+
+@_compiled
+def greedy(
+    rows: Any,
+    center: Any,
+    start: Any,
+    squares: Any,
+    weight: Any,
+    gram: Any,
+    unit: Any,
+    spread: Any,
+    count: Any,
+    scores: Any,
+    theta: Any,
+    picks: Any,
+    objectives: Any,
+    distances: Any,
+) -> Any:
+    """Fill in picks, one after the other; return how many were too close to tell by their scores.
+
+    The error of a row's score is at most `unit` times its norm and that of theta, for which `spread` is
+    the square, plus `unit` times its penalty. Where a row comes so close to the best that such errors
+    may have decided, the rows decide.
+    """
+    n_rows = len(rows)
+    lanes, zeros, rival = np.empty(_LANES), np.zeros(len(center)), np.empty(n_rows, np.bool_)
+    largest, close_calls = squares.max(), 0
+    for turn in range(len(picks)):
+        best = 0
+        while scores[best] == -np.inf:  # picked already
+            best += 1
+        top, second = scores[best], -np.inf
+        for row in range(best + 1, n_rows):
+            if scores[row] > top:
+                best, top, second = row, scores[row], top
+            elif scores[row] > second:
+                second = scores[row]
+        slack = unit * np.sqrt(spread)
+        if second >= top - 2.0 * (slack * np.sqrt(largest) + unit * weight * largest):
+            least = top - slack * np.sqrt(squares[best]) - unit * weight * squares[best]
+            n_rivals = 0
+            for row in range(n_rows):
+                error = slack * np.sqrt(squares[row]) + unit * weight * squares[row]
+                rival[row] = row == best or scores[row] + error >= least
+                n_rivals += rival[row]
+            if n_rivals > 1:
+                close_calls += 1
+                best = _decide(rows, center, theta, zeros, rival, weight)
+        x = rows[best]
+        for i in range(len(center)):
+            theta[i] -= x[i] - center[i]
+        picks[turn] = best
+        distances[turn] = np.sqrt(_dot(x, center, x, center, lanes))
+        objectives[turn] = np.sqrt(_dot(start, theta, start, theta, lanes)) / (count + turn + 1)
+        spread += squares[best]
+        scores[best] = -np.inf
+        if len(gram):
+            products = gram[best]
+            for row in range(n_rows):
+                scores[row] -= products[row]
+    return close_calls

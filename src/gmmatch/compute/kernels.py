@@ -1,0 +1,180 @@
+"""Loops over the values of rows that are compiled when they are first run.
+
+NumPy needs large intermediate arrays, or many small calls, for what is one loop here. The compiled code is
+kept on disk, so that only the first use after installation waits for the compiler; where no folder can be
+written to, every process does. The loops run outside the interpreter's lock, so that threads run side by
+side, each over blocks of its own.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..progress import task
+from ..records import FloatArray, IntArray
+
+Vector = npt.NDArray[np.float64]
+Keys = npt.NDArray[np.uint64]
+
+_NO_CODES = np.empty(0, np.int64)
+_NO_WEIGHTS = np.empty(0)
+
+
+def group_distances(block: FloatArray, codes: IntArray | None, points: Vector) -> Vector:
+    """Return the distance of each row of a block to the point of its group; None: to the first point.
+
+    Examples
+    --------
+    >>> group_distances(np.array([[0.0], [5.0]]), np.array([0, 1]), np.array([[3.0], [4.0]]))
+    array([3., 1.])
+    """
+    found = np.empty(len(block))
+    own = _NO_CODES if codes is None else codes.astype(np.int64, copy=False)
+    _run("group_distances", _rows(block), _fixed(own), _fixed(points), found)
+    return found
+
+
+def group_sums(
+    block: FloatArray, codes: IntArray | None, n_groups: int, weights: Vector | None = None
+) -> tuple[Vector, Vector]:
+    """Return the (weighted) sum of the rows of each group, and the sum of their weights.
+
+    Rows are added one after the other in float64; those of a negative group to none.
+
+    Examples
+    --------
+    >>> group_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 1, 0]), 2)
+    (array([[5.],
+           [2.]]), array([2., 1.]))
+    """
+    sums, mass = np.zeros((n_groups, block.shape[1])), np.zeros(n_groups)
+    own = _NO_CODES if codes is None else codes.astype(np.int64, copy=False)
+    weight = _NO_WEIGHTS if weights is None else weights.astype(np.float64, copy=False)
+    _run("group_sums", _rows(block), _fixed(own), _fixed(weight), sums, mass)
+    return sums, mass
+
+
+def check_and_hash(block: FloatArray, factors: Keys) -> tuple[npt.NDArray[np.bool_], Keys]:
+    """Look at each value of a block once: which rows are good, and a 64-bit hash of each row.
+
+    Parameters
+    ----------
+    block
+        Rows.
+    factors
+        One odd number per feature, from `keys.key_factors`.
+
+    Returns
+    -------
+    good, keys
+        Whether all values of a row are finite and not absurdly large, and the row's key.
+
+    Examples
+    --------
+    >>> good, keys = check_and_hash(np.array([[1.0], [np.nan], [1.0]]), np.array([3], np.uint64))
+    >>> good.tolist(), bool(keys[0] == keys[2])
+    ([True, False, True], True)
+    """
+    good, sums = np.empty(len(block), np.bool_), np.empty(len(block), np.uint64)
+    _run("check_and_hash", _rows(block), _fixed(factors), good, sums)
+    return good, mix(sums)
+
+
+def mix(values: Keys) -> Keys:
+    """Spread the bits of numbers (the finishing steps of splitmix64).
+
+    Examples
+    --------
+    >>> hex(mix(np.array([1], np.uint64))[0])
+    '0x5692161d100b05e5'
+    """
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def greedy(
+    rows: FloatArray,
+    center: Vector,
+    start: Vector,
+    squares: Vector,
+    weight: float,
+    gram: FloatArray | None,
+    unit: float,
+    spread: float,
+    count: int,
+    scores: Vector,
+    theta: Vector,
+    size: int,
+) -> tuple[IntArray, Vector, Vector, int]:
+    """Pick rows one after the other: the best score, and where rounding may have decided, from the rows.
+
+    Parameters
+    ----------
+    rows, center, start
+        The rows, the point to match, and theta before the first pick of all.
+    squares, weight
+        Squared length of each centred row, and how much of it a row's score is reduced by.
+    gram
+        Inner products of the centred rows; None: the scores are good for one pick only.
+    unit
+        Rounding error of an inner product, as a share of the product of the norms.
+    spread
+        Square of the norm of theta that the errors of the scores grow with.
+    count
+        Picks made before.
+    scores, theta
+        Scores of the rows, minus infinity for those that are picked; accumulated error. Both are carried on
+        in place.
+    size
+        How many to pick.
+
+    Returns
+    -------
+    picks, objectives, distances, close_calls
+        The rows, the objective after each, the distance of each to the centre, and how many picks were
+        too close to tell by their scores.
+    """
+    picks, objectives, distances = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    products = np.empty((0, 0), rows.dtype) if gram is None else gram
+    fixed = _rows(rows), _fixed(center), _fixed(start), _fixed(squares), weight, _rows(products)
+    carried = scores, theta, picks, objectives, distances
+    close_calls = _run("greedy", *fixed, unit, spread, count, *carried)
+    return picks, objectives, distances, close_calls
+
+
+def _run(name: str, *arguments: Any) -> Any:
+    """Run a loop, and say so where it must be compiled before."""
+    from . import _loops
+
+    loop = getattr(_loops, name)
+    known = loop.signatures or _kept(loop, name)
+    with nullcontext() if known else task("compiling loops (once)", None):
+        try:
+            return loop(*arguments)
+        except OSError:  # the code is compiled, but there was no place to keep it
+            return loop(*arguments)
+
+
+def _kept(loop: Any, name: str) -> bool:
+    """Tell whether compiled code of a loop is kept on disk."""
+    folder = loop.stats.cache_path
+    return folder is not None and any(Path(folder).glob(f"_loops.{name}-*.nbi"))
+
+
+def _rows(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return rows as the loops expect them, float32 or float64."""
+    kind = np.float32 if array.dtype == np.float32 else np.float64
+    return _fixed(array.astype(kind, copy=False))
+
+
+def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array that is read only: one form of all inputs, so that each loop is compiled once."""
+    plain = np.require(array, requirements=("C", "A")).view(np.ndarray)
+    plain.flags.writeable = False
+    return plain
