@@ -80,7 +80,7 @@ def measure(source: Source, engine: Any, params: dict[str, Any]) -> dict[str, An
         "core_seconds": round(time.process_time() - used, 2),
         "phases": phases,
         "core_phases": cores,
-        "passes": selection.details["passes"],
+        "passes": selection.facts.reads,
         "load": round(os.getloadavg()[0], 1),
         "selection": selection,
     }

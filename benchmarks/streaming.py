@@ -84,7 +84,7 @@ def measure(path: Path) -> dict[str, float]:
         "random_objective": random,
         "times_closer_than_random": round(random / selection.objective, 1),
         "epsilon": selection.epsilon,
-        "passes": selection.details["passes"],
+        "passes": selection.facts.reads,
     }
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidInput
+from .facts import plain
 from .files import remove_partials, whole_file
-from .records import plain
 
 # At least so long between saves, and so many times as long as a save takes: it never costs much.
 _SECONDS_BETWEEN_SAVES = 0.5

@@ -146,11 +146,10 @@ def select(
         if checkpoint is not None:
             checkpoint.discard()
     selection: Selection = fitted.selection_
-    details = dict(selection.details) | {"bad_rows": int(bad.size)} | training_facts
-    if "passes" in details:
-        details["passes"] += 1  # the check of the rows
+    reads = (selection.facts.reads or 0) + 1  # and the check of the rows
+    facts = dataclasses.replace(selection.facts, bad_rows=int(bad.size), reads=reads, training=training_facts)
     ids = None if source.ids is None else source.ids[selection.indices]
-    return dataclasses.replace(selection, ids=ids, details=details)
+    return dataclasses.replace(selection, ids=ids, facts=facts)
 
 
 def check_engine(engine: str | Engine, entry: Method) -> None:
@@ -296,7 +295,7 @@ def train_if_needed(
     usable: npt.NDArray[np.bool_],
     images: Any,
     train_config: Any,
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Make the training run that a method needs; return the parameter it gives, and facts about it."""
     has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
     if has_signal or not entry.needs_training:
@@ -304,7 +303,7 @@ def train_if_needed(
             raise InvalidParameter(
                 f"images and train_config are for a training run, and {entry.name} makes none here"
             )
-        return {}, {}
+        return {}, None
     if codes is None:
         raise InvalidInput(f"method {entry.name!r} needs labels, one per row: it trains a network on them")
     sizes = np.bincount(codes[usable])
@@ -320,7 +319,7 @@ def train_if_needed(
     trained = train_for_selection(
         entry.name, rows, codes, usable, images=images, config=train_config, seed=seed
     )
-    return trained.params, {"training": trained.config.as_dict()}
+    return trained.params, trained.config.as_dict()
 
 
 def batches_needed(

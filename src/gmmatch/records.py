@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidInput
+from .facts import Evidence, Facts, pack_array, plain, unpack_array
 from .files import whole_file
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.int64]
 
 METADATA_KEY = b"gmmatch"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _MOST_PACKED = 1 << 18  # numbers: two megabytes, more than the centres of most data
+_MOST_EVIDENCE = 1 << 22  # rows: beyond, the metadata would weigh more than the rows that were kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,15 +76,16 @@ class Selection:
         Certified accuracy of the centre (the worst class): of a geometric median or Huber centre; 0 for a
         mean, which is exact; None for others.
     tiers
-        For every input row how far it is trusted (0: most), where the guard looked at them.
+        For every input row how far it is trusted (0: most), where they were judged.
+    evidence
+        For every input row what speaks against it, where they were judged. Files leave it out beyond four
+        million rows.
     centers
         The centre that the picks of each class were compared with, in the order of the sorted labels;
         one where the rows were not divided by class. Files leave out more than a quarter of a million
         numbers.
-    details
-        Further facts that a method reports, as plain data.
-    versions, fingerprint
-        Versions of the libraries used, and a fingerprint of the input.
+    facts
+        What the run did: `gmmatch.Facts`.
     """
 
     indices: IntArray
@@ -92,15 +95,30 @@ class Selection:
     method: str
     params: Mapping[str, Any]
     n_rows: int
+    facts: Facts
     random_state: int | None = 0
     labels: npt.NDArray[Any] | None = None
     ids: npt.NDArray[Any] | None = None
     epsilon: float | None = None
     tiers: npt.NDArray[np.int8] | None = None
     centers: npt.NDArray[np.float64] | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    fingerprint: str = ""
+    evidence: Evidence | None = None
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of the libraries used."""
+        return self.facts.versions
+
+    @property
+    def fingerprint(self) -> str:
+        """A fingerprint of the input."""
+        return self.facts.fingerprint
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """The former name of `facts`, as a dictionary."""
+        warnings.warn("Selection.details is now Selection.facts", DeprecationWarning, stacklevel=2)
+        return self.facts.as_dict()
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -123,6 +141,45 @@ class Selection:
         kept = np.zeros(self.n_rows, dtype=bool)
         kept[self.indices] = True
         return kept
+
+    def head(self, k: int) -> Selection:
+        """Return the selection of the first `k` picks: what a budget of `k` would have kept.
+
+        Its objective is known for methods that match a centre, and NaN for others.
+
+        Examples
+        --------
+        >>> import numpy as np, gmmatch
+        >>> rows = np.random.default_rng(0).normal(size=(100, 4))
+        >>> gmmatch.select(rows, keep=20).head(5)
+        Selection(5 of 100 rows by gm-matching, objective ...)
+        """
+        if not 1 <= k <= len(self):
+            raise InvalidInput(f"head takes from 1 to {len(self)} picks; got {k}")
+        cut = {
+            name: None if values is None else values[:k]
+            for name, values in (("labels", self.labels), ("ids", self.ids))
+        }
+        objective = self._objective_of(k)
+        return replace(
+            self,
+            indices=self.indices[:k],
+            scores=self.scores[:k],
+            distances=self.distances[:k],
+            objective=objective,
+            params={**self.params, "keep": k},
+            facts=replace(self.facts, kept=k, objective=objective),
+            **cut,  # type: ignore[arg-type]
+        )
+
+    def _objective_of(self, k: int) -> float:
+        """Return the mean of the classes' last scores among the first `k` picks, weighted by their picks."""
+        if self.facts.center is None or (self.facts.chains or 1) > 1:
+            return self.objective if k == len(self) else float("nan")
+        grouped = self.labels is not None and self.params.get("by_class", True)
+        labels = self.labels[:k] if grouped and self.labels is not None else np.zeros(k)
+        _, from_the_end, counts = np.unique(labels[::-1], return_index=True, return_counts=True)
+        return float(np.average(self.scores[:k][::-1][from_the_end], weights=counts))
 
     def apply(self, x: Any) -> Any:
         """Return the kept rows of the data that the selection was made for, in pick order.
@@ -179,24 +236,27 @@ class Selection:
             "rank": pa.array(np.arange(len(self))),
             "score": pa.array(self.scores),
             "distance": pa.array(self.distances),
+            "tier": pa.nulls(len(self), pa.int8()) if self.tiers is None else self.tiers[self.indices],
         }
-        facts = {
+        table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(self._stored())})
+        with whole_file(path) as partial:
+            pq.write_table(table, partial)
+
+    def _stored(self) -> dict[str, Any]:
+        """Return what a file holds beside its columns."""
+        centers, tiers, evidence = self.centers, self.tiers, self.evidence
+        against = None if tiers is None else {"tiers": pack_array(tiers)}
+        if against is not None and evidence is not None and self.n_rows <= _MOST_EVIDENCE:
+            against |= evidence.pack()
+        return self.facts.as_dict() | {
             "format": FORMAT_VERSION,
-            "objective": self.objective,
-            "method": self.method,
             "params": plain(self.params),
             "n_rows": self.n_rows,
             "random_state": self.random_state,
-            "epsilon": self.epsilon,
-            "details": plain(self.details),
-            "versions": dict(self.versions),
-            "fingerprint": self.fingerprint,
             "has_ids": self.ids is not None,
-            "centers": _pack(self.centers),
+            "centers": None if centers is None or centers.size > _MOST_PACKED else pack_array(centers),
+            "evidence": against,
         }
-        table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(facts)})
-        with whole_file(path) as partial:
-            pq.write_table(table, partial)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Selection:
@@ -226,11 +286,14 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
         facts = json.loads((table.schema.metadata or {})[METADATA_KEY])
     except KeyError:
         raise InvalidInput(f"{path} is a Parquet file, but not a selection written by gmmatch") from None
-    if facts["format"] != FORMAT_VERSION:
+    if facts["format"] not in (1, FORMAT_VERSION):
         raise InvalidInput(
             f"{path} has selection format {facts['format']}; this version of gmmatch reads {FORMAT_VERSION}"
         )
-    labels = table.column("label")
+    labels, centers, against = table.column("label"), facts["centers"], facts.get("evidence")
+    if facts["format"] == 1:  # centres were packed in another way, and are found again
+        told = facts["details"] | {"rows": facts["n_rows"], "kept": len(table)}
+        facts, centers = told | {"reads": told.get("passes")} | facts, None
     return Selection(
         indices=table.column("row").to_numpy(),
         scores=table.column("score").to_numpy(),
@@ -239,46 +302,12 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
         method=facts["method"],
         params=facts["params"],
         n_rows=facts["n_rows"],
+        facts=Facts.of(facts),
         random_state=facts["random_state"],
         labels=None if pa.types.is_null(labels.type) else labels.to_numpy(),
         ids=table.column("id").to_numpy() if facts["has_ids"] else None,
         epsilon=facts["epsilon"],
-        centers=_unpack(facts.get("centers")),
-        details=facts["details"],
-        versions=facts["versions"],
-        fingerprint=facts["fingerprint"],
+        centers=None if centers is None else unpack_array(centers),
+        tiers=None if against is None else unpack_array(against["tiers"]),
+        evidence=None if against is None or len(against) == 1 else Evidence.unpack(against),
     )
-
-
-def _pack(points: npt.NDArray[np.float64] | None) -> dict[str, Any] | None:
-    """Return points as exact bytes that JSON can hold, unless they are too many."""
-    if points is None or points.size > _MOST_PACKED:
-        return None
-    return {"shape": points.shape, "float64": base64.b64encode(points.astype("<f8").tobytes()).decode()}
-
-
-def _unpack(packed: Mapping[str, Any] | None) -> npt.NDArray[np.float64] | None:
-    if packed is None:
-        return None
-    return np.frombuffer(base64.b64decode(packed["float64"]), "<f8").reshape(packed["shape"])
-
-
-def plain(value: Any) -> Any:
-    """Turn parameters into data that JSON can hold; long arrays become their shape.
-
-    Examples
-    --------
-    >>> plain({"keep": np.float64(0.5), "center": np.zeros(3)})
-    {'keep': 0.5, 'center': 'array of shape (3,)'}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray):
-        return f"array of shape {value.shape}"
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value] if len(value) <= 100 else f"{len(value)} values"
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return repr(value)

@@ -6,6 +6,8 @@ import difflib
 import hashlib
 import numbers
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -62,6 +64,72 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     if bad.size:
         raise InvalidInput(f"{name} has {describe_bad_rows(bad)}")
     return array
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedRows:
+    """Rows and labels that were checked once, for all that follows.
+
+    Attributes
+    ----------
+    rows
+        The rows, float32 or float64.
+    classes, codes
+        The sorted labels, and the class of each row; None without labels.
+    usable
+        Which rows may be picked; None: all of them.
+    """
+
+    rows: FloatArray
+    classes: npt.NDArray[Any] | None = None
+    codes: IntArray | None = None
+    usable: npt.NDArray[np.bool_] | None = None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short digest of the input."""
+        return fingerprint(self.rows, self.codes)
+
+    @property
+    def n_usable(self) -> int:
+        """How many rows may be picked."""
+        return len(self.rows) if self.usable is None else int(self.usable.sum())
+
+    def judged(self, by_class: bool = True) -> tuple[IntArray | None, IntArray]:
+        """Return the classes as they are judged: the code of each row, and which class each code is.
+
+        Classes without a usable row have no code, unusable rows have -1. The codes are None where all
+        rows are of one class.
+        """
+        given = self.codes if by_class else None
+        if given is None:
+            given = np.zeros(len(self.rows), np.int64)
+        usable = np.ones(len(given), bool) if self.usable is None else self.usable
+        present, places = np.unique(given[usable], return_inverse=True)
+        if len(present) == 1 and usable.all():
+            return None, present
+        codes = np.full(len(given), -1)
+        codes[usable] = places
+        return codes, present
+
+
+def check_input(
+    X: Any,
+    y: Any = None,
+    usable: npt.NDArray[np.bool_] | None = None,
+    name: str = "X",
+    label_name: str = "labels",
+) -> CheckedRows:
+    """Check rows and labels; the values of the rows are looked at unless `usable` says which are good.
+
+    Examples
+    --------
+    >>> check_input([[1.0], [2.0]], ["b", "a"]).codes
+    array([1, 0])
+    """
+    rows = as_rows(X, name, finite=usable is None)
+    classes, codes = (None, None) if y is None else as_labels(y, len(rows), label_name)
+    return CheckedRows(rows, classes, codes, usable)
 
 
 def bad_rows(rows: npt.NDArray[Any]) -> IntArray:

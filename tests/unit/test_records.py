@@ -39,7 +39,7 @@ def test_files_leave_out_centres_that_are_very_many(selection, tmp_path):
 def test_the_file_has_the_promised_columns(selection, tmp_path):
     selection.save(tmp_path / "kept.parquet")
     table = pq.read_table(tmp_path / "kept.parquet")
-    assert table.column_names == ["id", "row", "label", "rank", "score", "distance"]
+    assert table.column_names == ["id", "row", "label", "rank", "score", "distance", "tier"]
     assert table.column("rank").to_pylist() == list(range(10))
     assert table.column("id").to_pylist() == table.column("row").to_pylist() == selection.indices.tolist()
     facts = json.loads(table.schema.metadata[b"gmmatch"])
@@ -72,3 +72,31 @@ def test_arrays_among_the_parameters_are_recorded_by_shape(tmp_path):
     picked = gmmatch.select(np.eye(5), keep=2, center=np.zeros(5))
     picked.save(tmp_path / "kept.parquet")
     assert gmmatch.load_selection(tmp_path / "kept.parquet").params["center"] == "array of shape (5,)"
+
+
+def test_the_tiers_and_the_evidence_come_back_from_the_file(selection, tmp_path):
+    selection.save(tmp_path / "kept.parquet")
+    back = gmmatch.load_selection(tmp_path / "kept.parquet")
+    assert back.tiers.tolist() == selection.tiers.tolist()
+    assert back.facts == selection.facts
+    for name in ("tiers", "suggested", "unlikely", "far", "clumped"):
+        assert getattr(back.evidence, name).tolist() == getattr(selection.evidence, name).tolist()
+    np.testing.assert_allclose(back.evidence.suspicion, selection.evidence.suspicion, atol=1e-6)
+    tiers = pq.read_table(tmp_path / "kept.parquet")["tier"].to_pylist()
+    assert tiers == selection.tiers[selection.indices].tolist()
+
+
+def test_the_head_of_a_selection_is_what_a_smaller_budget_keeps():
+    rows = np.random.default_rng(1).normal(size=(300, 6))
+    some, all_of_them = (gmmatch.select(rows, keep) for keep in (30, 90))
+    head = all_of_them.head(30)
+    assert head.indices.tolist() == some.indices.tolist()
+    assert (len(head), head.facts.kept) == (30, 30)
+    assert head.objective == pytest.approx(some.objective)
+    with pytest.raises(InvalidInput, match="from 1 to 90 picks; got 91"):
+        all_of_them.head(91)
+
+
+def test_the_former_name_of_the_facts_is_readable_with_a_warning(selection):
+    with pytest.warns(DeprecationWarning, match="facts"):
+        assert selection.details["guard"] == selection.facts.guard

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 import time
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -202,7 +203,7 @@ def select(
             )
             found = None
             if suspects_to is not None:
-                bad = pipeline.find_bad_rows(opened) if selection.details["bad_rows"] else None
+                bad = pipeline.find_bad_rows(opened) if selection.facts.bad_rows else None
                 found = pipeline.find_suspects(opened, seed, bad)
                 write_suspects(found, suspects_to, opened)
             if save_scores is not None:
@@ -262,29 +263,15 @@ def this_command() -> str:
 
 def summary(selection: Selection, seconds: float, output: Path) -> dict[str, Any]:
     """Return the facts that `--json` prints."""
-    classes = None if selection.labels is None else len(np.unique(selection.labels))
-    return {
-        "rows": selection.n_rows,
-        "kept": len(selection),
-        "classes": classes,
-        "method": selection.method,
-        "objective": selection.objective,
-        "center": selection.details.get("center"),
-        "epsilon": selection.epsilon,
-        "seconds": round(seconds, 3),
-        "passes": selection.details.get("passes"),
-        "bad_rows": selection.details.get("bad_rows", 0),
-        "guard": selection.details.get("guard"),
-        "output": str(output),
-    }
+    return replace(selection.facts, seconds=round(seconds, 3), output=str(output)).as_dict()
 
 
 def sentence(facts: dict[str, Any]) -> str:
     """Say in words what was done."""
     classes = f" in {facts['classes']} classes" if facts["classes"] else ""
     dropped = f"; left out {facts['bad_rows']:,} bad rows" if facts["bad_rows"] else ""
-    report = f" and {facts['report']}" if "report" in facts else ""
-    wrong = f"; {facts['suspects']['suspect']:,} rows seem wrong" if "suspects" in facts else ""
+    report = f" and {facts['report']}" if facts["report"] else ""
+    wrong = f"; {facts['suspects']['suspect']:,} rows seem wrong" if facts["suspects"] else ""
     return (
         f"kept {facts['kept']:,} of {facts['rows']:,} rows{classes} by {facts['method']}"
         f" in {facts['seconds']:.1f} s{dropped}{wrong}; objective {facts['objective']:.4g};"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput
+from ..facts import plain
 from ..files import whole_file
-from ..records import plain
 from ..selectors import find_method
 from ..version import __version__
 from .specs import Grid

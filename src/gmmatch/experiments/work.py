@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidParameter
+from ..facts import plain
 from ..files import whole_file
 from ..pipeline import select
-from ..records import IntArray, plain
+from ..records import IntArray
 from ..selectors import find_method
 from ..training.config import NETWORKS
 from ..version import __version__

@@ -11,7 +11,7 @@ from ..compute.blocks import block_rows
 from ..compute.passes import PerRow
 from ..errors import InvalidParameter
 from ..records import FloatArray, IntArray
-from ..trust.guard import FOLDS, Trust, judge
+from ..trust.guard import FOLDS, Verdict, judge
 from ..validation import as_labels, as_rows, as_seed, is_number, is_whole
 
 Vector = npt.NDArray[np.float64]
@@ -29,8 +29,8 @@ class LabelAwareRows:
     Parameters
     ----------
     rows
-        The rows that `trust` was found on.
-    trust
+        The rows that `verdict` was found on.
+    verdict
         What the guard found; with labels.
     weight
         Weight of the class probabilities beside the rows.
@@ -40,22 +40,22 @@ class LabelAwareRows:
     itemsize = 4
     ndim = 2
 
-    def __init__(self, rows: FloatArray, trust: Trust, weight: float = WEIGHT) -> None:
-        assert trust.head is not None
-        assert trust.labels is not None
-        assert trust.folds is not None
-        # Not `trust` itself, which has many numbers per row: a view may be sent to other machines.
+    def __init__(self, rows: FloatArray, verdict: Verdict, weight: float = WEIGHT) -> None:
+        assert verdict.head is not None
+        assert verdict.labels is not None
+        assert verdict.folds is not None
+        # Not `verdict` itself, which has many numbers per row: a view may be sent to other machines.
         self.rows = rows
-        self._head = trust.head
-        self._folds = PerRow(trust.folds)
-        kept = trust.labels.probabilities
+        self._head = verdict.head
+        self._folds = PerRow(verdict.folds)
+        kept = verdict.labels.probabilities
         self._kept = None if kept is None else PerRow(kept)
-        self._mean = trust.labels.mean
-        self._origin = trust.origin
-        self._scale = trust.scale
+        self._mean = verdict.labels.mean
+        self._origin = verdict.origin
+        self._scale = verdict.scale
         # Where all probabilities are alike they say nothing.
-        self._factor = weight / trust.labels.scale if trust.labels.scale > 0 else 0.0
-        self.shape = (len(rows), rows.shape[1] + trust.head.weights.shape[2])
+        self._factor = weight / verdict.labels.scale if verdict.labels.scale > 0 else 0.0
+        self.shape = (len(rows), rows.shape[1] + verdict.head.weights.shape[2])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -143,12 +143,12 @@ def label_aware(
         raise InvalidParameter(f"folds must be a whole number of at least 2; got {folds!r}")
     if not (is_number(weight) and 0 <= weight < np.inf):
         raise InvalidParameter(f"weight must be a number of at least 0; got {weight!r}")
-    trust = judge(rows, codes, len(classes), as_seed(random_state), int(folds))
-    if trust.head is None:
+    verdict = judge(rows, codes, len(classes), as_seed(random_state), int(folds))
+    if verdict.head is None:
         features = np.zeros((len(rows), rows.shape[1] + len(classes)), dtype=np.float32)
         for start in range(0, len(rows), block_rows(rows.shape[1])):
             part = slice(start, start + block_rows(rows.shape[1]))
-            scaled = np.subtract(rows[part], trust.origin, dtype=np.float64) / trust.scale
+            scaled = np.subtract(rows[part], verdict.origin, dtype=np.float64) / verdict.scale
             features[part, : rows.shape[1]] = np.clip(scaled, -_FARTHEST, _FARTHEST)
         return features
-    return LabelAwareRows(rows, trust, float(weight))[:]
+    return LabelAwareRows(rows, verdict, float(weight))[:]

@@ -68,7 +68,7 @@ class Setting:
         method = METHODS.get(self.selection.method)
         if method is None or not self.own_centers:
             return False
-        return method.selector.scores_are_objectives and self.selection.details.get("streams", 1) == 1
+        return method.selector.scores_are_objectives and (self.selection.facts.chains or 1) == 1
 
     def labels_of(self, rows: IntArray) -> npt.NDArray[Any]:
         """Return the labels of some rows."""

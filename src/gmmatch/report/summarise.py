@@ -169,7 +169,7 @@ def _glance(
     selection = setting.selection
     picks = np.bincount(setting.picked_groups, minlength=len(setting.centers))
     random = float(measures.random_objective(picks[None])[0])
-    guard = selection.details.get("guard")
+    guard = selection.facts.guard
     if selection.tiers is None:
         suspects, judged = int((evidence.tiers > 0).sum()), len(evidence.rows)
     else:
@@ -186,7 +186,7 @@ def _glance(
         seed=selection.random_state,
         guard=None if not guard or guard.get("mode") == "off" else plain_params(guard),
         seconds=None if seconds is None else round(seconds, 3),
-        center=selection.details.get("center"),
+        center=selection.facts.center,
         epsilon=selection.epsilon,
         objective=selection.objective,
         random_objective=random,

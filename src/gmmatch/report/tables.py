@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..facts import plain
 from ..location.distances import group_quantiles
-from ..records import FloatArray, IntArray, plain
+from ..records import FloatArray, IntArray
 from .curve import counts_at, significant
 from .measure import Measures
 from .projection import project, to_grid

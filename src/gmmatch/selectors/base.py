@@ -13,12 +13,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
+from ..facts import Evidence, Facts
 from ..matching.budgets import class_budgets, interleave, split
 from ..matching.features import LabelAwareRows
 from ..matching.objectives import running_objectives
 from ..records import FloatArray, IntArray, Selection
-from ..trust import TIERS, Trust, judge
-from ..validation import as_labels, as_rows, as_seed, check_choice, fingerprint, resolve_keep
+from ..trust import TIERS, Verdict, judge
+from ..validation import CheckedRows, as_seed, check_choice, check_input, resolve_keep
 from ..version import __version__
 
 Vector = npt.NDArray[np.float64]
@@ -84,6 +85,11 @@ class Picks:
         Distance between the mean of the picks and `center`.
     epsilon
         Certified accuracy of `center`; 0 for a mean; None where there is none.
+    target
+        What was matched, by name; None where nothing was.
+    reads, batches, chains
+        How often the group's rows were read, and in how many batches and chains of them they were
+        matched; no batches: all at once.
     """
 
     order: IntArray
@@ -92,6 +98,10 @@ class Picks:
     center: Vector
     objective: float
     epsilon: float | None = None
+    target: str | None = None
+    reads: int = 1
+    batches: int = 0
+    chains: int = 0
 
 
 class Selector(BaseEstimator, ABC):  # type: ignore[misc]
@@ -153,6 +163,7 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         y: Any = None,
         *,
         usable: npt.NDArray[np.bool_] | None = None,
+        verdict: Verdict | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Self:
         """Choose rows of `X`, by class where labels `y` are given.
@@ -160,11 +171,13 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         X
-            Rows, array-like of shape (rows, features).
+            Rows, array-like of shape (rows, features); or rows and labels that were checked already.
         y
             Optional labels, one per row; they may be wrong.
         usable
             Which rows may be picked, for rows that were checked already; None: all, after a check.
+        verdict
+            What `gmmatch.trust.judge` found for these rows and classes, where that is known already.
         checkpoint
             Where a method that can be resumed saves its state.
 
@@ -176,23 +189,23 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_choice(self.guard, GUARDS, "guard")
         self._check()
-        rows = as_rows(X, finite=usable is None)
-        k = resolve_keep(self.keep, len(rows) if usable is None else int(usable.sum()))
-        self.details_: dict[str, Any] = {}
+        checked = X if isinstance(X, CheckedRows) else check_input(X, y, usable, label_name="y")
+        k = resolve_keep(self.keep, checked.n_usable)
         self._checkpoint = checkpoint
         seed = as_seed(self.random_state)
-        classes, codes = (None, None) if y is None else as_labels(y, len(rows), "y")
-        groups = _groups(rows, classes if self.by_class else None, codes, usable, seed)
-        self.tiers_: npt.NDArray[np.int8] | None = None
+        groups = _groups(checked, self.by_class, seed)
         if self.guard == "off":
-            self.details_["guard"] = {"mode": "off"}
-            picks = self._select_all(groups, k)
+            verdict, picks = None, self._select_all(groups, k)
         else:
-            picks = self._select_trusted(groups, k, seed)
-        self.classes_ = classes
-        self.n_features_in_ = rows.shape[1]
+            if verdict is None:
+                labelled = groups[0].label is not None
+                verdict = judge(checked.rows, group_codes(groups), len(groups), seed, labelled=labelled)
+            picks = self._select_trusted(groups, k, verdict)
+        self.tiers_ = None if verdict is None else verdict.tiers
+        self.classes_ = checked.classes
+        self.n_features_in_ = checked.rows.shape[1]
         self.centers_ = np.stack([pick.center for pick in picks])
-        self.selection_ = self._merge(groups, picks, classes, codes, rows)
+        self.selection_ = self._merge(groups, picks, checked, verdict)
         self.sample_indices_ = self.selection_.indices
         self.scores_ = self.selection_.scores
         self.distances_ = self.selection_.distances
@@ -205,21 +218,18 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         kept = _safe_indexing(X, self.sample_indices_)
         return kept, None if y is None else _safe_indexing(y, self.sample_indices_)
 
-    def _select_trusted(self, groups: list[Group], k: int, seed: int) -> list[Picks]:
-        """Judge the rows, and pick `k` in all, trusted rows first; the groups share them by size.
+    def _select_trusted(self, groups: list[Group], k: int, verdict: Verdict) -> list[Picks]:
+        """Pick `k` rows in all, trusted rows first; the groups share them by size.
 
         Whatever the rows are compared by, the results are told in the rows' own coordinates
         (of unit length, where that is asked for).
         """
         source = groups[0].source
-        labelled = groups[0].label is not None
-        trust = judge(source, group_codes(groups), len(groups), seed, labelled=labelled)
-        view = None
-        if trust.head is not None and self._wants_features():
-            view = LabelAwareRows(source, trust)
+        view = LabelAwareRows(source, verdict) if self._compares_by_labels(verdict) else None
+        if view is not None:
             groups = [replace(group, source=cast(FloatArray, view)) for group in groups]
         budgets = class_budgets([len(group.members) for group in groups], k)
-        chosen = self._select_in_tiers(groups, budgets, trust.tiers)
+        chosen = self._select_in_tiers(groups, budgets, verdict.tiers)
         centers = [found.center if view is None else view.to_rows(found.center) for found in chosen]
         orders = [group.members[found.order] for group, found in zip(groups, chosen, strict=True)]
         picks = []
@@ -227,53 +237,86 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
             chosen, centers, running_objectives(self._as_matched(source), orders, centers), strict=True
         ):
             scores = objectives if self.scores_are_objectives else found.scores
-            picks.append(Picks(found.order, scores, distances, center, float(objectives[-1]), found.epsilon))
-        self.tiers_ = trust.tiers
-        self._record(trust, groups, picks, "as given" if view is None else "label-aware")
+            told = replace(found, scores=scores, distances=distances, center=center)
+            picks.append(replace(told, objective=float(objectives[-1])))
         return picks
 
-    def _record(self, trust: Trust, groups: list[Group], picks: list[Picks], features: str) -> None:
-        """Note what the guard did."""
-        kept = np.concatenate([group.members[pick.order] for group, pick in zip(groups, picks, strict=True)])
-        picked = np.bincount(trust.tiers[kept], minlength=len(TIERS)).tolist()
-        facts = trust.summary() | {"features": features, "picked": dict(zip(TIERS, picked, strict=True))}
-        self.details_["guard"] = facts
-        if "passes" in self.details_:
-            self.details_["passes"] += facts["passes"]
+    def _compares_by_labels(self, verdict: Verdict) -> bool:
+        return verdict.head is not None and self._wants_features()
 
     def _merge(
-        self,
-        groups: list[Group],
-        picks: list[Picks],
-        classes: npt.NDArray[Any] | None,
-        codes: IntArray | None,
-        rows: FloatArray,
+        self, groups: list[Group], picks: list[Picks], checked: CheckedRows, verdict: Verdict | None
     ) -> Selection:
         """Join the groups' picks in one order and record how they came about."""
         lengths = np.array([len(pick.order) for pick in picks])
         group, turn = interleave(lengths)
         place = (np.cumsum(lengths) - lengths)[group] + turn
         indices = np.concatenate([g.members[p.order] for g, p in zip(groups, picks, strict=True)])[place]
-        certified = [pick.epsilon for pick in picks if pick.epsilon is not None]
         params = self.get_params(deep=False)
         random_state = params.pop("random_state", None)
+        labels = None
+        if checked.classes is not None and checked.codes is not None:
+            labels = checked.classes[checked.codes[indices]]
+        facts = self._facts(picks, indices, labels, checked, verdict)
         return Selection(
             indices=indices,
             scores=np.concatenate([pick.scores for pick in picks])[place],
             distances=np.concatenate([pick.distances for pick in picks])[place],
-            objective=float(np.average([pick.objective for pick in picks], weights=lengths)),
+            objective=facts.objective,
             method=self.name,
             params=params,
-            n_rows=len(rows),
+            n_rows=len(checked.rows),
+            facts=facts,
             random_state=random_state if isinstance(random_state, int) else None,
-            labels=None if classes is None or codes is None else classes[codes[indices]],
-            epsilon=max(certified, default=None),
+            labels=labels,
+            epsilon=facts.epsilon,
             tiers=self.tiers_,
             centers=self.centers_,
-            details=self.details_,
-            versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
-            fingerprint=fingerprint(rows, codes),
+            evidence=None if verdict is None else evidence_of(verdict, checked, self.by_class),
         )
+
+    def _facts(
+        self,
+        picks: list[Picks],
+        indices: IntArray,
+        labels: npt.NDArray[Any] | None,
+        checked: CheckedRows,
+        verdict: Verdict | None,
+    ) -> Facts:
+        """Say what was done."""
+        certified = [pick.epsilon for pick in picks if pick.epsilon is not None]
+        batches = sum(pick.batches for pick in picks) or None
+        guard: dict[str, Any] = {"mode": "off"}
+        if verdict is not None:
+            picked = np.bincount(verdict.tiers[indices], minlength=len(TIERS)).tolist()
+            features = "label-aware" if self._compares_by_labels(verdict) else "as given"
+            guard = verdict.summary() | {
+                "features": features,
+                "picked": dict(zip(TIERS, picked, strict=True)),
+            }
+        return Facts(
+            rows=len(checked.rows),
+            kept=len(indices),
+            classes=None if labels is None else len(np.unique(labels)),
+            method=self.name,
+            objective=float(np.average([p.objective for p in picks], weights=[len(p.order) for p in picks])),
+            epsilon=max(certified, default=None),
+            center=picks[0].target,
+            reads=max(pick.reads for pick in picks) + (0 if verdict is None else verdict.reads),
+            batches=batches,
+            chains=max(pick.chains for pick in picks) if batches else None,
+            tiers=guard.get("tiers"),
+            guard=guard,
+            versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
+            fingerprint=checked.fingerprint,
+        )
+
+
+def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool) -> Evidence:
+    """Return the evidence of a verdict, with the suggested classes among all classes of the input."""
+    codes, present = checked.judged(by_class)
+    evidence = verdict.evidence(codes)
+    return replace(evidence, suggested=present[evidence.suggested])
 
 
 def divide(tiers: Tiers) -> list[IntArray]:
@@ -292,18 +335,21 @@ def join(parts: list[Picks]) -> Picks:
     order, scores, distances = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("order", "scores", "distances")
     )
-    return replace(parts[0], order=order, scores=scores, distances=distances, objective=parts[-1].objective)
+    return replace(
+        parts[0],
+        order=order,
+        scores=scores,
+        distances=distances,
+        objective=parts[-1].objective,
+        reads=sum(part.reads for part in parts),
+        batches=sum(part.batches for part in parts),
+    )
 
 
-def _groups(
-    rows: FloatArray,
-    classes: npt.NDArray[Any] | None,
-    codes: IntArray | None,
-    usable: npt.NDArray[np.bool_] | None,
-    seed: int,
-) -> list[Group]:
+def _groups(checked: CheckedRows, by_class: bool, seed: int) -> list[Group]:
     """Divide the usable rows by class; classes without a usable row are left out."""
-    if classes is None or codes is None:
+    rows, classes, codes, usable = checked.rows, checked.classes, checked.codes, checked.usable
+    if classes is None or codes is None or not by_class:
         members = np.arange(len(rows)) if usable is None else np.flatnonzero(usable)
         return [Group(rows, members, None, (seed, 0), 1)]
     parts = split(codes, len(classes))

@@ -159,7 +159,6 @@ class GMMatching(Selector):
             labelled = isinstance(groups[0].source, LabelAwareRows)
             judged = labelled and all(len(group.members) >= FEWEST_ROWS for group in groups)
             target = "mean" if judged else "geometric-median"
-        self.details_["center"] = target if isinstance(target, str) else "given"
         return target
 
     def _select(self, group: Group, k: int) -> Picks:
@@ -178,7 +177,8 @@ class GMMatching(Selector):
                 state = Matching.begin(center, self._theta(center))
             quota = min(k - state.count, len(inside))
             order, scores, distances = match(rows, quota, state, self.step)
-            found.append(Picks(inside[order], scores, distances, center, float(scores[-1]), epsilon))
+            made = Picks(inside[order], scores, distances, center, float(scores[-1]), epsilon, _name(target))
+            found.append(made)
             if state.count == k:
                 break
         return join(found)
@@ -290,8 +290,6 @@ class GMMatching(Selector):
         )
         save = None if checkpoint is None else _saver(checkpoint, centers)
         found = stream.run(save, saved if saved is not None and "theta" in saved else None)
-        self.details_["streams"] = int(stream.streams.max())
-        self.details_["passes"] = self.details_.get("passes", 0) + centers.passes + 1
         return [
             Picks(
                 np.searchsorted(group.members, picked),
@@ -300,6 +298,10 @@ class GMMatching(Selector):
                 centers.points[code],
                 objective,
                 centers.epsilons[code],
+                _name(target),
+                reads=centers.passes + 1,
+                batches=-(-len(group.members) // stream.batch_size),
+                chains=int(stream.streams[code]),
             )
             for code, (group, (picked, scores, distances, objective)) in enumerate(
                 zip(groups, found, strict=True)
@@ -350,6 +352,10 @@ class _MatchGroup:
     def __call__(self, work: _Work) -> Picks:
         group = Group(self.source, work.rows, *work.facts)
         return self.selector._match(group, work.k, work.parts, self.target)
+
+
+def _name(target: Any) -> str:
+    return target if isinstance(target, str) else "given"
 
 
 def _saver(checkpoint: Checkpoint, centers: StreamCenters) -> Save:

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from ..errors import InvalidInput
+from ..facts import plain
 from ..files import whole_file
-from ..records import plain
 from .inference import resolve_device
 from .networks import BUILDERS, Network, build_network
 

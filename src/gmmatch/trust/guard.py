@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ..compute.keys import Keys, draw_order, gather, row_keys
 from ..compute.passes import PerRow
+from ..facts import Evidence
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
 from ..records import FloatArray, IntArray
@@ -40,7 +41,7 @@ _MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned
 
 
 @dataclass(frozen=True, eq=False)
-class Trust:
+class Verdict:
     """What the guard found.
 
     Attributes
@@ -72,6 +73,26 @@ class Trust:
     reason: str | None = None
     rounds: int = 1
 
+    @property
+    def reads(self) -> int:
+        """How often the rows were read."""
+        return PASSES_OF_GATE + (0 if self.labels is None else self.rounds * PASSES_OF_LABELS)
+
+    def evidence(self, codes: IntArray | None) -> Evidence:
+        """Return what speaks against each row; `codes` are those that were judged."""
+        gate, labels = self.gate, self.labels
+        code = np.zeros(len(self.tiers), np.int64) if codes is None else codes
+        suspicion = np.zeros(len(code)) if labels is None else labels.suspicion.copy()
+        unlikely = (self.tiers == UNLIKELY_LABEL) | (suspicion > 0.5)
+        reach = gate.distances + gate.thresholds[code]
+        far = np.divide(gate.distances, reach, out=np.zeros(len(code)), where=gate.far & (reach > 0))
+        np.maximum(suspicion, far, out=suspicion)
+        suspicion[gate.clumped] = 1.0
+        suggested = code if labels is None else labels.suggested
+        return Evidence(
+            self.tiers, suspicion, suggested, unlikely, gate.far, gate.clumped, labels is not None
+        )
+
     def summary(self) -> dict[str, Any]:
         """Return what the guard did and why, as plain data."""
         gate, labels = self.gate, self.labels
@@ -86,7 +107,7 @@ class Trust:
                 "thresholds": [float(limits.min()), float(limits.max())] if limits.size else None,
                 "classes_too_small": int(len(gate.thresholds) - limits.size),
             },
-            "passes": PASSES_OF_GATE + (0 if labels is None else self.rounds * PASSES_OF_LABELS),
+            "reads": self.reads,
         }
         if labels is None:
             facts["labels"] = {"used": False, "reason": self.reason}
@@ -112,7 +133,7 @@ def judge(
     seed: int,
     folds: int = FOLDS,
     labelled: bool = True,
-) -> Trust:
+) -> Verdict:
     """Judge which rows to believe.
 
     Parameters
@@ -158,7 +179,7 @@ def judge(
     tiers = np.where(passed, TRUSTED, OUTSIDE).astype(np.int8)
     reason = _too_little(rows, int(usable.sum()), n_classes, folds) if labelled else "no labels"
     if codes is None or reason is not None:
-        return Trust(tiers, gate, None, None, None, origin, scale, reason or "one class only")
+        return Verdict(tiers, gate, None, None, None, origin, scale, reason or "one class only")
     fold = assign_folds(keys, codes, folds)
     sums = sum_heads(rows, codes, n_classes, fold, folds, passed, origin, scale)
     head = solve_heads(sums, rows, codes, fold, passed, origin, scale, keys)
@@ -172,7 +193,7 @@ def judge(
         labels = replace(again, dropped=labels.dropped | again.dropped)
         rounds = 2
     tiers[labels.dropped] = UNLIKELY_LABEL
-    return Trust(tiers, gate, labels, head, fold, origin, scale, rounds=rounds)
+    return Verdict(tiers, gate, labels, head, fold, origin, scale, rounds=rounds)
 
 
 class UsableRows:

@@ -42,6 +42,9 @@ class LabelFilter:
         Average probabilities over the passed rows, and the root mean square of what is left without it.
     unjudged
         Rows whose label their head never saw.
+    suspicion, suggested
+        With r how many times as likely the best other class is as the label, each measured against the
+        rows that bear it: r / (1 + r), 0 for unjudged rows; and that class.
     probabilities
         Class probabilities of all rows, where they are few enough to keep; else None.
     """
@@ -53,6 +56,8 @@ class LabelFilter:
     mean: Vector
     scale: float
     unjudged: Mask
+    suspicion: Vector
+    suggested: IntArray
     probabilities: Vector | None
 
 
@@ -70,6 +75,22 @@ def likely_wrong(probabilities: Vector, codes: IntArray, thresholds: Vector) -> 
     found = likely[np.arange(len(codes)), best] >= 0
     result: Mask = found & (best != codes)
     return result
+
+
+def best_other(probabilities: Vector, codes: IntArray, thresholds: Vector) -> tuple[Vector, IntArray]:
+    """Return how likely each row's best other class is beside its label, from 0 to 1, and that class.
+
+    Examples
+    --------
+    >>> best_other(np.array([[0.2, 0.8]]), np.array([0]), np.array([0.5, 0.5]))
+    (array([0.8]), array([1]))
+    """
+    fit, place = probabilities / thresholds, np.arange(len(codes))
+    own = fit[place, codes]
+    fit[place, codes] = -1.0
+    suggested = fit.argmax(axis=1)
+    best = fit[place, suggested]
+    return np.divide(best, best + own, out=np.zeros(len(own)), where=best + own > 0), suggested
 
 
 def filter_labels(
@@ -120,19 +141,24 @@ def filter_labels(
     counted = max(1, int(passed.sum()))
     mean = sums / counted
     spread = np.maximum(squares / counted - mean * mean, 0.0)
-    if kept is not None:
-        dropped = likely_wrong(kept, codes, thresholds)
-    else:
+    decided = [_decide(kept, codes, thresholds)] if kept is not None else []
+    if kept is None:
 
-        def decide(block: slice) -> Mask:
+        def decide(block: slice) -> tuple[Mask, Vector, IntArray]:
             probabilities = head.probabilities(rows[block], own_fold[block])
-            return likely_wrong(probabilities, own_code[block], thresholds)
+            return _decide(probabilities, own_code[block], thresholds)
 
         with threadpool_limits(1):
-            dropped = np.concatenate(list(map_blocks(decide, rows, "judging the labels", step)))
+            decided = list(map_blocks(decide, rows, "judging the labels", step))
+    dropped, suspicion, suggested = (np.concatenate(part) for part in zip(*decided, strict=True))
     dropped &= passed & ~unjudged
+    suspicion[unjudged] = 0.0
     scale = float(np.sqrt(np.add.reduce(spread)))
-    return LabelFilter(dropped, own, likeliest, thresholds, mean, scale, unjudged, kept)
+    return LabelFilter(dropped, own, likeliest, thresholds, mean, scale, unjudged, suspicion, suggested, kept)
+
+
+def _decide(probabilities: Vector, codes: IntArray, thresholds: Vector) -> tuple[Mask, Vector, IntArray]:
+    return likely_wrong(probabilities, codes, thresholds), *best_other(probabilities, codes, thresholds)
 
 
 def _averages(own: Vector, codes: IntArray, n_classes: int, counted: Mask) -> Vector:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ..compute.blocks import block_rows
+from ..facts import Evidence
 from ..records import FloatArray, IntArray
 from ..validation import as_labels, as_rows, as_seed
-from .guard import TIERS, UNLIKELY_LABEL, Trust, judge
+from .guard import TIERS, UsableRows, Verdict, judge
 
 Vector = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
@@ -121,53 +122,60 @@ def suspects(X: Any, y: Any, random_state: Any = 0) -> Suspects:
     """
     rows = as_rows(X)
     classes, codes = as_labels(y, len(rows), "y")
-    trust = judge(rows, codes, len(classes), as_seed(random_state))
-    suspicion, suggested, other, other_distance = _evidence(rows, codes, trust)
-    reasons = _reasons(trust, classes, codes, suggested, suspicion > 0.5)
-    gate = trust.gate
-    reach = gate.distances + gate.thresholds[codes]
-    far = np.divide(gate.distances, reach, out=np.zeros(len(rows)), where=reach > 0)
-    suspicion = np.where(gate.far, np.maximum(suspicion, far), suspicion)
-    suspicion[gate.clumped] = 1.0
-    order = np.lexsort((np.arange(len(rows)), -suspicion))
+    verdict = judge(rows, codes, len(classes), as_seed(random_state))
+    return suspects_from(verdict, rows, codes, classes)
+
+
+def suspects_from(verdict: Verdict, rows: FloatArray, codes: IntArray, classes: Labels) -> Suspects:
+    """Gather the evidence for and against every row from a verdict that was made already.
+
+    Parameters
+    ----------
+    verdict
+        What `judge` found for these rows and codes.
+    rows
+        The rows; read once, for the nearest other classes.
+    codes
+        Class of each row, as a position in `classes`; rows of a negative class are left out.
+    classes
+        The classes' labels.
+    """
+    evidence = verdict.evidence(codes)
+    other, distances = _nearest_others(rows, codes, verdict)
+    suggested = evidence.suggested if evidence.labels_judged else other
+    reasons = reasons_of(evidence, codes, suggested, classes)
+    judged = np.flatnonzero(codes >= 0)
+    order = judged[np.lexsort((judged, -evidence.suspicion[judged]))]
     return Suspects(
         rows=order,
-        suspicion=suspicion[order],
+        suspicion=evidence.suspicion[order].astype(np.float64),
         labels=classes[codes[order]],
         suggested=classes[suggested[order]],
-        probability=np.full(len(rows), np.nan) if trust.labels is None else trust.labels.own[order],
-        distance=gate.distances[order],
+        probability=np.full(len(order), np.nan) if verdict.labels is None else verdict.labels.own[order],
+        distance=verdict.gate.distances[order],
         other=classes[other[order]],
-        other_distance=other_distance[order],
-        tiers=trust.tiers[order],
+        other_distance=distances[order],
+        tiers=verdict.tiers[order],
         reasons=reasons[order],
     )
 
 
-def _evidence(rows: FloatArray, codes: IntArray, trust: Trust) -> tuple[Vector, IntArray, IntArray, Vector]:
-    """Return by row the suspicion of its label, the class that fits best beside it, and the nearest other."""
-    centers = trust.gate.centers
-    suspicion, other_distance = np.zeros(len(rows)), np.full(len(rows), np.nan)
-    suggested, other = codes.copy(), codes.copy()
+def _nearest_others(rows: FloatArray, codes: IntArray, verdict: Verdict) -> tuple[IntArray, Vector]:
+    """Return by row the class, but for its own, with the nearest centre, and the distance to that."""
+    centers = verdict.gate.centers
+    other, distances = codes.copy(), np.full(len(rows), np.nan)
+    if len(centers) < 2:
+        return other, distances
+    readable = rows if (codes >= 0).all() else cast(FloatArray, UsableRows(rows, codes >= 0))
     step = block_rows(max(rows.shape[1], len(centers)))
-    for start in range(0, len(rows) if len(centers) > 1 else 0, step):
+    for start in range(0, len(rows), step):
         part = slice(start, min(start + step, len(rows)))
-        code, place = codes[part], np.arange(part.stop - part.start)
-        squares = _squared_distances(rows[part], centers, trust.origin)
-        squares[place, code] = np.inf
+        place = np.arange(part.stop - part.start)
+        squares = _squared_distances(readable[part], centers, verdict.origin)
+        squares[place, codes[part]] = np.inf
         other[part] = squares.argmin(axis=1)
-        other_distance[part] = np.sqrt(squares[place, other[part]])
-        suggested[part] = other[part]
-        if trust.head is None or trust.labels is None or trust.folds is None:
-            continue
-        fit = trust.head.probabilities(rows[part], trust.folds[part]) / trust.labels.thresholds
-        own = fit[place, code].copy()
-        fit[place, code] = -1.0
-        suggested[part] = fit.argmax(axis=1)
-        best = fit[place, suggested[part]]
-        judged = ~trust.labels.unjudged[part]
-        suspicion[part] = np.divide(best, best + own, out=np.zeros(len(own)), where=judged & (best + own > 0))
-    return suspicion, suggested, other, other_distance
+        distances[part] = np.sqrt(squares[place, other[part]])
+    return other, distances
 
 
 def _squared_distances(rows: FloatArray, centers: Vector, origin: Vector) -> Vector:
@@ -178,19 +186,19 @@ def _squared_distances(rows: FloatArray, centers: Vector, origin: Vector) -> Vec
     return np.maximum(squares, 0.0)
 
 
-def _reasons(
-    trust: Trust, classes: Labels, codes: IntArray, suggested: IntArray, unlikely: npt.NDArray[np.bool_]
+def reasons_of(
+    evidence: Evidence, codes: IntArray, suggested: IntArray, classes: Labels
 ) -> npt.NDArray[np.str_]:
-    """Say what is wrong with each row, in words."""
+    """Say what is wrong with each row, in words; nothing of rows that are trusted."""
     reasons = np.full(len(codes), "", dtype=object)
-    for row in np.flatnonzero(trust.tiers > 0):
+    for row in np.flatnonzero(evidence.tiers > 0):
         found = []
-        if trust.tiers[row] == UNLIKELY_LABEL or unlikely[row]:
+        if evidence.unlikely[row]:
             given, better = classes[codes[row]].item(), classes[suggested[row]].item()
             found.append(f"label {given!r} is unlikely, {better!r} fits better")
-        if trust.gate.far[row]:
+        if evidence.far[row]:
             found.append("far outside its class")
-        if trust.gate.clumped[row]:
+        if evidence.clumped[row]:
             found.append("in a dense clump of its class")
         reasons[row] = "; ".join(found)
     return reasons.astype(str)

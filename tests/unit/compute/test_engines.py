@@ -104,7 +104,7 @@ def test_an_engine_gives_the_bits_of_this_machine(labelled, params, source):
     for name in ("indices", "scores", "distances", "tiers"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     assert (found.objective, found.epsilon) == (expected.objective, expected.epsilon)
-    assert found.details == expected.details
+    assert found.facts == expected.facts
 
 
 @pytest.mark.usefixtures("small_pieces")

@@ -365,7 +365,7 @@ def test_the_target_is_the_mean_of_the_trusted_rows_where_labels_were_judged(bat
     rows = np.exp(rng.normal(size=(600, 6))) + 4.0 * np.eye(6)[labels]  # skewed: mean and median differ
     labels[:60] = (labels[:60] + 1) % 3
     estimator = gmmatch.GMMatching(keep=90, batch_size=batch_size).fit(rows, labels)
-    assert (estimator.selection_.details["center"], estimator.selection_.epsilon) == ("mean", 0.0)
+    assert (estimator.selection_.facts.center, estimator.selection_.epsilon) == ("mean", 0.0)
     for label, center in zip(estimator.classes_, estimator.centers_, strict=True):
         trusted = rows[(labels == label) & (estimator.tiers_ == 0)]
         np.testing.assert_allclose(center, trusted.mean(axis=0), rtol=1e-6)
@@ -381,7 +381,7 @@ def test_the_target_is_the_geometric_median_where_they_were_not(settings):
     rows, labels = np.exp(rng.normal(size=(400, 5))), rng.integers(0, 2, 400)
     found = gmmatch.GMMatching(keep=40, **settings).fit(rows, labels)
     named = gmmatch.GMMatching(keep=40, center="geometric-median", **settings).fit(rows, labels)
-    assert found.selection_.details["center"] == "geometric-median"
+    assert found.selection_.facts.center == "geometric-median"
     assert 0.0 < found.selection_.epsilon <= 1e-6
     np.testing.assert_array_equal(found.sample_indices_, named.sample_indices_)
     np.testing.assert_array_equal(found.centers_, named.centers_)
@@ -394,6 +394,6 @@ def test_a_class_too_small_for_the_gate_is_not_matched_by_its_mean(batch_size):
     rows = rng.normal(size=(205, 4)) + 5.0 * np.eye(4)[labels]
     rows[-1] = 1e6
     estimator = gmmatch.GMMatching(keep=0.4, batch_size=batch_size).fit(rows, labels)
-    assert estimator.selection_.details["center"] == "geometric-median"
+    assert estimator.selection_.facts.center == "geometric-median"
     assert np.linalg.norm(estimator.centers_[2]) < 20.0
     assert 204 not in estimator.sample_indices_

@@ -52,7 +52,7 @@ def test_picks_are_the_top_scores_of_the_signal(method: str, images: np.ndarray 
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.scores, scores[found.indices])
     np.testing.assert_array_equal(found.params["scores"], scores)
-    assert found.details["training"]["network"] == ("linear" if images is None else "resnet8")
+    assert found.facts.training["network"] == ("linear" if images is None else "resnet8")
 
 
 @pytest.mark.parametrize("images", [None, IMAGES], ids=["embeddings", "images"])

@@ -49,7 +49,7 @@ def test_every_method_takes_trusted_rows_first_and_exactly_k(method, keep):
 def test_a_budget_beyond_the_trusted_rows_reaches_into_the_next_tiers(batch_size, labelled):
     rows, labels, _ = make()
     selection = gmmatch.select(rows, 1.0, labels if labelled else None, batch_size=batch_size)
-    facts = selection.details["guard"]
+    facts = selection.facts.guard
     assert sorted(selection.indices) == list(range(len(rows)))
     assert facts["picked"] == facts["tiers"]
     assert sum(facts["tiers"].values()) == len(rows)
@@ -120,7 +120,7 @@ def test_the_number_of_threads_does_not_matter(monkeypatch):
         with threadpoolctl.threadpool_limits(threads):
             found.append(gmmatch.select(rows, 0.2, labels))
     assert found[0].indices.tolist() == found[1].indices.tolist()
-    assert found[0].details == found[1].details
+    assert found[0].facts == found[1].facts
 
 
 def test_results_are_told_in_the_rows_own_coordinates():
@@ -141,15 +141,15 @@ def test_results_are_told_in_the_rows_own_coordinates():
 
 def test_the_record_says_what_was_done_and_why():
     rows, labels, _ = make()
-    guard = gmmatch.select(rows, 0.1, labels).details["guard"]
+    guard = gmmatch.select(rows, 0.1, labels).facts.guard
     assert tuple(guard["tiers"]) == TIERS
     assert guard["features"] == "label-aware"
-    assert guard["passes"] <= 8
+    assert guard["reads"] <= 8
     assert guard["labels"]["used"]
     assert guard["gate"]["far"] > 0
-    without = gmmatch.select(rows, 0.1).details["guard"]
+    without = gmmatch.select(rows, 0.1).facts.guard
     assert without["labels"] == {"used": False, "reason": "no labels"}
-    assert gmmatch.select(rows, 0.1, labels, guard="off").details["guard"] == {"mode": "off"}
+    assert gmmatch.select(rows, 0.1, labels, guard="off").facts.guard == {"mode": "off"}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_labels_that_cannot_be_judged_leave_the_gate(labels, reason):
     rows = make(n=300)[0]
     selection = gmmatch.select(rows, 200, labels)
     assert len(selection) == 200
-    assert selection.details["guard"]["labels"] == {"used": False, "reason": reason}
+    assert selection.facts.guard["labels"] == {"used": False, "reason": reason}
     assert gmmatch.label_aware(rows, labels).shape == (300, rows.shape[1] + len(np.unique(labels)))
 
 
@@ -178,7 +178,7 @@ def test_a_given_center_is_matched_in_its_own_coordinates():
     points = {code: rows[labels == code].mean(axis=0) for code in range(3)}
     estimator = GMMatching(0.1, center=points).fit(rows, labels)
     np.testing.assert_allclose(estimator.centers_, np.stack(list(points.values())))
-    assert estimator.selection_.details["guard"]["features"] == "as given"
+    assert estimator.selection_.facts.guard["features"] == "as given"
 
 
 def test_rows_that_must_not_be_looked_at_change_nothing():
@@ -227,3 +227,13 @@ def test_without_classes_the_gate_alone_decides():
     rows, labels, _ = make()
     selection = gmmatch.select(rows, 0.1, labels, by_class=False)
     assert selection.indices.tolist() == gmmatch.select(rows, 0.1).indices.tolist()
+
+
+def test_a_verdict_that_is_there_is_used_and_nothing_is_judged_again(monkeypatch):
+    rows, labels, _ = make()
+    expected = GMMatching(0.1).fit(rows, labels).selection_
+    verdict = judge(rows, labels, 3, seed=0)
+    monkeypatch.setattr("gmmatch.selectors.base.judge", None)
+    found = GMMatching(0.1).fit(rows, labels, verdict=verdict).selection_
+    assert found.indices.tolist() == expected.indices.tolist()
+    assert found.facts == expected.facts

@@ -1,0 +1,184 @@
+"""What a run found and did, as frozen records that files and JSON can hold."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Mask = npt.NDArray[np.bool_]
+
+_FLAGS = ("unlikely", "far", "clumped")
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What speaks against each row of the input, as a verdict found it.
+
+    Attributes
+    ----------
+    tiers
+        0 (trusted), 1 (unlikely label) or 2 (outside its class), int8.
+    suspicion
+        From 0 to 1; see `gmmatch.Suspects`.
+    suggested
+        The class that fits best beside the label, as a position among the classes.
+    unlikely, far, clumped
+        Whether another class is likelier than the label, the row is far outside its class, or in a clump.
+    labels_judged
+        Whether labels were judged, or distances alone.
+    """
+
+    tiers: npt.NDArray[np.int8]
+    suspicion: npt.NDArray[np.floating[Any]]
+    suggested: npt.NDArray[np.int64]
+    unlikely: Mask
+    far: Mask
+    clumped: Mask
+    labels_judged: bool
+
+    def pack(self) -> dict[str, Any]:
+        """Return it as text that JSON can hold: some five bytes per row."""
+        flags = sum(getattr(self, name).astype(np.uint8) << bit for bit, name in enumerate(_FLAGS))
+        return {
+            "tiers": pack_array(self.tiers),
+            "suspicion": pack_array(self.suspicion.astype("<f4")),
+            "suggested": pack_array(self.suggested.astype("<i4")),
+            "flags": pack_array(np.asarray(flags, np.uint8)),
+            "labels_judged": self.labels_judged,
+        }
+
+    @classmethod
+    def unpack(cls, packed: Mapping[str, Any]) -> Evidence:
+        """Return what `pack` packed.
+
+        Examples
+        --------
+        >>> no = np.zeros(2, bool)
+        >>> found = Evidence(np.array([0, 2], np.int8), np.array([0.25, 1]), np.arange(2), no, ~no, no, True)
+        >>> Evidence.unpack(found.pack()).suspicion
+        array([0.25, 1.  ], dtype=float32)
+        """
+        flags = unpack_array(packed["flags"])
+        told = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
+        return cls(
+            tiers=unpack_array(packed["tiers"]),
+            suspicion=unpack_array(packed["suspicion"]),
+            suggested=unpack_array(packed["suggested"]).astype(np.int64),
+            labels_judged=packed["labels_judged"],
+            **told,
+        )
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run did: the same in Python, in the selection file and in `--json`.
+
+    Attributes
+    ----------
+    rows, kept, classes
+        Rows of the input, rows kept, and classes among them (None without labels).
+    method, objective, epsilon
+        As in `gmmatch.Selection`.
+    center
+        What was matched, by name; None where nothing was.
+    reads
+        How often all rows were read, the guard's reads included.
+    batches, chains
+        Into how many batches the rows were divided, in how many chains at most for one class; None: all
+        rows of a class competed at once.
+    tiers
+        How many rows are in each tier; None where nothing was judged.
+    guard
+        What the guard did and why.
+    bad_rows
+        Rows that were left out because of NaN, infinite or absurd values.
+    training
+        The training run, where the method needs one.
+    engine, seconds
+        Who ran the passes, and how long the run took; None where it was not timed.
+    versions, fingerprint
+        Versions of the libraries used, and a fingerprint of the input.
+    output, report, suspects, materialized
+        What was written; `suspects` is their summary.
+    """
+
+    rows: int
+    kept: int
+    classes: int | None
+    method: str
+    objective: float
+    epsilon: float | None = None
+    center: str | None = None
+    reads: int | None = None
+    batches: int | None = None
+    chains: int | None = None
+    tiers: Mapping[str, int] | None = None
+    guard: Mapping[str, Any] = field(default_factory=lambda: {"mode": "off"})
+    bad_rows: int = 0
+    training: Mapping[str, Any] | None = None
+    engine: str = "local"
+    seconds: float | None = field(default=None, compare=False)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: str = ""
+    output: str | None = None
+    report: str | None = None
+    suspects: Mapping[str, Any] | None = None
+    materialized: str | None = None
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Facts:
+        """Return the facts among what a file or a JSON document tells."""
+        known = {"classes": None} | {
+            entry.name: told[entry.name] for entry in fields(cls) if entry.name in told
+        }
+        return cls(**known)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data; `passes`, the former name of `reads`, is there as well."""
+        found: dict[str, Any] = plain(asdict(self))
+        return found | {"passes": self.reads}
+
+
+def pack_array(values: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return an array as exact bytes that JSON can hold.
+
+    Examples
+    --------
+    >>> unpack_array(pack_array(np.array([[1.5, -2.0]])))
+    array([[ 1.5, -2. ]])
+    """
+    body = base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode()
+    return {"shape": values.shape, "dtype": values.dtype.str, "zlib": body}
+
+
+def unpack_array(packed: Mapping[str, Any]) -> npt.NDArray[Any]:
+    """Return what `pack_array` packed."""
+    body = zlib.decompress(base64.b64decode(packed["zlib"]))
+    return np.frombuffer(body, packed["dtype"]).reshape(packed["shape"])
+
+
+def plain(value: Any) -> Any:
+    """Turn parameters into data that JSON can hold; long arrays become their shape.
+
+    Examples
+    --------
+    >>> plain({"keep": np.float64(0.5), "center": np.zeros(3)})
+    {'keep': 0.5, 'center': 'array of shape (3,)'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value] if len(value) <= 100 else f"{len(value)} values"
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return repr(value)
