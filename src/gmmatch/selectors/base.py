@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing
 
+from ..errors import InvalidParameter
 from ..facts import Evidence, Facts
+from ..location.centers import CENTERS
 from ..matching.budgets import class_budgets, interleave, split
 from ..matching.features import LabelAwareRows
 from ..matching.objectives import running_objectives
@@ -21,6 +21,7 @@ from ..records import FloatArray, IntArray, Selection
 from ..trust import TIERS, Verdict, judge
 from ..validation import CheckedRows, as_seed, check_choice, check_input, resolve_keep
 from ..version import __version__
+from .estimator import Estimator
 
 Vector = npt.NDArray[np.float64]
 
@@ -104,21 +105,39 @@ class Picks:
     chains: int = 0
 
 
-class Selector(BaseEstimator, ABC):  # type: ignore[misc]
+class Selector(Estimator, ABC):
     """Base of all methods: a scikit-learn estimator that keeps some of the rows.
 
-    A method is a subclass with a constructor that only stores its parameters (among them `keep`,
-    `by_class`, `guard` and `random_state`), a class attribute `name`, and `_select`.
+    A method is a subclass with a class attribute `name`, its own parameters as annotated class attributes
+    with a default (one of these here may get another default), and `_select`.
+
+    Parameters
+    ----------
+    keep
+        Fraction in (0, 1] or count of rows to keep.
+    center
+        What distances and the objective refer to, and what the method compares with if it compares with a
+        centre: `mean`, `geometric-median`, `coordinate-median`, `huber`, `concentrated`, a point, or a
+        mapping from class to point.
+    by_class
+        Whether labels, where given, divide the rows and the budget.
+    guard
+        `auto` judges the rows and picks trusted ones first; `off` believes them all.
+    random_state
+        Seed of all that is random; the same seed gives the same rows.
     """
 
     name: ClassVar[str]
     scores_are_objectives: ClassVar[bool] = False
     """Whether the scores of picks are the distances between the mean of the picks so far and the centre."""
+    centers: ClassVar[Collection[str]] = CENTERS
+    """The centres that can be named."""
 
-    keep: float | int
-    by_class: bool
-    guard: str
-    random_state: Any
+    keep: float | int = field(default=0.1, kw_only=False)
+    center: Any = "mean"
+    by_class: bool = True
+    guard: str = "off"
+    random_state: Any = 0
 
     @abstractmethod
     def _select(self, group: Group, k: int) -> Picks:
@@ -155,7 +174,15 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
         return source
 
     def _check(self) -> None:
-        """Refuse parameters that are wrong whatever the data."""
+        """Refuse values of the method's own parameters that are wrong whatever the data."""
+
+    def _check_shared(self) -> None:
+        """Refuse values of the parameters of all methods that are wrong whatever the data."""
+        check_choice(self.guard, GUARDS, "guard")
+        if not isinstance(self.by_class, (bool, np.bool_)):
+            raise InvalidParameter(f"by_class must be True or False; got {self.by_class!r}")
+        if isinstance(self.center, str):
+            check_choice(self.center, self.centers, "center")
 
     def fit(
         self,
@@ -187,7 +214,7 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
             With `selection_`, `sample_indices_`, `scores_`, `distances_`, `objective_`, `classes_`,
             `centers_`, `tiers_` and `n_features_in_`.
         """
-        check_choice(self.guard, GUARDS, "guard")
+        self._check_shared()
         self._check()
         checked = X if isinstance(X, CheckedRows) else check_input(X, y, usable, label_name="y")
         k = resolve_keep(self.keep, checked.n_usable)
@@ -214,6 +241,8 @@ class Selector(BaseEstimator, ABC):  # type: ignore[misc]
 
     def fit_resample(self, X: Any, y: Any = None) -> tuple[Any, Any]:
         """Fit, and return the kept rows and their labels in pick order."""
+        from sklearn.utils import _safe_indexing
+
         self.fit(X, y)
         kept = _safe_indexing(X, self.sample_indices_)
         return kept, None if y is None else _safe_indexing(y, self.sample_indices_)

@@ -10,19 +10,6 @@ from .ranking import Ranking, Vector, smallest
 class Easy(Ranking):
     """Keep the rows nearest to the centre of their class.
 
-    Parameters
-    ----------
-    keep
-        Fraction in (0, 1] or count of rows to keep.
-    center
-        `mean`, `geometric-median`, `coordinate-median`, a point, or a mapping from class to point.
-    by_class
-        Whether labels, where given, divide the rows and the budget.
-    guard
-        `auto` or `off`.
-    random_state
-        Accepted as for every method; nothing here is random.
-
     Notes
     -----
     The score of a pick is its distance to the centre. The smallest row number wins ties, and a smaller

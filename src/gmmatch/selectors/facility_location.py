@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput
-from ..location.centers import CENTERS, find_center
+from ..location.centers import find_center
 from ..matching.candidates import GRAM_BYTES, product_error
 from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ..validation import check_choice, check_positive_int
+from ..validation import check_positive_int
 from .base import Group, Picks, Selector
 
 Vector = npt.NDArray[np.float64]
@@ -31,19 +29,9 @@ class FacilityLocation(Selector):
 
     Parameters
     ----------
-    keep
-        Fraction in (0, 1] or count of rows to keep.
     anchors
         None: the picks stand for all rows of the class. A number: for a seeded random sample of that
         many of them; all rows remain candidates.
-    center
-        The centre that distances and the objective refer to; it does not affect the picks.
-    by_class
-        Whether labels, where given, divide the rows and the budget.
-    guard
-        `auto` or `off`.
-    random_state
-        Seed of the sample of anchors; without one nothing is random.
 
     Raises
     ------
@@ -79,25 +67,9 @@ class FacilityLocation(Selector):
 
     name = "facility-location"
 
-    def __init__(
-        self,
-        keep: float | int = 0.1,
-        anchors: int | None = None,
-        center: Any = "mean",
-        by_class: bool = True,
-        guard: str = "off",
-        random_state: Any = 0,
-    ) -> None:
-        self.keep = keep
-        self.anchors = anchors
-        self.center = center
-        self.by_class = by_class
-        self.guard = guard
-        self.random_state = random_state
+    anchors: int | None = None
 
     def _check(self) -> None:
-        if isinstance(self.center, str):
-            check_choice(self.center, CENTERS, "center")
         if self.anchors is not None:
             check_positive_int(self.anchors, "anchors")
 

@@ -42,8 +42,6 @@ class GMMatching(Selector):
 
     Parameters
     ----------
-    keep
-        Fraction in (0, 1] or count of rows to keep.
     step
         `residual` picks the row that leaves the smallest accumulated error; `projection` is the
         paper's text: the row with the largest inner product with it.
@@ -66,12 +64,6 @@ class GMMatching(Selector):
         With batches: into how many independent chains of batches each class is split, so that they can
         run side by side on several machines. `auto` is one, and one more for each further 1,048,576 rows
         of the class. The result depends on it, never on the machine.
-    by_class
-        Whether labels, where given, divide the rows and the budget.
-    guard
-        `auto` or `off`.
-    random_state
-        Seed of the batches.
 
     Attributes
     ----------
@@ -101,36 +93,19 @@ class GMMatching(Selector):
 
     name = "gm-matching"
     scores_are_objectives = True
+    centers = ("auto", *CENTERS)
 
-    def __init__(
-        self,
-        keep: float | int = 0.1,
-        step: Step = "residual",
-        center: Any = "auto",
-        start: Any = None,
-        normalize: str = "none",
-        batch_size: int | Literal["auto"] | None = None,
-        streams: int | Literal["auto"] = "auto",
-        by_class: bool = True,
-        guard: str = "auto",
-        random_state: Any = 0,
-    ) -> None:
-        self.keep = keep
-        self.step = step
-        self.center = center
-        self.start = start
-        self.normalize = normalize
-        self.batch_size = batch_size
-        self.streams = streams
-        self.by_class = by_class
-        self.guard = guard
-        self.random_state = random_state
+    step: Step = "residual"
+    center: Any = "auto"
+    start: Any = None
+    normalize: str = "none"
+    batch_size: int | Literal["auto"] | None = None
+    streams: int | Literal["auto"] = "auto"
+    guard: str = "auto"
 
     def _check(self) -> None:
         check_choice(self.step, STEPS, "step")
         check_choice(self.normalize, NORMALIZE, "normalize")
-        if isinstance(self.center, str):
-            check_choice(self.center, ("auto", *CENTERS), "center")
         if isinstance(self.start, str):
             check_choice(self.start, STARTS, "start")
         if isinstance(self.batch_size, str):

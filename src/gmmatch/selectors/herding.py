@@ -13,15 +13,9 @@ class Herding(GMMatching):
 
     Parameters
     ----------
-    keep
-        Fraction in (0, 1] or count of rows to keep.
     step
         `projection` picks the row with the largest inner product with the accumulated error, which
         starts at the centre; `residual` picks the row that leaves the smallest accumulated error.
-    center
-        `mean`, `geometric-median`, `coordinate-median`, a point, or a mapping from class to point.
-    start, normalize, batch_size, by_class, guard, random_state
-        As for `GMMatching`.
 
     Notes
     -----
@@ -46,26 +40,6 @@ class Herding(GMMatching):
 
     name = "herding"
 
-    def __init__(
-        self,
-        keep: float | int = 0.1,
-        step: Step = "projection",
-        center: Any = "mean",
-        start: Any = None,
-        normalize: str = "none",
-        batch_size: int | None = None,
-        by_class: bool = True,
-        guard: str = "off",
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(
-            keep=keep,
-            step=step,
-            center=center,
-            start=start,
-            normalize=normalize,
-            batch_size=batch_size,
-            by_class=by_class,
-            guard=guard,
-            random_state=random_state,
-        )
+    step: Step = "projection"
+    center: Any = "mean"
+    guard: str = "off"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from ..compute.blocks import block_rows
-from ..location.centers import CENTERS, find_center
+from ..location.centers import find_center
 from ..matching.candidates import centered, product_error
 from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ..validation import check_choice
 from .base import Group, Picks, Selector
 
 Vector = npt.NDArray[np.float64]
@@ -22,24 +19,10 @@ Vector = npt.NDArray[np.float64]
 class KCenter(Selector):
     """Keep, one after the other, the row that is farthest from all picks so far.
 
-    Parameters
-    ----------
-    keep
-        Fraction in (0, 1] or count of rows to keep.
-    center
-        The first pick is the row nearest to this centre: `mean`, `geometric-median`,
-        `coordinate-median`, a point, or a mapping from class to point.
-    by_class
-        Whether labels, where given, divide the rows and the budget.
-    guard
-        `auto` or `off`.
-    random_state
-        Accepted as for every method; nothing here is random.
-
     Notes
     -----
-    The largest distance of any row to its nearest pick, the covering radius, is at most twice the
-    smallest that as many picks can reach. The score of a pick is the covering radius after it. The
+    The first pick is the row nearest to `center`. The largest distance of any row to its nearest pick,
+    the covering radius, is at most twice the smallest that as many picks can reach. The score of a pick is the covering radius after it. The
     smallest row number wins ties, and a smaller budget's picks of a class are a prefix of a larger
     one's.
 
@@ -60,24 +43,6 @@ class KCenter(Selector):
     """
 
     name = "k-center"
-
-    def __init__(
-        self,
-        keep: float | int = 0.1,
-        center: Any = "mean",
-        by_class: bool = True,
-        guard: str = "off",
-        random_state: Any = 0,
-    ) -> None:
-        self.keep = keep
-        self.center = center
-        self.by_class = by_class
-        self.guard = guard
-        self.random_state = random_state
-
-    def _check(self) -> None:
-        if isinstance(self.center, str):
-            check_choice(self.center, CENTERS, "center")
 
     def _select(self, group: Group, k: int) -> Picks:
         rows = group.rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,20 +19,10 @@ class Moderate(Ranking):
 
     Parameters
     ----------
-    keep
-        Fraction in (0, 1] or count of rows to keep.
-    center
-        `mean`, `geometric-median`, `coordinate-median`, a point, or a mapping from class to point.
     scope
         `class`: each class has its own median distance and its share of the budget. `global`: one
         median over all rows, each measured from the centre of its class, and one budget; a class may
         then be left without picks.
-    by_class
-        Whether labels, where given, divide the rows.
-    guard
-        `auto` or `off`.
-    random_state
-        Accepted as for every method; nothing here is random.
 
     Notes
     -----
@@ -59,20 +49,9 @@ class Moderate(Ranking):
 
     name = "moderate"
 
-    def __init__(
-        self,
-        keep: float | int = 0.1,
-        center: Any = "mean",
-        scope: Literal["class", "global"] = "class",
-        by_class: bool = True,
-        guard: str = "off",
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(keep, center, by_class, guard, random_state)
-        self.scope = scope
+    scope: Literal["class", "global"] = "class"
 
     def _check(self) -> None:
-        super()._check()
         check_choice(self.scope, SCOPES, "scope")
 
     def _score(self, groups: list[Group], distances: Vector) -> Vector:

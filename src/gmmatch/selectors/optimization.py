@@ -101,18 +101,8 @@ class Optimization(Ranking):
 
     Parameters
     ----------
-    keep
-        Fraction in (0, 1] or count of rows to keep.
     influence
         Shape (rows, parameters): by how much the model's parameters move when the row is removed.
-    center
-        The centre that distances and the objective refer to; it does not affect the picks.
-    by_class
-        Whether labels, where given, divide the rows and the budget.
-    guard
-        `auto` or `off`.
-    random_state
-        Accepted as for every method; nothing here is random.
 
     Notes
     -----
@@ -132,20 +122,9 @@ class Optimization(Ranking):
 
     name = "optimization"
 
-    def __init__(
-        self,
-        keep: float | int = 0.1,
-        influence: Any = None,
-        center: Any = "mean",
-        by_class: bool = True,
-        guard: str = "off",
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(keep, center, by_class, guard, random_state)
-        self.influence = influence
+    influence: Any = None
 
     def _check(self) -> None:
-        super()._check()
         if self.influence is None:
             raise InvalidParameter(f"{self.name} needs influence, one vector per row; got None")
 

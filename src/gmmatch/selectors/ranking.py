@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidInputType
-from ..location.centers import CENTERS, find_centers
+from ..location.centers import find_centers
 from ..location.distances import group_distances
 from ..matching.budgets import class_budgets
 from ..records import IntArray
-from ..validation import check_choice
 from .base import Group, Picks, Selector, group_codes
 
 Vector = npt.NDArray[np.float64]
@@ -28,20 +27,6 @@ class Ranking(Selector):
 
     A method defines `_order` and, where its score is not the distance to the centre, `_score`.
     """
-
-    def __init__(
-        self,
-        keep: float | int = 0.1,
-        center: Any = "mean",
-        by_class: bool = True,
-        guard: str = "off",
-        random_state: Any = 0,
-    ) -> None:
-        self.keep = keep
-        self.center = center
-        self.by_class = by_class
-        self.guard = guard
-        self.random_state = random_state
 
     @abstractmethod
     def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
@@ -54,10 +39,6 @@ class Ranking(Selector):
     def _budgets(self, groups: list[Group], scores: Vector, k: int) -> IntArray:
         """Share `k` picks among the groups."""
         return class_budgets([len(group.members) for group in groups], k)
-
-    def _check(self) -> None:
-        if isinstance(self.center, str):
-            check_choice(self.center, CENTERS, "center")
 
     def _select(self, group: Group, k: int) -> Picks:
         return self._select_all([group], k)[0]

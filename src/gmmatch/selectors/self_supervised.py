@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -23,28 +23,19 @@ class SelfSupervised(Ranking):
 
     Parameters
     ----------
-    keep
-        Fraction in (0, 1] or count of rows to keep.
     prefer
         `hard` keeps the rows farthest from their prototype, `easy` the nearest. The paper advises hard
         rows where data is plenty and easy ones where it is scarce.
     n_clusters
         Number of prototypes; None: as many as there are classes, or 10 without classes.
-    center
-        The centre that distances and the objective refer to; it does not affect the picks.
-    by_class
-        Whether labels, where given, divide the budget. The clusters are those of all rows either way.
-    guard
-        `auto` or `off`.
-    random_state
-        Seed of the first prototypes.
 
     Notes
     -----
     The score of a pick is its distance to the nearest prototype, in the space of the rows as given (the
     paper measures angles: scale the rows to length one for those). The smallest row number wins ties,
     and a smaller budget's picks of a class are a prefix of a larger one's. The first prototypes are
-    drawn by row number, so that rows in another order may have other clusters.
+    drawn by row number, so that rows in another order may have other clusters. Labels divide the budget;
+    the clusters are those of all rows either way.
 
     Time: O(rows * features * clusters) per pass of k-means, at most 100 passes. Memory: a few numbers
     per row, and the kept rows.
@@ -63,22 +54,10 @@ class SelfSupervised(Ranking):
 
     name = "self-supervised"
 
-    def __init__(
-        self,
-        keep: float | int = 0.1,
-        prefer: Literal["hard", "easy"] = "hard",
-        n_clusters: int | None = None,
-        center: Any = "mean",
-        by_class: bool = True,
-        guard: str = "off",
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(keep, center, by_class, guard, random_state)
-        self.prefer = prefer
-        self.n_clusters = n_clusters
+    prefer: Literal["hard", "easy"] = "hard"
+    n_clusters: int | None = None
 
     def _check(self) -> None:
-        super()._check()
         check_choice(self.prefer, PREFERENCES, "prefer")
         if self.n_clusters is not None:
             check_positive_int(self.n_clusters, "n_clusters")

@@ -18,8 +18,6 @@ class Stratified(Ranking):
 
     Parameters
     ----------
-    keep
-        Fraction in (0, 1] or count of rows to keep.
     drop
         Share of each class, the hardest rows, that is kept last: only when a budget asks for more rows
         than the others are.
@@ -27,14 +25,6 @@ class Stratified(Ranking):
         Number of equal ranges of difficulty, from the easiest row to the hardest that is not dropped.
     scores
         Difficulty of each row of the input, higher is harder; None takes the distance to the centre.
-    center
-        `mean`, `geometric-median`, `coordinate-median`, a point, or a mapping from class to point.
-    by_class
-        Whether labels, where given, divide the rows and the budget.
-    guard
-        `auto` or `off`.
-    random_state
-        Seed of the draws.
 
     Notes
     -----
@@ -60,24 +50,11 @@ class Stratified(Ranking):
 
     name = "stratified"
 
-    def __init__(
-        self,
-        keep: float | int = 0.1,
-        drop: float = 0.1,
-        strata: int = 50,
-        scores: Any = None,
-        center: Any = "mean",
-        by_class: bool = True,
-        guard: str = "off",
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(keep, center, by_class, guard, random_state)
-        self.drop = drop
-        self.strata = strata
-        self.scores = scores
+    drop: float = 0.1
+    strata: int = 50
+    scores: Any = None
 
     def _check(self) -> None:
-        super()._check()
         if not (is_number(self.drop) and 0 <= self.drop < 1):
             raise InvalidParameter(f"drop must be a share in [0, 1); got {self.drop!r}")
         check_positive_int(self.strata, "strata")

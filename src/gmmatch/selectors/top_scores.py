@@ -18,20 +18,10 @@ class TopScores(Ranking):
 
     Parameters
     ----------
-    keep
-        Fraction in (0, 1] or count of rows to keep.
     scores
         One finite number per row of the input, in its order.
     prefer
         `highest`, `lowest`, or `median` for the scores nearest to the median of the class.
-    center
-        The centre that distances and the objective refer to; it does not affect the picks.
-    by_class
-        Whether labels, where given, divide the rows and the budget.
-    guard
-        `auto` or `off`.
-    random_state
-        Accepted as for every method; nothing here is random.
 
     Notes
     -----
@@ -50,22 +40,10 @@ class TopScores(Ranking):
 
     name = "top-scores"
 
-    def __init__(
-        self,
-        keep: float | int = 0.1,
-        scores: Any = None,
-        prefer: Literal["highest", "lowest", "median"] = "highest",
-        center: Any = "mean",
-        by_class: bool = True,
-        guard: str = "off",
-        random_state: Any = 0,
-    ) -> None:
-        super().__init__(keep, center, by_class, guard, random_state)
-        self.scores = scores
-        self.prefer = prefer
+    scores: Any = None
+    prefer: Literal["highest", "lowest", "median"] = "highest"
 
     def _check(self) -> None:
-        super()._check()
         check_choice(self.prefer, PREFERENCES, "prefer")
         if self.scores is None:
             raise InvalidParameter(f"{self.name} needs scores, one number per row; got None")

@@ -1,0 +1,89 @@
+"""What scikit-learn asks of an estimator, without importing scikit-learn: its parameters are its fields."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, dataclass_transform
+
+from ..validation import check_parameters
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+class Estimator:
+    """Base of estimators whose parameters are annotated class attributes with a default.
+
+    A subclass needs no constructor: it has one that takes its own parameters and those of its bases by name.
+    The parameters that its docstring describes are joined by those that the docstrings of its bases do, so
+    that each is described once. `sklearn.base.clone`, pipelines and searches take such an estimator.
+
+    Examples
+    --------
+    >>> class Rounding(Estimator):
+    ...     digits: int = 2
+    >>> Rounding(digits=3), Rounding().get_params(), Rounding().set_params(digits=1).digits
+    (Rounding(digits=3), {'digits': 2}, 1)
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclass(eq=False, repr=False, kw_only=True)(cls)
+        cls.__doc__ = _described(cls)
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Return all parameters with their defaults, in the order of the constructor."""
+        return {name: each.default for name, each in inspect.signature(cls).parameters.items()}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; `deep` changes nothing, for no parameter is an estimator."""
+        return {name: getattr(self, name) for name in self.defaults()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set some parameters, and return the estimator."""
+        check_parameters(params, self.defaults(), type(self).__name__)
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = self.defaults()
+        changed = [f"{n}={v!r}" for n, v in self.get_params().items() if repr(v) != repr(defaults[n])]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know of an estimator; it alone asks, so that it is imported."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+
+def _described(cls: type[Estimator]) -> str:
+    """Return the docstring of a class, with the parameters of its bases among its own."""
+    head, sections = _sections(cls)
+    own = sections.pop("Parameters", [])
+    known = {name for entry in own for name in _names(entry)}
+    inherited = _sections(cls.__mro__[1])[1].get("Parameters", [])
+    own += [entry for entry in inherited if known.isdisjoint(_names(entry))]
+    # The budget comes first, as in the constructor.
+    own.sort(key=lambda entry: "keep" not in _names(entry))
+    every: Mapping[str, list[str]] = ({"Parameters": own} if own else {}) | sections
+    parts = [f"{title}\n{'-' * len(title)}\n" + "\n".join(entries) for title, entries in every.items()]
+    return "\n\n".join([head, *parts])
+
+
+def _sections(cls: type) -> tuple[str, dict[str, list[str]]]:
+    """Return what a docstring says before its sections, and the entries of each section by its title."""
+    head, *rest = re.split(r"\n\n(?=[A-Z]\w+\n-{3,}\n)", inspect.cleandoc(cls.__dict__.get("__doc__") or ""))
+    sections = {}
+    for part in rest:
+        title, _, body = part.split("\n", 2)
+        sections[title] = re.split(r"\n(?=\S)", body) if title == "Parameters" else [body]
+    return head, sections
+
+
+def _names(entry: str) -> set[str]:
+    """Return the parameters that an entry of a docstring describes."""
+    return set(entry.split("\n", 1)[0].split(", "))
