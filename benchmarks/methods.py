@@ -68,7 +68,7 @@ def products(groups: list[np.ndarray], budgets: np.ndarray, share: float) -> Non
 def measure(folder: Path, method: str, rounds: int) -> dict[str, object]:
     """Run one method and both yardsticks in turns; return the row to print."""
     rows, labels = np.load(folder / "rows.npy"), np.load(folder / "labels.npy")
-    params = {"scores": np.load(folder / "scores.npy")} if method == "top-scores" else {}
+    params = {"scores": np.load(folder / "scores.npy")} if METHODS[method].needs_scores else {}
     before = peak_mb()
     times = [seconds(lambda: gmmatch.select(rows, KEEP, labels, method, **params))]
     peak = peak_mb()
@@ -101,7 +101,7 @@ def measure(folder: Path, method: str, rounds: int) -> dict[str, object]:
 
 
 def main() -> None:
-    untrained = [name for name, method in METHODS.items() if "training" not in method.needs]
+    untrained = [name for name, method in METHODS.items() if not method.needs_training]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--features", type=int, default=512)

@@ -17,7 +17,7 @@ from .errors import InvalidInput, InvalidParameter
 from .matching.budgets import class_budgets
 from .matching.candidates import GRAM_BYTES
 from .records import IntArray, Selection
-from .selectors import GMMatching, find_method
+from .selectors import find_method
 from .selectors.gm_matching import AUTO_BATCH
 from .selectors.registry import METHODS, Method
 from .sources import ChosenRows, Source
@@ -156,8 +156,8 @@ def check_engine(engine: str | Engine, entry: Method) -> None:
     """Refuse an engine that there is not, or that cannot run a method."""
     if isinstance(engine, str):
         check_choice(engine, ENGINES, "engine")
-    if engine != "local" and not issubclass(entry.selector, GMMatching):
-        able = [method.name for method in METHODS.values() if issubclass(method.selector, GMMatching)]
+    if engine != "local" and not entry.engine:
+        able = [method.name for method in METHODS.values() if method.engine]
         raise InvalidParameter(
             f"method {entry.name!r} runs on one machine; other engines are for {', '.join(able)}"
         )
@@ -298,14 +298,14 @@ def train_if_needed(
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Make the training run that a method needs; return the parameter it gives, and facts about it."""
     has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
-    if has_signal or not entry.needs_training:
+    if entry.needs_labels and codes is None and not has_signal:
+        raise InvalidInput(f"method {entry.name!r} needs labels, one per row; got none")
+    if has_signal or entry.signal is None or codes is None:
         if images is not None or train_config is not None:
             raise InvalidParameter(
                 f"images and train_config are for a training run, and {entry.name} makes none here"
             )
         return {}, None
-    if codes is None:
-        raise InvalidInput(f"method {entry.name!r} needs labels, one per row: it trains a network on them")
     sizes = np.bincount(codes[usable])
     sizes = sizes[sizes > 0]
     if len(sizes) < 2:
@@ -317,7 +317,7 @@ def train_if_needed(
 
     seed = as_seed(params["random_state"])
     trained = train_for_selection(
-        entry.name, rows, codes, usable, images=images, config=train_config, seed=seed
+        entry.signal, rows, codes, usable, images=images, config=train_config, seed=seed
     )
     return trained.params, trained.config.as_dict()
 
@@ -331,7 +331,7 @@ def batches_needed(
     memory: int | None,
 ) -> bool:
     """Tell whether to match in batches because all rows at once would not fit, or take very long."""
-    if not issubclass(entry.selector, GMMatching) or "batch_size" in params:
+    if not entry.streams or "batch_size" in params:
         return False
     n_rows, width = shape
     by_class = codes is not None and params.get("by_class", True)

@@ -11,7 +11,7 @@ import pytest
 import gmmatch
 from gmmatch.matching.budgets import class_budgets
 from gmmatch.selectors import METHODS
-from tests.contract.test_selectors import CASES, LABELS, N_ROWS, ORDER, ROWS, SIZES
+from tests.contract.test_selectors import LABELS, N_ROWS, ORDER, ROWS, SIZES, arguments
 
 GUARDED = [name for name, method in METHODS.items() if "guard" not in method.fixed]
 
@@ -26,7 +26,7 @@ every_method = pytest.mark.parametrize("method", GUARDED)
 def run(
     method: str, rows: Any = DAMAGED, labels: Any = WRONG, keep: Any = 0.2, order: Any = ..., **more: Any
 ) -> Any:
-    params = {name: value for name, value in CASES[method].arguments(order).items() if name != "guard"}
+    params = {name: value for name, value in arguments(method, order).items() if name != "guard"}
     return gmmatch.select(rows, keep, labels, method, guard="auto", **params, **more)
 
 
@@ -60,7 +60,7 @@ def test_a_row_far_off_is_picked_only_when_nothing_better_is_left(method: str) -
 
 @every_method
 def test_a_smaller_budget_is_a_prefix_of_a_larger_one(method: str) -> None:
-    if not CASES[method].nested:
+    if not METHODS[method].nested:
         pytest.skip("not promised without a guard either")
     small, large = run(method, keep=0.2), run(method, keep=0.6)
     for name in SIZES:
@@ -81,7 +81,7 @@ def test_the_same_seed_gives_the_same_rows_on_any_number_of_threads(
 
 @every_method
 def test_the_order_of_the_rows_does_not_matter(method: str) -> None:
-    if not CASES[method].equivariant:
+    if not METHODS[method].equivariant:
         pytest.skip("not promised without a guard either")
     moved = run(method, DAMAGED[ORDER], WRONG[ORDER], order=ORDER)
     np.testing.assert_array_equal(np.sort(ORDER[moved.indices]), np.sort(run(method).indices))

@@ -35,93 +35,85 @@ INFLUENCE = np.random.default_rng(10).normal(size=(N_ROWS, 5))
 
 @dataclass(frozen=True)
 class Case:
-    """What one method is called with, and which promises beyond the common ones it makes.
+    """What one method is called with; the registry says what it promises.
 
     Attributes
     ----------
     params
         Parameters beside the common ones.
     per_row
-        Parameters with one value per row of the input.
-    nested
-        A smaller budget's picks of a class are a prefix of a larger one's.
-    equivariant
-        Rows in another order give the same picks.
+        Parameters with one value per row of the input. A method with a training run is given none; the
+        estimator alone, which has no training run, is.
     first_of_equals
         The smallest row numbers win among rows that are all alike.
-    trained
-        It takes its scores from a training run, which needs labels. Only the estimator, which has no
-        training run, is given `per_row`.
     """
 
     params: dict[str, Any] = field(default_factory=dict)
     per_row: dict[str, np.ndarray] = field(default_factory=dict)
-    nested: bool = True
-    equivariant: bool = True
     first_of_equals: bool = True
-    trained: bool = False
-
-    def arguments(self, rows: np.ndarray | slice = slice(None)) -> dict[str, Any]:
-        if self.trained:
-            return self.params
-        return self.params | {name: values[rows] for name, values in self.per_row.items()}
-
-    def estimator_arguments(self) -> dict[str, Any]:
-        return self.per_row if self.trained else self.arguments()
 
 
-def from_training(**per_row: np.ndarray) -> Case:
-    config = {"epochs": 2, "batch_size": 128}
-    return Case(
-        {"train_config": config}, per_row, nested="scores" in per_row, equivariant=False, trained=True
-    )
-
+_TRAINED = {"train_config": {"epochs": 2, "batch_size": 128}}
 
 CASES = {
     "gm-matching": Case({"guard": "off"}),
     "gm-matching-paper": Case(),
     "herding": Case(),
-    "random": Case(equivariant=False, first_of_equals=False),
+    "random": Case(first_of_equals=False),
     "easy": Case(),
     "hard": Case(),
     "moderate": Case(),
-    "self-supervised": Case(equivariant=False),
+    "self-supervised": Case(),
     "k-center": Case(),
-    # Two rows that are each other's nearest gain equally, so that ties are the rule, not the exception.
-    "facility-location": Case(equivariant=False),
-    "stratified": Case(equivariant=False, first_of_equals=False),
+    "facility-location": Case(),
+    "stratified": Case(first_of_equals=False),
     "top-scores": Case(per_row={"scores": SCORES}),
-    "forgetting": from_training(scores=SCORES),
-    "el2n": from_training(scores=SCORES),
-    "grand": from_training(scores=SCORES),
-    "optimization": from_training(influence=INFLUENCE),
+    "forgetting": Case(_TRAINED, {"scores": SCORES}, first_of_equals=False),
+    "el2n": Case(_TRAINED, {"scores": SCORES}, first_of_equals=False),
+    "grand": Case(_TRAINED, {"scores": SCORES}, first_of_equals=False),
+    "optimization": Case(_TRAINED, {"influence": INFLUENCE}, first_of_equals=False),
 }
+
+
+def arguments(method: str, rows: np.ndarray | slice = slice(None)) -> dict[str, Any]:
+    """Return what `gmmatch.select` is called with, for some of the rows."""
+    case = CASES[method]
+    if METHODS[method].needs_training:
+        return case.params
+    return case.params | {name: values[rows] for name, values in case.per_row.items()}
+
+
+def estimator_arguments(method: str) -> dict[str, Any]:
+    """Return what the estimator is called with."""
+    return CASES[method].per_row if METHODS[method].needs_training else arguments(method)
+
 
 every_method = pytest.mark.parametrize("method", CASES)
 
 
 def methods_that(promise: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("method", [name for name, case in CASES.items() if getattr(case, promise)])
+    return pytest.mark.parametrize("method", [name for name in CASES if getattr(METHODS[name], promise)])
 
 
 def methods_and_labels(promise: str | None = None) -> pytest.MarkDecorator:
     """Every method that makes the promise, with labels, and without where it can do without."""
     cases = [
         pytest.param(name, labels, id=f"{name}-{'no labels' if labels is None else 'labels'}")
-        for name, case in CASES.items()
+        for name in CASES
         for labels in (None, LABELS)
-        if (labels is not None or not case.trained) and (promise is None or getattr(case, promise))
+        if (labels is not None or not METHODS[name].needs_labels)
+        and (promise is None or getattr(METHODS[name], promise))
     ]
     return pytest.mark.parametrize(("method", "labels"), cases)
 
 
 without_training = pytest.mark.parametrize(
-    "method", [name for name, case in CASES.items() if not case.trained]
+    "method", [name for name in CASES if not METHODS[name].needs_training]
 )
 
 
 def run(method: str, rows: Any = ROWS, labels: Any = LABELS, keep: Any = 0.2, **params: Any) -> Any:
-    return gmmatch.select(rows, keep, labels, method, **CASES[method].arguments(), **params)
+    return gmmatch.select(rows, keep, labels, method, **arguments(method), **params)
 
 
 def test_every_registered_method_has_a_row_here() -> None:
@@ -133,7 +125,7 @@ def test_every_registered_method_is_described() -> None:
         assert all([entry.keeps, entry.needs, entry.cost, entry.source])
 
 
-@methods_that("trained")
+@methods_that("needs_training")
 def test_a_training_run_without_labels_is_refused(method: str) -> None:
     assert method in gmmatch.methods()
     with pytest.raises(InvalidInput, match=f"method '{method}' needs labels, one per row"):
@@ -170,7 +162,7 @@ def test_fields_are_finite_and_of_one_length(method: str) -> None:
 
 @every_method
 def test_distances_and_objective_refer_to_the_class_centers(method: str) -> None:
-    estimator = find_method(method).build(keep=0.2, **CASES[method].estimator_arguments()).fit(ROWS, LABELS)
+    estimator = find_method(method).build(keep=0.2, **estimator_arguments(method)).fit(ROWS, LABELS)
     selection = estimator.selection_
     gaps = []
     for label, center in zip(estimator.classes_, estimator.centers_, strict=True):
@@ -228,6 +220,12 @@ def test_a_smaller_budget_is_a_prefix_of_a_larger_one(method: str, labels: Any) 
         np.testing.assert_array_equal(mine, theirs[: len(mine)])
 
 
+@every_method
+def test_another_seed_matters_only_where_the_registry_says_so(method: str) -> None:
+    if not METHODS[method].seeded:
+        np.testing.assert_array_equal(run(method).indices, run(method, random_state=1).indices)
+
+
 @methods_that("equivariant")
 @pytest.mark.parametrize("labels", [None, LABELS])
 def test_the_order_of_the_rows_does_not_matter(method: str, labels: Any) -> None:
@@ -237,7 +235,7 @@ def test_the_order_of_the_rows_does_not_matter(method: str, labels: Any) -> None
         0.2,
         None if labels is None else labels[order],
         method,
-        **CASES[method].arguments(order),
+        **arguments(method, order),
     )
     np.testing.assert_array_equal(order[shuffled.indices], run(method, labels=labels).indices)
 
@@ -278,7 +276,7 @@ def test_the_input_is_not_changed(method: str) -> None:
     np.testing.assert_array_equal(rows, ROWS)
 
 
-@methods_that("trained")
+@methods_that("needs_training")
 @pytest.mark.parametrize("shape", [(2, 1), (7, 1)])
 def test_the_smallest_inputs_of_a_training_run_work(method: str, shape: tuple[int, int]) -> None:
     rows = np.arange(np.prod(shape), dtype=float).reshape(shape)
@@ -292,21 +290,21 @@ def test_the_smallest_inputs_of_a_training_run_work(method: str, shape: tuple[in
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (2, 1), (7, 1)])
 def test_the_smallest_inputs_work(method: str, shape: tuple[int, int]) -> None:
     rows = np.arange(np.prod(shape), dtype=float).reshape(shape)
-    arguments = CASES[method].arguments(np.arange(shape[0]))
-    assert len(gmmatch.select(rows, 1, method=method, **arguments)) == 1
-    everything = gmmatch.select(rows, 1.0, method=method, **arguments)
+    given = arguments(method, np.arange(shape[0]))
+    assert len(gmmatch.select(rows, 1, method=method, **given)) == 1
+    everything = gmmatch.select(rows, 1.0, method=method, **given)
     assert sorted(everything.indices) == list(range(shape[0]))
 
 
 @every_method
 def test_rows_that_are_all_alike_give_unique_picks(method: str) -> None:
-    case = CASES[method]
-    constant = {} if case.trained else {name: np.zeros(50) for name in case.per_row}
-    labels = np.arange(50) % 2 if case.trained else None
+    case, trained = CASES[method], METHODS[method].needs_training
+    constant = {} if trained else {name: np.zeros(50) for name in case.per_row}
+    labels = np.arange(50) % 2 if trained else None
     selection = gmmatch.select(np.full((50, 3), 0.1), 20, labels, method, **case.params, **constant)
     assert len(np.unique(selection.indices)) == 20
     assert np.isfinite(selection.scores).all()
-    if case.first_of_equals and not case.trained:
+    if case.first_of_equals:
         np.testing.assert_array_equal(selection.indices, np.arange(20))
 
 
@@ -333,7 +331,7 @@ def test_a_saved_selection_comes_back_the_same(method: str, tmp_path: Path) -> N
 
 @every_method
 def test_it_is_an_estimator_that_can_be_cloned(method: str) -> None:
-    estimator = find_method(method).build(keep=0.3, **CASES[method].estimator_arguments())
+    estimator = find_method(method).build(keep=0.3, **estimator_arguments(method))
     twin = clone(estimator)
     assert twin.get_params().keys() == estimator.get_params().keys()
     kept_rows, kept_labels = twin.fit_resample(ROWS, LABELS)
@@ -392,7 +390,7 @@ def test_an_unknown_center_is_refused(method: str) -> None:
 @every_method
 @pytest.mark.parametrize("center", ["mean", "geometric-median", "coordinate-median"])
 def test_every_center_can_be_named(method: str, center: str) -> None:
-    estimator = find_method(method).build(keep=0.2, center=center, **CASES[method].estimator_arguments())
+    estimator = find_method(method).build(keep=0.2, center=center, **estimator_arguments(method))
     centers = estimator.fit(ROWS, LABELS).centers_
     for name, found in zip(SIZES, centers, strict=True):
         mine = ROWS[name == LABELS].astype(np.float64)
@@ -406,7 +404,7 @@ def test_every_center_can_be_named(method: str, center: str) -> None:
 @every_method
 def test_a_center_can_be_given_for_each_class(method: str) -> None:
     points = {name: np.full(ROWS.shape[1], place) for place, name in enumerate(SIZES)}
-    estimator = find_method(method).build(keep=0.2, center=points, **CASES[method].estimator_arguments())
+    estimator = find_method(method).build(keep=0.2, center=points, **estimator_arguments(method))
     np.testing.assert_array_equal(estimator.fit(ROWS, LABELS).centers_, np.stack(list(points.values())))
     with pytest.raises(InvalidInput, match=r"no entry for class 'cat'"):
         clone(estimator).set_params(center={"ant": points["ant"], "bee": points["bee"]}).fit(ROWS, LABELS)

@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Any
 
-import typer
+if TYPE_CHECKING:
+    from .app import app
 
-from ..version import __version__
-from ._friendly import friendly
-from .compare import compare
-from .corrupt import corrupt
-from .demo import demo
-from .embed import embed
-from .methods import methods
-from .report import report
-from .reproduce import reproduce
-from .select import select
-from .train import train
+__all__ = ["app", "main"]
 
-app = typer.Typer(
-    name="gmmatch",
-    help="Pick the rows worth training on from a dataset that is partly wrong.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-for _command in (select, report, embed, train, corrupt, demo, methods, compare, reproduce):
-    app.command()(friendly(_command))
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"gmmatch {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Pick the rows worth training on from a dataset that is partly wrong."""
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        from .app import app
+
+        app()
+    # Typer catches an interrupt of a command; this one came while it was being imported.
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .app import app
+
+    return app

@@ -10,20 +10,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from .. import progress
 from ..errors import GmmatchError, InvalidParameter
-
-INTERRUPTED = 130
+from . import INTERRUPTED
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -54,6 +44,16 @@ def show_progress(quiet: bool) -> AbstractContextManager[None]:
 
 @contextmanager
 def _bars() -> Iterator[None]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InvalidParameter
+from ..selectors import compared_methods
 from ._friendly import parse_keep, show_progress
 from .reproduce import print_means
 
@@ -30,8 +31,8 @@ def compare(
         str | None,
         typer.Option(
             show_default=False,
-            help="Names that `gmmatch methods` lists, with commas.  [default: random, easy, moderate,"
-            " herding, gm-matching-paper, gm-matching]",
+            help="Names that `gmmatch methods` lists, with commas."
+            f"  [default: {', '.join(compared_methods())}]",
         ),
     ] = None,
     keep: Annotated[str, typer.Option(help="Shares to keep, with commas.")] = "5%,10%,30%",
@@ -89,13 +90,13 @@ def compare(
 
         gmmatch compare images.npy --labels labels.npy --encoder resnet8 --target resnet8
     """
-    from ..experiments.compare import DEFAULT_METHODS, OwnData, Plan
+    from ..experiments.compare import OwnData, Plan
     from ..experiments.compare import compare as run
     from ..experiments.summary import summarise
 
     held_out = parse_keep(test_share)
     plan = Plan(
-        methods=DEFAULT_METHODS if methods is None else _words(methods, "--methods"),
+        methods=compared_methods() if methods is None else _words(methods, "--methods"),
         keeps=tuple(_share(word) for word in _words(keep, "--keep")),
         scenarios=_words(corrupt, "--corrupt"),
         target=target,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
-
 from ..selectors import METHODS
 
 
@@ -13,6 +10,9 @@ def methods() -> None:
 
     Example: gmmatch methods
     """
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table("method", "keeps", "needs", "cost", "source", box=None, header_style="bold", pad_edge=False)
     for method in METHODS.values():
         table.add_row(method.name, method.keeps, method.needs, method.cost, method.source)

@@ -23,7 +23,8 @@ from ..selectors import find_method
 from ..sources import read_values
 from ..training import read_images
 from ..validation import check_keep
-from ._friendly import INTERRUPTED, parse_keep, parse_memory, parse_params, show_progress
+from . import INTERRUPTED
+from ._friendly import parse_keep, parse_memory, parse_params, show_progress
 from ._options import Address, Embedding, Engine, Ids, Memory, Projection, Workers
 from ._rows import find_content, open_rows
 

@@ -4,7 +4,7 @@ from .base import Encoder, Unreadable
 from .embed import Embedded, embed_input
 from .files import default_cache_dir
 from .inputs import Input, open_input
-from .registry import FAMILIES, Family, encoder, spec_form
+from .registry import FAMILIES, Family, encoder, register_encoder, spec_form
 from .run import BadRow
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "embed_input",
     "encoder",
     "open_input",
+    "register_encoder",
     "spec_form",
 ]

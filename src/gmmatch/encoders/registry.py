@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from ..errors import InvalidParameter
+from ..plugins import Registry
 from ..validation import check_parameters, nearest
 from .base import Encoder, Kind
 from .efficientnet import efficientnet_lite0
@@ -44,24 +44,71 @@ class Family:
     summary: str
 
 
-FAMILIES = MappingProxyType(
-    {
-        "efficientnet-lite0": Family(
-            efficientnet_lite0, "image", None, "images", "ImageNet features, 1280-d, no torch"
-        ),
-        "onnx": Family(OnnxEncoder, "image", "PATH", "images", "any exported image network"),
-        "torch": Family(CheckpointEncoder, "image", "CHECKPOINT", "torch", "a network of `gmmatch train`"),
-        "timm": Family(timm_encoder, "image", "NAME", "hub", "a pretrained network of timm (downloads)"),
-        "open_clip": Family(open_clip_encoder, "image", "NAME/TAG", "hub", "a CLIP network (downloads)"),
-        "pixels": Family(PixelEncoder, "image", None, None, "the pixels themselves, scaled to [0, 1]"),
-        "wordllama": Family(WordLlamaEncoder, "text", None, "text", "token averages, 256-d, no torch"),
-        "minilm": Family(minilm, "text", None, "text", "all-MiniLM-L6-v2, 384-d"),
-        "sentence-transformers": Family(
-            SentenceEncoder, "text", "NAME_OR_PATH", "text", "any sentence-transformers model"
-        ),
-        "precomputed": Family(PrecomputedEncoder, "rows", None, None, "rows that are embeddings already"),
-    }
-)
+_OWN = {
+    "efficientnet-lite0": Family(
+        efficientnet_lite0, "image", None, "images", "ImageNet features, 1280-d, no torch"
+    ),
+    "onnx": Family(OnnxEncoder, "image", "PATH", "images", "any exported image network"),
+    "torch": Family(CheckpointEncoder, "image", "CHECKPOINT", "torch", "a network of `gmmatch train`"),
+    "timm": Family(timm_encoder, "image", "NAME", "hub", "a pretrained network of timm (downloads)"),
+    "open_clip": Family(open_clip_encoder, "image", "NAME/TAG", "hub", "a CLIP network (downloads)"),
+    "pixels": Family(PixelEncoder, "image", None, None, "the pixels themselves, scaled to [0, 1]"),
+    "wordllama": Family(WordLlamaEncoder, "text", None, "text", "token averages, 256-d, no torch"),
+    "minilm": Family(minilm, "text", None, "text", "all-MiniLM-L6-v2, 384-d"),
+    "sentence-transformers": Family(
+        SentenceEncoder, "text", "NAME_OR_PATH", "text", "any sentence-transformers model"
+    ),
+    "precomputed": Family(PrecomputedEncoder, "rows", None, None, "rows that are embeddings already"),
+}
+
+
+def _family(name: str, found: Any) -> Family:
+    """Return what the entry point of an installed package gives, if it is a family."""
+    if not isinstance(found, Family):
+        raise InvalidParameter(f"an encoder must be a gmmatch.encoders.Family; got {type(found).__name__}")
+    return found
+
+
+FAMILIES = Registry("gmmatch.encoders", "encoder", _OWN, _family)
+"""The families by name: the project's own, and those of installed packages."""
+
+
+def register_encoder(
+    name: str,
+    build: Callable[..., Encoder],
+    kind: Kind,
+    *,
+    argument: str | None = None,
+    extra: str | None = None,
+    summary: str = "",
+) -> Family:
+    """Make an encoder of your own known by name, wherever a spec string is taken.
+
+    A package does the same for all who install it with an entry point of the group `gmmatch.encoders`, which
+    names a `Family`.
+
+    Parameters
+    ----------
+    name
+        What comes before the colon of a spec string.
+    build, kind, argument, extra, summary
+        See `Family`.
+
+    Raises
+    ------
+    InvalidParameter
+        The name is taken.
+
+    Examples
+    --------
+    >>> from gmmatch.encoders import FAMILIES, encoder, register_encoder
+    >>> from gmmatch.encoders.plain import PixelEncoder
+    >>> family = register_encoder("tiny", lambda: PixelEncoder(size=4), "image", summary="4 by 4 pixels")
+    >>> encoder("tiny").dimension
+    48
+    >>> del FAMILIES["tiny"]
+    """
+    return FAMILIES.register(name, Family(build, kind, argument, extra, summary))
 
 
 def encoder(spec: str, **params: Any) -> Encoder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from ..encoders.images import as_pixels
 from ..encoders.inputs import open_input
 from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray
-from ..selectors import find_method
+from ..selectors import compared_methods, find_method
 from ..sources import open_source
 from ..training.config import NETWORKS
 from ..validation import as_labels, as_rows, check_choice, check_positive_int, is_number
@@ -26,7 +26,6 @@ from .runner import Run, run_grids
 from .scenarios import parse_scenario
 from .specs import PROBE, PROBES, Grid, Training
 
-DEFAULT_METHODS = ("random", "easy", "moderate", "herding", "gm-matching-paper", "gm-matching")
 DEFAULT_KEEPS = (0.05, 0.1, 0.3)
 _FEWEST_PER_CLASS = 4
 
@@ -105,7 +104,7 @@ class Plan:
         Of a network's training; None for the recipe's.
     """
 
-    methods: tuple[str, ...] = DEFAULT_METHODS
+    methods: tuple[str, ...] = field(default_factory=compared_methods)
     keeps: tuple[float, ...] = DEFAULT_KEEPS
     scenarios: tuple[str, ...] = ("clean",)
     target: str = PROBE

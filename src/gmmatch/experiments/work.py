@@ -27,11 +27,6 @@ from .scenarios import Given, contaminated, damage, parse_scenario
 from .specs import PROBES
 from .targets import NetworkTarget, ProbeTarget, Target
 
-SIGNALS = ("forgetting", "grand", "el2n", "optimization")
-# These draw nothing: another seed gives the same picks.
-UNSEEDED = ("easy", "hard", "moderate", "herding", "gm-matching-paper", "k-center", "facility-location")
-NOT_NESTED = ("optimization",)
-
 OnCell = Callable[[Cell], None]
 
 
@@ -57,7 +52,7 @@ def run_group(
                 "seconds": {
                     "select": round(seconds, 3),
                     "train": round(trained, 3),
-                    "total": round(seconds / (1 if method in NOT_NESTED else len(wanted)) + trained, 3),
+                    "total": round(seconds / (len(wanted) if find_method(method).nested else 1) + trained, 3),
                 },
             }
             recipe = {
@@ -132,7 +127,7 @@ class Scene:
         extra = self._signal(method)
         found = {}
         largest = max(self.group.grid.keeps)  # whatever is left to do: the same picks after a kill
-        nested = method not in NOT_NESTED
+        nested = find_method(method).nested
         for keep in keeps:
             order, seconds, params = self._order(method, largest if nested else keep, extra)
             if nested and params.get("batch_size") is not None:
@@ -144,8 +139,9 @@ class Scene:
         self, method: str, keep: float, extra: dict[str, Any]
     ) -> tuple[IntArray, float, dict[str, Any]]:
         """Return all picks of a budget in order; they are kept, for budgets and seeds that share them."""
-        seed = 0 if method in UNSEEDED else self.group.seed
-        known = (__version__, self.key, method, find_method(method).defaults(), keep, seed)
+        entry = find_method(method)
+        seed = self.group.seed if entry.seeded else 0
+        known = (__version__, self.key, method, entry.defaults(), keep, seed)
         key = content_key(*known, *extra.values())
         file = self.cache / "picks" / f"{method}-{key}.npz"
         if not file.is_file():
@@ -161,14 +157,16 @@ class Scene:
 
     def _signal(self, method: str) -> dict[str, Any]:
         """Return what a method selects by, where that comes out of a training run on the given data."""
-        if method not in SIGNALS:
+        own = find_method(method).signal
+        if own is None:
             return {}
-        wanted = [name for name in SIGNALS if name in self.group.grid.methods]
-        return signal(self, method, wanted)
+        wanted = [find_method(name).signal for name in self.group.grid.methods]
+        found = signal(self, own, [name for name in dict.fromkeys(wanted) if name is not None])
+        return {"influence" if "influence" in find_method(method).parameters() else "scores": found}
 
 
-def signal(scene: Scene, method: str, wanted: Sequence[str]) -> dict[str, Any]:
-    """Return a method's scores or influence; one training run serves all that are wanted."""
+def signal(scene: Scene, own: str, wanted: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return the scores or the influence of all rows; one training run serves all that are wanted."""
     from .. import signals
 
     grid = scene.group.grid
@@ -192,5 +190,5 @@ def signal(scene: Scene, method: str, wanted: Sequence[str]) -> dict[str, Any]:
 
         for name in missing:
             cached_array(folder / f"{name}.npy", partial(compute, name))
-    found = np.load(folder / f"{method}.npy")
-    return {"influence" if method == "optimization" else "scores": found}
+    found: npt.NDArray[np.float64] = np.load(folder / f"{own}.npy")
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -190,9 +189,7 @@ def _changed(selection: Selection) -> Mapping[str, Any]:
     method = METHODS.get(selection.method)
     if method is None:
         return {}
-    defaults = {
-        name: parameter.default for name, parameter in inspect.signature(method.selector).parameters.items()
-    }
+    defaults = method.selector.defaults()
     return {
         name: value
         for name, value in selection.params.items()

@@ -1,6 +1,6 @@
 """Methods that choose rows: one file each, one contract (`base`), one list (`registry`)."""
 
-from .base import Selector
+from .base import Group, Picks, Selector
 from .easy import Easy
 from .facility_location import FacilityLocation
 from .gm_matching import GMMatching
@@ -10,7 +10,7 @@ from .k_center import KCenter
 from .moderate import Moderate
 from .optimization import Optimization
 from .random import Random
-from .registry import METHODS, find_method, methods
+from .registry import METHODS, Method, compared_methods, find_method, methods, register_method
 from .self_supervised import SelfSupervised
 from .stratified import Stratified
 from .top_scores import TopScores
@@ -20,16 +20,21 @@ __all__ = [
     "Easy",
     "FacilityLocation",
     "GMMatching",
+    "Group",
     "Hard",
     "Herding",
     "KCenter",
+    "Method",
     "Moderate",
     "Optimization",
+    "Picks",
     "Random",
     "SelfSupervised",
     "Selector",
     "Stratified",
     "TopScores",
+    "compared_methods",
     "find_method",
     "methods",
+    "register_method",
 ]

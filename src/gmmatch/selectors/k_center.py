@@ -22,9 +22,9 @@ class KCenter(Selector):
     Notes
     -----
     The first pick is the row nearest to `center`. The largest distance of any row to its nearest pick,
-    the covering radius, is at most twice the smallest that as many picks can reach. The score of a pick is the covering radius after it. The
-    smallest row number wins ties, and a smaller budget's picks of a class are a prefix of a larger
-    one's.
+    the covering radius, is at most twice the smallest that as many picks can reach. The score of a pick is
+    the covering radius after it. The smallest row number wins ties, and a smaller budget's picks of a class
+    are a prefix of a larger one's.
 
     Time: O(n d) per pick for a class of n rows, as one matrix-vector product. Memory: the rows of one
     class and a centred copy of them.

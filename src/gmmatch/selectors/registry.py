@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ..errors import InvalidParameter
-from ..validation import check_parameters, nearest
+from ..plugins import Registry
+from ..validation import check_parameters
 from .base import Selector
 from .easy import Easy
 from .facility_location import FacilityLocation
@@ -26,7 +27,10 @@ from .top_scores import TopScores
 
 @dataclass(frozen=True)
 class Method:
-    """One entry of the registry.
+    """One entry of the registry: what a method is, and what it can do.
+
+    Code, tests, tables and help read here what a method can do; nobody asks for a method by its name. The
+    promises have defaults that promise nothing.
 
     Attributes
     ----------
@@ -35,43 +39,86 @@ class Method:
     selector
         The class behind it.
     keeps
-        What it keeps, in one line.
-    needs
-        What it needs beside the rows.
+        What it keeps, in one line; the first line of the class's docstring by default.
     cost
         Its time.
     source
         Paper and year.
     fixed
         Parameters that this entry sets and users cannot.
+    signal
+        What it selects by, where that comes out of a training run on rows and labels: a name from
+        `gmmatch.signals.SIGNALS`.
+    needs_labels, needs_scores
+        Whether it cannot do without labels, or without scores that the user gives.
+    streams
+        Whether it can pick in batches from rows that do not fit in memory (parameter `batch_size`).
+    engine
+        Whether it runs on engines other than the local one.
+    seeded
+        Whether another seed may give other picks.
+    nested
+        Whether a smaller budget's picks are the first of a larger one's (unless it picks in batches).
+    equivariant
+        Whether the order of the rows does not matter, ties apart.
+    compared
+        Whether `gmmatch compare` tries it where no methods are named.
     """
 
     name: str
     selector: type[Selector]
-    keeps: str
-    needs: str
-    cost: str
-    source: str
+    keeps: str = ""
+    cost: str = "-"
+    source: str = "-"
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    signal: str | None = None
+    needs_labels: bool = False
+    needs_scores: bool = False
+    streams: bool = False
+    engine: bool = False
+    seeded: bool = True
+    nested: bool = False
+    equivariant: bool = False
+    compared: bool = False
 
-    @property
-    def needs_rows_only(self) -> bool:
-        """Whether it runs on rows and labels, without scores or a training run."""
-        return self.needs.startswith("labels optional")
+    def __post_init__(self) -> None:
+        if not (isinstance(self.selector, type) and issubclass(self.selector, Selector)):
+            raise InvalidParameter(
+                f"the selector of method {self.name!r} must be a subclass of Selector; got {self.selector!r}"
+            )
+        if self.needs_training:
+            object.__setattr__(self, "needs_labels", True)
+        if not self.keeps:
+            object.__setattr__(self, "keeps", inspect.cleandoc(self.selector.__doc__ or "").split("\n")[0])
 
     @property
     def needs_training(self) -> bool:
-        """Whether its scores come out of a training run on rows and labels."""
-        return self.needs == _LABELS_AND_TRAINING
+        """Whether it selects by what a training run on rows and labels gives."""
+        return self.signal is not None
+
+    @property
+    def needs_rows_only(self) -> bool:
+        """Whether rows are enough, or rows and labels: no scores, no training run."""
+        return not (self.needs_scores or self.needs_training)
+
+    @property
+    def needs(self) -> str:
+        """What it needs beside the rows, in words."""
+        parts = ["scores"] if self.needs_scores else []
+        parts.append("labels" if self.needs_labels else "labels optional")
+        if self.needs_training:
+            parts.append("a training run (extra torch)")
+        elif "scores" in self.parameters() and not self.needs_scores:
+            parts.append("scores optional")
+        return ", ".join(parts)
 
     def parameters(self) -> list[str]:
         """Return the names of the parameters that users can set."""
-        return [name for name in inspect.signature(self.selector).parameters if name not in self.fixed]
+        return [name for name in self.selector.defaults() if name not in self.fixed]
 
     def defaults(self) -> dict[str, Any]:
         """Return what it does where users set nothing, budget and seed apart."""
-        named = inspect.signature(self.selector).parameters
-        every = {name: parameter.default for name, parameter in named.items()} | dict(self.fixed)
+        every = self.selector.defaults() | dict(self.fixed)
         return {name: value for name, value in every.items() if name not in ("keep", "random_state")}
 
     def build(self, **params: Any) -> Selector:
@@ -83,57 +130,96 @@ class Method:
         return estimator
 
 
-_LABELS_AND_TRAINING = "labels, a training run (extra torch)"
 _HIGHEST = {"prefer": "highest"}
 _PAPER = {"step": "projection", "start": "center", "guard": "off"}
 _GMM = "Acharya et al. 2024"
+_MATCHING = "O(n^2 d) per class, O(n d batch) in batches"
+_ALONE: dict[str, Any] = {"seeded": False, "nested": True, "equivariant": True}
+_MATCHES: dict[str, Any] = {"streams": True, "engine": True, "compared": True, **_ALONE}
+_TRAINED: dict[str, Any] = {"fixed": _HIGHEST, "nested": True}
 
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Method("gm-matching", GMMatching, "rows whose mean matches a robust centre, trusted rows first",
-               "labels optional", "O(n^2 d) per class, O(n d batch) in batches", _GMM),
-        Method("gm-matching-paper", GMMatching, "the paper's text: projection step, no guard",
-               "labels optional", "O(n^2 d) per class, O(n d batch) in batches", _GMM, _PAPER),
-        Method("herding", Herding, "rows whose mean matches the mean",
-               "labels optional", "O(n^2 d) per class, O(n d batch) in batches", "Welling 2009"),
-        Method("random", Random, "a uniformly random subset", "labels optional", "O(n)", "-"),
-        Method("easy", Easy, "the rows nearest to the centre",
-               "labels optional", "O(n d)", "Acharya et al. 2024, ablation"),
-        Method("hard", Hard, "the rows farthest from the centre",
-               "labels optional", "O(n d)", "Acharya et al. 2024, ablation"),
-        Method("moderate", Moderate, "the rows around the median distance to the centre",
-               "labels optional", "O(n d)", "Xia et al. 2023"),
-        Method("self-supervised", SelfSupervised, "the rows farthest from (or nearest to) k-means prototypes",
-               "labels optional", "O(n d clusters) per pass", "Sorscher et al. 2022"),
-        Method("k-center", KCenter, "rows that leave no row far from a pick",
-               "labels optional", "O(n d) per pick", "Gonzalez 1985; Sener and Savarese 2018"),
-        Method("facility-location", FacilityLocation, "rows that bring the rows near a pick on average",
-               "labels optional", "O(n^2 d) per class, O(n d anchors) with anchors",
-               "Nemhauser et al. 1978; Minoux 1978"),
-        Method("stratified", Stratified, "equal draws from strata of difficulty, the hardest rows dropped",
-               "labels optional, scores optional", "O(n d)", "Zheng et al. 2023"),
-        Method("top-scores", TopScores, "the highest, lowest or most ordinary of given scores",
-               "scores, labels optional", "O(n log n)", "-"),
-        Method("forgetting", TopScores, "the rows that a network forgets most often while it trains",
-               _LABELS_AND_TRAINING, "a training run", "Toneva et al. 2019", _HIGHEST),
-        Method("el2n", TopScores, "the rows that a network errs most on, early in training",
-               _LABELS_AND_TRAINING, "the first epochs of a training run", "Paul et al. 2021", _HIGHEST),
-        Method("grand", TopScores, "the rows with the longest gradients, early in training",
-               _LABELS_AND_TRAINING, "the first epochs of a training run", "Paul et al. 2021", _HIGHEST),
-        Method("optimization", Optimization, "the rows whose complement moves the last layer least",
-               _LABELS_AND_TRAINING, "a training run, O(n^2) per class", "Yang et al. 2022"),
-    )
-}  # fmt: skip
+_OWN = (
+    # The guard draws folds, so that the default is seeded and the paper's text is not.
+    Method("gm-matching", GMMatching, "rows whose mean matches a robust centre, trusted rows first",
+           _MATCHING, _GMM, **_MATCHES | {"seeded": True}),
+    Method("gm-matching-paper", GMMatching, "the paper's text: projection step, no guard",
+           _MATCHING, _GMM, _PAPER, **_MATCHES),
+    Method("herding", Herding, "rows whose mean matches the mean", _MATCHING, "Welling 2009", **_MATCHES),
+    Method("random", Random, "a uniformly random subset", "O(n)", nested=True, compared=True),
+    Method("easy", Easy, "the rows nearest to the centre",
+           "O(n d)", "Acharya et al. 2024, ablation", compared=True, **_ALONE),
+    Method("hard", Hard, "the rows farthest from the centre",
+           "O(n d)", "Acharya et al. 2024, ablation", **_ALONE),
+    Method("moderate", Moderate, "the rows around the median distance to the centre",
+           "O(n d)", "Xia et al. 2023", compared=True, **_ALONE),
+    Method("self-supervised", SelfSupervised, "the rows farthest from (or nearest to) k-means prototypes",
+           "O(n d clusters) per pass", "Sorscher et al. 2022", nested=True),
+    Method("k-center", KCenter, "rows that leave no row far from a pick",
+           "O(n d) per pick", "Gonzalez 1985; Sener and Savarese 2018", **_ALONE),
+    # Two rows that are each other's nearest gain equally, so that ties are the rule, not the exception.
+    Method("facility-location", FacilityLocation, "rows that bring the rows near a pick on average",
+           "O(n^2 d) per class, O(n d anchors) with anchors",
+           "Nemhauser et al. 1978; Minoux 1978", seeded=False, nested=True),
+    Method("stratified", Stratified, "equal draws from strata of difficulty, the hardest rows dropped",
+           "O(n d)", "Zheng et al. 2023", nested=True),
+    Method("top-scores", TopScores, "the highest, lowest or most ordinary of given scores",
+           "O(n log n)", needs_scores=True, **_ALONE),
+    Method("forgetting", TopScores, "the rows that a network forgets most often while it trains",
+           "a training run", "Toneva et al. 2019", signal="forgetting", **_TRAINED),
+    Method("el2n", TopScores, "the rows that a network errs most on, early in training",
+           "the first epochs of a training run", "Paul et al. 2021", signal="el2n", **_TRAINED),
+    Method("grand", TopScores, "the rows with the longest gradients, early in training",
+           "the first epochs of a training run", "Paul et al. 2021", signal="grand", **_TRAINED),
+    Method("optimization", Optimization, "the rows whose complement moves the last layer least",
+           "a training run, O(n^2) per class", "Yang et al. 2022", signal="optimization"),
+)  # fmt: skip
+
+
+def _entry(name: str, found: Any) -> Method:
+    """Return what the entry point of an installed package gives as an entry: a `Method`, or a class."""
+    return replace(found, name=name) if isinstance(found, Method) else Method(name, found)
+
+
+METHODS = Registry("gmmatch.methods", "method", {method.name: method for method in _OWN}, _entry)
+"""The methods by name: the project's own, and those of installed packages."""
+
+
+def register_method(name: str, selector: type[Selector], **facts: Any) -> Method:
+    """Make a method of your own known by name, to `gmmatch.select` and to the other methods' tables.
+
+    A package does the same for all who install it with an entry point of the group `gmmatch.methods`, which
+    names a `Method` or a subclass of `Selector`.
+
+    Parameters
+    ----------
+    name
+        What users call it.
+    selector
+        A subclass of `gmmatch.selectors.Selector`.
+    **facts
+        What else is known of it, such as `keeps`, `cost`, `source`, `nested`; see `Method`.
+
+    Raises
+    ------
+    InvalidParameter
+        The name is taken, or the class is no selector.
+
+    Examples
+    --------
+    >>> import numpy as np, gmmatch
+    >>> from gmmatch.selectors import METHODS, Easy
+    >>> method = gmmatch.register_method("middle", Easy, fixed={"center": "coordinate-median"}, nested=True)
+    >>> gmmatch.select(np.array([[0.0], [1.0], [9.0]]), keep=1, method="middle").indices
+    array([1])
+    >>> del METHODS["middle"]
+    """
+    check_parameters(facts, [each.name for each in fields(Method)], "a method")
+    return METHODS.register(name, Method(name, selector, **facts))
 
 
 def find_method(name: Any) -> Method:
     """Return the entry of a method, or raise an error that names the nearest known one."""
-    if not isinstance(name, str) or name not in METHODS:
-        raise InvalidParameter(
-            f"there is no method {name!r}{nearest(name, METHODS)}; the methods are: {', '.join(METHODS)}"
-        )
-    return METHODS[name]
+    return METHODS.find(name)
 
 
 def methods() -> list[str]:
@@ -145,3 +231,14 @@ def methods() -> list[str]:
     True
     """
     return list(METHODS)
+
+
+def compared_methods() -> tuple[str, ...]:
+    """Return the names that `gmmatch compare` tries where none are given.
+
+    Examples
+    --------
+    >>> "gm-matching" in compared_methods()
+    True
+    """
+    return tuple(name for name, method in METHODS.items() if method.compared)

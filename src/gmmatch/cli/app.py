@@ -1,0 +1,79 @@
+"""The commands by name; a command is imported when it is run, so that help is there at once."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from ..version import __version__
+from ._friendly import friendly
+
+# In the order of the help; each is the first line of the command's own.
+COMMANDS = {
+    "select": "Choose the rows of INPUT worth keeping and write them, in pick order.",
+    "report": "Show what was kept, what was dropped and why, in one page that needs nothing else.",
+    "embed": "Turn images or texts into vectors, ready for `gmmatch select`.",
+    "train": "Train a network on IMAGES and write its weights; `torch:FILE` then names it as an encoder.",
+    "corrupt": "Make a dataset wrong on purpose, exactly and repeatably, and write down where.",
+    "demo": "Damage real handwritten digits on purpose, keep 10 % by every method, and compare.",
+    "methods": "List the selection methods: what each keeps, needs and costs, and where it comes from.",
+    "compare": "Try several methods on DATA: keep some rows by each, learn them, and measure on held-out"
+    " rows.",
+    "reproduce": "Reproduce a table or a figure of the paper: every method, under every kind of damage.",
+}
+
+_SETTINGS: dict[str, Any] = {
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "markdown",
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+
+
+class _Commands(TyperGroup):
+    """Commands that are known by a line of help, and imported when they are run."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, known, rest = super().resolve_command(ctx, args)
+        return name, known and load_command(str(name)), rest
+
+
+def load_command(name: str) -> Any:
+    """Import a command."""
+    single = typer.Typer(add_completion=False, **_SETTINGS)
+    single.command(name)(friendly(getattr(import_module(f".{name}", __package__), name)))
+    return get_command(single)
+
+
+def _not_loaded() -> None:
+    """Stand for a command in the help."""
+
+
+app = typer.Typer(
+    name="gmmatch",
+    cls=_Commands,
+    help="Pick the rows worth training on from a dataset that is partly wrong.",
+    no_args_is_help=True,
+    **_SETTINGS,
+)
+
+for _name, _help in COMMANDS.items():
+    app.command(_name, help=_help)(_not_loaded)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gmmatch {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Pick the rows worth training on from a dataset that is partly wrong."""

@@ -1,0 +1,87 @@
+"""Things that go by a name: the project's own, those of installed packages, and those of the user."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar
+
+from .errors import InvalidParameter
+from .validation import nearest
+
+Entry = TypeVar("Entry")
+
+
+class Registry(MutableMapping[str, Entry], Generic[Entry]):
+    """Entries by name, in the order in which they became known.
+
+    Entry points of installed packages are looked for when an entry is first asked for, so that importing
+    gmmatch imports none of them, and they can import gmmatch.
+
+    Parameters
+    ----------
+    group
+        The group of entry points that add to it.
+    what
+        What an entry is, for messages.
+    own
+        The entries that the project brings.
+    as_entry
+        Makes an entry of an entry point's name and of what it gives.
+    """
+
+    def __init__(
+        self, group: str, what: str, own: Mapping[str, Entry], as_entry: Callable[[str, Any], Entry]
+    ) -> None:
+        self.group, self.what, self._as_entry = group, what, as_entry
+        self._entries = dict(own)
+        self._complete = False
+
+    def register(self, name: str, entry: Entry) -> Entry:
+        """Add an entry under a name that is free, and return it."""
+        if not isinstance(name, str) or not name:
+            raise InvalidParameter(f"a name must be text; got {name!r}")
+        if name in self:
+            raise InvalidParameter(f"the {self.what} {name!r} is there already; choose another name")
+        self._entries[name] = entry
+        return entry
+
+    def find(self, name: Any) -> Entry:
+        """Return an entry, or raise an error that names the nearest known one."""
+        if not isinstance(name, str) or name not in self:
+            raise InvalidParameter(
+                f"there is no {self.what} {name!r}{nearest(name, self)}; the {self.what}s are:"
+                f" {', '.join(self)}"
+            )
+        return self[name]
+
+    def __getitem__(self, name: str) -> Entry:
+        return self._known()[name]
+
+    def __setitem__(self, name: str, entry: Entry) -> None:
+        self._known()[name] = entry
+
+    def __delitem__(self, name: str) -> None:
+        del self._known()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known())
+
+    def __len__(self) -> int:
+        return len(self._known())
+
+    def _known(self) -> dict[str, Entry]:
+        """Return all entries; the first time, look for those of installed packages."""
+        if not self._complete:
+            self._complete = True
+            for point in sorted(entry_points(group=self.group), key=lambda point: point.name):
+                try:
+                    self.register(point.name, self._as_entry(point.name, point.load()))
+                # Whatever is wrong with somebody else's package, the rest goes on.
+                except Exception as error:
+                    origin = "" if point.dist is None else f" of {point.dist.name}"
+                    warnings.warn(
+                        f"the {self.what} {point.name!r}{origin} is left out: {error}", stacklevel=2
+                    )
+        return self._entries
