@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import gmmatch
 from gmmatch import progress
 from gmmatch.cli import app
-from gmmatch.compute.engine import ray as ray_module
+from gmmatch.compute import ray as ray_module
 from gmmatch.errors import InvalidInput, InvalidParameter, WorkerFailed
 
 ray = pytest.importorskip("ray")

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import gmmatch
 from gmmatch.cli import app
-from gmmatch.location import blocks
+from gmmatch.compute import blocks
 from gmmatch.matching import batches
 from gmmatch.matching.budgets import class_budgets
 

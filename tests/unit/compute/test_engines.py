@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gmmatch
+from gmmatch.compute import passes
 from gmmatch.compute._agenda import Bundles, Sequences, Shards
 from gmmatch.compute._by_path import by_path
 from gmmatch.compute._transport import Entries, count_bytes, pack
 from gmmatch.compute._worker import Call, Failure, Worker
 from gmmatch.compute.passes import PerRow, cut, spans, use_engine
 from gmmatch.errors import InvalidInput
-from gmmatch.location import passes
 from gmmatch.location.geometric_median import group_medians
 from gmmatch.matching import chains
 from gmmatch.sources import Source
