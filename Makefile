@@ -1,23 +1,41 @@
-# Two commands: `make demo` and `make test`. Each sets up .venv by itself and reuses what is there.
+# `make demo` shows the main job, `make test` is the quick suite, `make test-all` adds the slow tests.
+# Each sets up .venv by itself and reuses what is there.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Modules are compiled when they are first imported: most of what is installed never is.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # One BLAS thread per test process: several processes share the cores.
-ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest
+PARALLEL := -n auto --dist loadgroup
 
-.PHONY: demo test lint browser format clean
+# Run a command as a stage of that name and say how long it took.
+stage = @start=$$(date +%s); $(2); code=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$code
+
+.PHONY: demo test test-slow test-all check lint browser format clean
 
 demo: .venv/.core
 	$(BIN)/gmmatch demo
 
-test: lint browser
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist loadgroup
+test: .venv/.dev
+	$(call stage,lint,$(MAKE) --no-print-directory lint)
+	$(call stage,quick tests,$(PYTEST) $(PARALLEL))
+
+test-slow: .venv/.dev
+	$(call stage,browser,$(MAKE) --no-print-directory browser)
+	$(call stage,slow tests,$(PYTEST) $(PARALLEL) -m slow)
+
+test-all: test test-slow
+
+check: .venv/.dev
+	@test -n "$(FILES)" || { echo "Say what to check, for example: make check FILES=tests/unit/trust"; exit 2; }
+	$(call stage,check,$(PYTEST) -x $(FILES))
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_shape.py
 
 # The tests of the report's page drive the system's Chromium, and are skipped where there is none.
 browser:
@@ -37,10 +55,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 .venv/.core: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[report]'
-	touch $@
+	$(call stage,install,$(PIP) -e '.[report]')
+	@touch $@
 
-.venv/.dev: .venv/.core
-	@echo "Installing the test tools (once; some hundred megabytes)"
-	$(PIP) -e '.[dev]'
-	touch $@
+# The test tools bring the core along: nothing is resolved twice, and what `make demo` installed stays.
+.venv/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing the project with its test tools (once; some hundred megabytes)"
+	$(call stage,install,$(PIP) -e '.[dev]')
+	@touch .venv/.core $@

@@ -15,13 +15,18 @@ from gmmatch.sources import Source
 
 from .conftest import MARKUP, SCRIPT, settle
 
-pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
-from playwright.sync_api import expect
-
-expect.set_options(timeout=20_000)
+pytestmark = pytest.mark.slow
 
 FIGURE = "Bokeh.documents.flatMap((found) => found.roots()).find((plot) => plot.renderers.length === 2)"
 VIEW = f"[...Bokeh.index].find((view) => view.model === {FIGURE})"
+
+
+def expect(locator):
+    """Return what waits until something holds of a part of the page."""
+    from playwright import sync_api
+
+    sync_api.expect.set_options(timeout=20_000)
+    return sync_api.expect(locator)
 
 
 def script(name):

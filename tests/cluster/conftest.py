@@ -11,8 +11,6 @@ import pytest
 import gmmatch
 from gmmatch.compute.ray import ray_engine
 
-ray = pytest.importorskip("ray")
-
 N_ROWS, WIDTH = 70_000, 128
 PARAMS = {"keep": 0.02, "batch_size": 128, "random_state": 5}
 
@@ -53,6 +51,7 @@ def alone(folder):
 @pytest.fixture(scope="session")
 def cluster():
     """Three nodes with room for two workers each; a lost one is noticed within seconds."""
+    ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
 
     noticing = {

@@ -12,10 +12,8 @@ from gmmatch.compute.ray import ray_engine
 from gmmatch.encoders import embed_input
 from gmmatch.errors import InvalidParameter
 
-pytest.importorskip("ray")
-pytest.importorskip("wordllama")
-
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.xdist_group("cluster"),
     pytest.mark.usefixtures("cluster"),
 ]
@@ -25,6 +23,7 @@ OPTIONS = {"text": "body", "labels": "topic", "batch_size": 16}
 
 @pytest.fixture
 def tickets(tmp_path):
+    pytest.importorskip("wordllama", reason="wordllama is not installed")
     with (tmp_path / "tickets.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["body", "topic"])

@@ -20,9 +20,7 @@ from gmmatch.cli import app
 from gmmatch.compute import ray as ray_module
 from gmmatch.errors import InvalidInput, InvalidParameter, WorkerFailed
 
-ray = pytest.importorskip("ray")
-
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
 
 PARAMS = {"keep": 0.02, "batch_size": 128, "random_state": 5}
 
@@ -71,6 +69,8 @@ def test_the_picks_are_those_of_the_local_engine(labelled, params, engine, alone
 
 @pytest.mark.usefixtures("cluster")
 def test_sharded_parquet_by_the_public_function(folder, tmp_path, alone):
+    import ray
+
     source = gmmatch.open_source(folder / "shards", labels="label", cache=tmp_path, mapped=True)
     found = gmmatch.select(source, engine="ray", address="auto", workers=2, guard="off", **PARAMS)
     assert_same(found, alone(True, guard="off"))
@@ -82,6 +82,8 @@ def kill_process(engine, cluster):
 
 
 def kill_actor(engine, cluster):
+    import ray
+
     ray.kill(engine.members[-1].handle)
 
 
@@ -116,6 +118,8 @@ def run(folder, output, *more):
 
 
 def test_a_killed_driver_is_resumed_by_either_engine(cluster, folder, tmp_path, alone):
+    import ray
+
     on_cluster = ["--engine", "ray", "--address", cluster.address, "--workers", "2"]
     state = tmp_path / "kept.parquet.state"
     driver = run(folder, tmp_path / "kept.parquet", *on_cluster)
@@ -137,6 +141,7 @@ def test_a_killed_driver_is_resumed_by_either_engine(cluster, folder, tmp_path, 
 
 
 def test_a_cluster_of_its_own_ends_with_the_call(folder):
+    pytest.importorskip("ray", reason="ray is not installed")
     script = (
         "import gmmatch, ray; from gmmatch.compute.ray import ray_engine\n"
         "with ray_engine(gmmatch.open_source('rows.npy'), workers=1) as engine:\n"
@@ -217,6 +222,7 @@ def test_rows_in_memory_and_other_methods_are_refused(folder):
 
 
 def test_an_address_without_a_cluster(folder):
+    pytest.importorskip("ray", reason="ray is not installed")
     words = ["select", "rows.npy", "--keep", "5", "--engine", "ray", "--address", "127.0.0.1:1"]
     script = "import sys; from gmmatch.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True,

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).parents[2] / "README.md"
 
 
+@pytest.mark.slow
 def test_shell_lines_work(tmp_path):
     blocks = re.findall(r"```sh\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert blocks

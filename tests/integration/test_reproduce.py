@@ -47,6 +47,7 @@ def alive(pid):
     return state != "Z"
 
 
+@pytest.mark.slow
 def test_killed_and_run_again_it_finishes_only_what_was_missing(tmp_path):
     cells = tmp_path / "label-noise-smoke" / "cells"
     words = ("label-noise", "--scale", "smoke", "-o", tmp_path, "--workers", 1)
@@ -80,6 +81,7 @@ def test_killed_and_run_again_it_finishes_only_what_was_missing(tmp_path):
         assert {line["method"] for line in csv.DictReader(stream)} == set(PAPER_METHODS)
 
 
+@pytest.mark.slow
 def test_parallel_and_serial_runs_give_the_same_records(tmp_path):
     for workers in (1, 2):
         facts = run("cifar10", "-o", tmp_path / str(workers), "--workers", workers)
@@ -95,6 +97,7 @@ def test_parallel_and_serial_runs_give_the_same_records(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks for processes in /proc")
+@pytest.mark.slow
 def test_workers_end_with_a_killed_parent(tmp_path):
     words = ("label-noise", "-o", tmp_path, "--workers", 2)
     cells = tmp_path / "label-noise-smoke" / "cells"
@@ -113,6 +116,7 @@ def test_workers_end_with_a_killed_parent(tmp_path):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_attacks_and_networks_run_at_smoke_scale(tmp_path):
     pytest.importorskip("torch")
     facts = run("network-transfer", "-o", tmp_path, "--workers", 1)

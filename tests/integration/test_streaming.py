@@ -170,6 +170,7 @@ def saved_at(folder):
         return None
 
 
+@pytest.mark.slow
 def test_killed_at_ten_random_moments_and_resumed_it_gives_the_same_bytes(rows_file):
     started = time.monotonic()
     assert finish(rows_file) == 0

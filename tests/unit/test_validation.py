@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +90,7 @@ def test_a_fraction_is_the_rounded_share_and_at_least_one(n, share):
 
 def test_kinds_of_rows_that_are_welcome():
     expected = gmmatch.select(GOOD, keep=3).indices.tolist()
+    torch = pytest.importorskip("torch", reason="needs torch")
     tensor = torch.tensor(GOOD, requires_grad=True)
     for rows in (GOOD.tolist(), GOOD.astype(int), GOOD.astype(np.float16), GOOD.astype(object), tensor,
                  GOOD.astype(">f8"), np.asfortranarray(GOOD)):  # fmt: skip
@@ -104,6 +104,7 @@ def test_rows_are_not_copied_without_need():
 
 
 def test_kinds_of_labels_that_are_welcome():
+    torch = pytest.importorskip("torch", reason="needs torch")
     for labels in ([1, 0, 1], ["b", "a", "b"], [True, False, True], [1.0, 0.0, 1.0], torch.tensor([1, 0, 1]),
                    np.array(["b", "a", "b"], dtype=object), np.array([[1], [0], [1]])):  # fmt: skip
         classes, codes = as_labels(labels, 3)

@@ -34,6 +34,8 @@ def greedy(table: np.ndarray, k: int) -> list[int]:
     return picks
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # apricot has one, seen when it is compiled
 @pytest.mark.parametrize(("seed", "dtype"), [(0, np.float32), (1, np.float64)])
 def test_it_is_as_good_as_apricot(seed: int, dtype: type) -> None:
     apricot = pytest.importorskip("apricot", reason="apricot-select is not installed")

@@ -43,7 +43,7 @@ def _gradients_one_by_one(network: training.Network, images: np.ndarray, labels:
         yield [float(torch.linalg.norm(vector.double())) for vector in (error, whole, head)]
 
 
-@pytest.mark.parametrize("name", ["resnet8", "shufflenetv2"])
+@pytest.mark.parametrize("name", ["resnet8", pytest.param("shufflenetv2", marks=pytest.mark.slow)])
 def test_el2n_and_grand_agree_with_autograd_row_by_row(pictures, name: str) -> None:
     images, labels = pictures
     network = _slightly_trained(name, images, labels)

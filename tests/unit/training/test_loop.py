@@ -21,6 +21,7 @@ def _same_weights(one: Network, other: Network) -> bool:
     return all(torch.equal(value, other.state_dict()[key]) for key, value in one.state_dict().items())
 
 
+@pytest.mark.slow
 def test_resnet8_learns_handwritten_digits(digits28) -> None:
     images, labels = digits28
     network = training.build_network("resnet8", classes=10, channels=1)
@@ -33,6 +34,7 @@ def test_resnet8_learns_handwritten_digits(digits28) -> None:
 
 
 @pytest.mark.skipif(not FASHION_MNIST.is_dir(), reason="needs the Debian package dataset-fashion-mnist")
+@pytest.mark.slow
 def test_resnet8_learns_fashion_mnist() -> None:
     def read(name: str, offset: int) -> np.ndarray:
         return np.frombuffer(gzip.decompress((FASHION_MNIST / name).read_bytes()), np.uint8, offset=offset)
@@ -47,7 +49,7 @@ def test_resnet8_learns_fashion_mnist() -> None:
     assert training.evaluate(network, held_out, answers, device="cpu").accuracy >= 0.75
 
 
-@pytest.mark.parametrize("name", ["resnet8", "efficientnet-b0"])
+@pytest.mark.parametrize("name", ["resnet8", pytest.param("efficientnet-b0", marks=pytest.mark.slow)])
 def test_an_interrupted_run_ends_with_the_same_weights(small, tmp_path: Path, name: str) -> None:
     images, labels = small
     whole = training.build_network(name, classes=3, channels=1)
@@ -194,6 +196,7 @@ def test_progress_tells_epoch_accuracy_and_time_left(small) -> None:
     assert sum(done) == 84
 
 
+@pytest.mark.slow
 def test_fine_tuning_starts_from_what_was_learned(digits28) -> None:
     images, labels = digits28
     low, high = labels < 5, labels >= 5

@@ -119,7 +119,9 @@ OVERFIT = {
 }
 
 
-@pytest.mark.parametrize("name", training.NETWORKS)
+@pytest.mark.parametrize(
+    "name", [name if name == "resnet8" else pytest.param(name, marks=pytest.mark.slow) for name in OVERFIT]
+)
 def test_every_network_overfits_64_images(name: str) -> None:
     digits = load_digits()
     images = (digits.images[:64] * 15.9).astype(np.uint8)
@@ -142,6 +144,7 @@ def test_every_network_overfits_64_images(name: str) -> None:
 
 
 def test_names_without_torch_are_the_networks_there_are() -> None:
+    assert tuple(OVERFIT) == training.NETWORKS
     assert tuple(BUILDERS) == (*training.NETWORKS, "linear")
 
 

@@ -1,0 +1,79 @@
+"""Tell what in src is longer than the house allows, and who imports what is private to another package.
+
+Run as `python tools/check_shape.py`; it prints one line for each find and ends with 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+LONGEST_FUNCTION, LONGEST_MODULE = 60, 400
+SRC = Path(__file__).parents[1] / "src"
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the number of lines of a function without what documents it.
+
+    Its docstring does, and the parameters of a command, whose annotations are the help that users read.
+    """
+    counted = set(range(function.lineno, function.end_lineno + 1))
+    if ast.get_docstring(function) is not None:
+        counted -= set(range(function.body[0].lineno, function.body[0].end_lineno + 1))
+    for given in (*function.args.args, *function.args.kwonlyargs):
+        if isinstance(given.annotation, ast.Subscript) and ast.unparse(given.annotation.value) == "Annotated":
+            counted -= set(range(given.lineno, given.end_lineno + 1))
+    return len(counted)
+
+
+def imported(tree: ast.Module, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the line and the full name of all that a module of this package imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield node.lineno, tuple(name.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else ()
+            start += tuple((node.module or "").split(".")) if node.module else ()
+            for name in node.names:
+                yield node.lineno, (*start, name.name)
+
+
+def is_private(name: str) -> bool:
+    """Tell whether a name starts with one underscore."""
+    return name.startswith("_") and not name.startswith("__")
+
+
+def findings(file: Path, src: Path) -> Iterator[str]:
+    """Yield a sentence for each thing in a file that breaks the rules."""
+    text = file.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    lines = len(text.splitlines())
+    if lines > LONGEST_MODULE:
+        yield f"{file}:1: {lines} lines; a module has at most {LONGEST_MODULE}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node) > LONGEST_FUNCTION:
+            yield (
+                f"{file}:{node.lineno}: {node.name} has {length(node)} lines without its documentation; "
+                f"a function has at most {LONGEST_FUNCTION}"
+            )
+    package = file.parent.relative_to(src).parts
+    for line, parts in imported(tree, package):
+        if parts[0] != package[0]:
+            continue
+        owner = next((parts[:place] for place, part in enumerate(parts) if is_private(part)), ())
+        if package[: len(owner)] != owner:
+            yield f"{file}:{line}: {'.'.join(parts)} is private to {'.'.join(owner)}"
+
+
+def main(src: Path = SRC) -> int:
+    """Print all findings and return how the process ends."""
+    found = [line for file in sorted(src.rglob("*.py")) for line in findings(file, src)]
+    print(*found, sep="\n", end="\n" if found else "")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
