@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute import kernels
-from ..compute.blocks import group_order
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 
@@ -62,13 +61,14 @@ def group_quantiles(
     array([[2.],
            [9.]])
     """
-    result = np.full((n_groups, len(shares)), np.nan)
-    parts: list[tuple[int, Vector]] = [(0, values)]
+    parts = [values]
     if codes is not None:
-        smallest = np.min_scalar_type(n_groups)  # numbers of 16 bits are sorted by counting
-        order, groups, starts = group_order(codes.astype(smallest))
-        parts = list(zip(groups.tolist(), np.split(values[order], starts[1:]), strict=True))
-    for group, own in parts:
-        places = [min(max(math.ceil(share * len(own)), 1), len(own)) - 1 for share in shares]
-        result[group] = np.partition(own, places)[places] if len(own) else np.nan
+        ends = np.cumsum(np.bincount(codes, minlength=n_groups))
+        small = codes.astype(np.min_scalar_type(n_groups))  # numbers of 16 bits are sorted by counting
+        parts = np.split(values[np.argsort(small, kind="stable")], ends[:-1])
+    result = np.full((n_groups, len(shares)), np.nan)
+    for group, own in enumerate(parts):
+        if len(own):
+            places = [min(max(math.ceil(share * len(own)), 1), len(own)) - 1 for share in shares]
+            result[group] = np.partition(own, places)[places]
     return result

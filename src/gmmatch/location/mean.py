@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.blocks import group_block, sum_runs
+from ..compute import kernels
 from ..compute.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
 
@@ -37,18 +37,16 @@ def group_means(
     own_code = None if codes is None else PerRow(codes)
     own_weight = None if weights is None else PerRow(weights)
 
+    kernels.group_sums(np.empty((0, width), rows.dtype), codes, n_groups, weights)  # compiled before threads
+
     def part(block: slice) -> Sums:
-        values = np.asarray(rows[block])
+        own, present = None, np.arange(n_groups)
+        if own_code is not None:  # sums of the groups that are there only: there may be many
+            present, own = np.unique(own_code[block], return_inverse=True)
+            own -= np.searchsorted(present, 0)
+            present = present[present >= 0]
         weight = None if own_weight is None else own_weight[block]
-        if weight is not None:
-            values = values * weight[:, None]
-        grouped = group_block(len(values), None if own_code is None else own_code[block])
-        mass = None if weight is None else grouped.take(weight)
-        return (
-            grouped.groups,
-            sum_runs(values, grouped.starts, grouped.order),
-            np.bincount(grouped.member, mass, len(grouped.groups)).astype(np.float64),
-        )
+        return present, *kernels.group_sums(np.asarray(rows[block]), own, len(present), weight)
 
     def zero() -> Sums:
         return np.arange(n_groups), np.zeros((n_groups, width)), np.zeros(n_groups)
