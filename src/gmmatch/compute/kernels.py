@@ -153,7 +153,7 @@ def _run(name: str, *arguments: Any) -> Any:
     from . import _loops
 
     loop = getattr(_loops, name)
-    known = loop.signatures or _kept(loop, name)
+    known = loop.overloads or _kept(loop, name)
     with nullcontext() if known else task("compiling loops (once)", None):
         try:
             return loop(*arguments)

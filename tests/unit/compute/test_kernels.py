@@ -1,0 +1,180 @@
+"""The compiled loops against NumPy, and how they are compiled."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gmmatch import progress
+from gmmatch.compute import kernels
+from gmmatch.compute.keys import key_factors, row_keys
+from gmmatch.location.distances import group_quantiles
+from gmmatch.location.mean import group_means
+from gmmatch.validation import bad_rows
+
+KINDS = [np.float32, np.float64]
+KNOWN = ["cb14965c92d973d6", "13d96860e3394099", "17ad9d5927c0b6f2", "91e257b623b564c7"]
+
+
+def some_rows(n, d, dtype=np.float64, seed=0):
+    return (np.random.default_rng(seed).normal(size=(n, d)) * 3.0 + 1.0).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("d", [1, 2, 31, 32, 33, 63, 64, 100])
+def test_distances_to_the_own_points(d, dtype):
+    rows, points = some_rows(50, d, dtype), some_rows(3, d, seed=1)
+    codes = np.random.default_rng(2).integers(0, 3, 50)
+    found = kernels.group_distances(rows, codes, points)
+    np.testing.assert_allclose(found, np.linalg.norm(rows - points[codes], axis=1), rtol=1e-14)
+    alone = [kernels.group_distances(rows[i : i + 1], codes[i : i + 1], points)[0] for i in range(50)]
+    assert found.tolist() == alone
+    first = kernels.group_distances(rows, None, points)
+    np.testing.assert_allclose(first, np.linalg.norm(rows - points[0], axis=1), rtol=1e-14)
+
+
+def test_rows_of_no_group_and_of_any_layout_are_measured():
+    rows, points = some_rows(40, 6, np.float32), some_rows(2, 6)
+    codes = np.repeat([-1, 0, 1, 0], 10)
+    found = kernels.group_distances(rows, codes, points)
+    packed = np.frombuffer(b"x" + rows.tobytes(), np.float32, offset=1).reshape(rows.shape)
+    for other in (np.asfortranarray(rows), np.repeat(rows, 2, axis=1)[:, ::2], packed):
+        assert kernels.group_distances(other, codes.astype(np.int32), points).tolist() == found.tolist()
+    assert len(kernels.group_distances(rows[:0], codes[:0], points)) == 0
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_by_class_are_those_of_a_loop(dtype, weighted):
+    rows = some_rows(300, 5, dtype)
+    codes = np.random.default_rng(1).integers(-1, 4, 300)
+    weights = np.random.default_rng(2).random(300) if weighted else None
+    sums, mass = np.zeros((4, 5)), np.zeros(4)
+    for row, code in enumerate(codes):
+        if code >= 0:
+            weight = 1.0 if weights is None else weights[row]
+            sums[code] += weight * rows[row].astype(float)
+            mass[code] += weight
+    found = kernels.group_sums(rows, codes, 4, weights)
+    np.testing.assert_array_equal(found[0], sums)
+    np.testing.assert_array_equal(found[1], mass)
+    np.testing.assert_allclose(group_means(rows, codes, 4, weights), sums / mass[:, None], rtol=1e-14)
+    np.testing.assert_allclose(
+        group_means(rows, None, 1, weights)[0], np.average(rows.astype(float), axis=0, weights=weights)
+    )
+
+
+def test_many_classes_that_hold_few_rows_have_their_means():
+    rows = some_rows(70_000, 3, np.float32)
+    codes = np.random.default_rng(3).permutation(70_000) // 2
+    codes[codes == 7] = -1
+    codes[codes > 7] -= 1
+    means = group_means(rows, codes, 34_999)
+    for code in (0, 6, 7, 34_998):
+        np.testing.assert_allclose(means[code], rows[codes == code].mean(axis=0, dtype=float))
+
+
+def hashed(rows, factors):
+    """The keys, in whole-number arithmetic on arrays."""
+    bits = (rows.astype(np.float64) + 0.0).view(np.uint64)
+    return kernels.mix(np.add.reduce((bits ^ (bits >> np.uint64(32))) * factors, axis=1))
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("d", [1, 7, 32, 257])
+def test_a_block_is_checked_and_hashed_in_one_look(d, dtype):
+    rows = some_rows(60, d, dtype)
+    with np.errstate(over="ignore"):
+        for row, value in enumerate([np.nan, np.inf, -np.inf, 1e141, -1e141, 1e139, -0.0, 5e-324]):
+            rows[row * 3, -1] = value
+    factors = key_factors(d, seed=4)
+    good, keys = kernels.check_and_hash(rows, factors)
+    assert np.flatnonzero(~good).tolist() == bad_rows(rows).tolist()
+    np.testing.assert_array_equal(keys, hashed(rows, factors))
+    np.testing.assert_array_equal(keys, row_keys(rows, seed=4))
+
+
+def test_keys_are_those_of_the_first_version():
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3) / 8 - 0.5
+    assert [f"{key:x}" for key in row_keys(rows)] == KNOWN
+
+
+@pytest.mark.parametrize("n_groups", [1, 9, 300, 70_000])
+def test_quantiles_are_those_of_sorted_values(n_groups):
+    rng = np.random.default_rng(5)
+    values, codes = np.round(rng.normal(size=2000), 1), rng.integers(0, n_groups, 2000)
+    values[::97] = np.inf
+    shares = (0.0, 0.1, 0.5, 0.75, 1.0)
+    found = group_quantiles(values, codes, n_groups, shares)
+    for group in [*np.unique(codes)[:50], 0, n_groups - 1]:
+        own = np.sort(values[codes == group])
+        places = [max(int(np.ceil(share * len(own))), 1) - 1 for share in shares]
+        np.testing.assert_array_equal(found[group], own[places] if len(own) else np.full(5, np.nan))
+
+
+def run_apart(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+DISTANCE = """
+import numpy as np
+from gmmatch import progress
+from gmmatch.compute import kernels
+from contextlib import contextmanager
+
+@contextmanager
+def listener(what, total):
+    print(what)
+    yield lambda done: None
+
+with progress.listen(listener):
+    for _ in range(2):
+        print(kernels.group_distances(np.array([[3.0, 4.0]]), None, np.zeros((1, 2)))[0])
+"""
+
+
+def test_importing_the_package_does_not_import_the_compiler():
+    run_apart("import sys, gmmatch, gmmatch.matching.greedy; assert 'numba' not in sys.modules")
+
+
+def test_compiled_code_is_kept_and_the_first_use_says_that_it_compiles(tmp_path):
+    where = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run_apart(DISTANCE, **where).split("\n")[:3] == ["compiling loops (once)", "5.0", "5.0"]
+    assert list(tmp_path.rglob("_loops.group_distances-*.nbi"))
+    assert run_apart(DISTANCE, **where).split() == ["5.0", "5.0"]
+
+
+def test_loops_run_where_no_folder_can_be_written():
+    nowhere = {"NUMBA_CACHE_DIR": "/proc/no", "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
+    assert run_apart(DISTANCE, **nowhere).split("\n")[:3] == ["compiling loops (once)", "5.0", "5.0"]
+
+
+def test_loops_run_where_the_disk_is_full(tmp_path):
+    full = """
+from numba.core import caching
+
+def save(*given):
+    raise OSError(28, "No space left on device")
+
+caching.IndexDataCacheFile.save = save
+"""
+    assert run_apart(full + DISTANCE, NUMBA_CACHE_DIR=str(tmp_path)).split()[-2:] == ["5.0", "5.0"]
+
+
+def test_nobody_hears_of_loops_that_are_compiled_already():
+    heard = []
+    rows = some_rows(3, 2)
+    kernels.group_distances(rows, None, rows)
+    with progress.listen(lambda what, total: heard.append(what)):
+        kernels.group_distances(rows, None, rows)
+    assert not heard
