@@ -12,6 +12,14 @@ from pathlib import Path
 
 LONGEST_FUNCTION, LONGEST_MODULE = 60, 400
 SRC = Path(__file__).parents[1] / "src"
+# What is longer all the same, as `file` or `file: function`; an entry that is not needed is a find as well.
+KNOWN = frozenset(
+    {
+        "gmmatch/cli/select.py: select",
+        "gmmatch/encoders/embed.py: embed_input",
+        "gmmatch/selectors/base.py",
+    }
+)
 
 
 def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -46,33 +54,35 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def findings(file: Path, src: Path) -> Iterator[str]:
-    """Yield a sentence for each thing in a file that breaks the rules."""
+def findings(file: Path, src: Path) -> Iterator[tuple[str, str]]:
+    """Yield the place and a sentence for each thing in a file that breaks the rules."""
     text = file.read_text(encoding="utf-8")
     tree = ast.parse(text)
+    path = file.relative_to(src)
     lines = len(text.splitlines())
     if lines > LONGEST_MODULE:
-        yield f"{file}:1: {lines} lines; a module has at most {LONGEST_MODULE}"
+        yield path.as_posix(), f"{lines} lines; at most {LONGEST_MODULE} are allowed"
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node) > LONGEST_FUNCTION:
-            yield (
-                f"{file}:{node.lineno}: {node.name} has {length(node)} lines without its documentation; "
-                f"a function has at most {LONGEST_FUNCTION}"
+            said = (
+                f"{length(node)} lines without its documentation; a function has at most {LONGEST_FUNCTION}"
             )
-    package = file.parent.relative_to(src).parts
+            yield f"{path.as_posix()}: {node.name}", said
+    package = path.parent.parts
     for line, parts in imported(tree, package):
-        if parts[0] != package[0]:
-            continue
         owner = next((parts[:place] for place, part in enumerate(parts) if is_private(part)), ())
-        if package[: len(owner)] != owner:
-            yield f"{file}:{line}: {'.'.join(parts)} is private to {'.'.join(owner)}"
+        if parts[0] == package[0] and package[: len(owner)] != owner:
+            yield f"{path.as_posix()}:{line}", f"{'.'.join(parts)} is private to {'.'.join(owner)}"
 
 
-def main(src: Path = SRC) -> int:
-    """Print all findings and return how the process ends."""
-    found = [line for file in sorted(src.rglob("*.py")) for line in findings(file, src)]
-    print(*found, sep="\n", end="\n" if found else "")
-    return bool(found)
+def main(src: Path = SRC, known: frozenset[str] = KNOWN) -> int:
+    """Print all findings that are not known and return how the process ends."""
+    found = dict(find for file in sorted(src.rglob("*.py")) for find in findings(file, src))
+    said = [f"{place}: {sentence}" for place, sentence in found.items() if place not in known]
+    said += [f"{place}: an exception that is no longer needed" for place in sorted(known - found.keys())]
+    for line in said:
+        print(line)
+    return bool(said)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ from ..corrupt import (
     corrupt_labels,
     damage_images,
 )
-from ..corrupt._write import mask_path
 from ..corrupt.files import ARRAY_SUFFIXES, TEXT_SUFFIXES, ArrayFile, LabelFile, read_array, read_labels
 from ..corrupt.folder import corrupt_folder, list_images, read_image
 from ..corrupt.preview import sample_image, save_contact_sheet
+from ..corrupt.writing import mask_path
 from ..errors import InvalidInput, InvalidParameter
 from ..validation import nearest
 

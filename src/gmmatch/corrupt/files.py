@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput
 from ..validation import nearest
-from ._write import mask_path, whole_or_nothing
+from .writing import mask_path, whole_or_nothing
 
 ARRAY_SUFFIXES = (".npy", ".npz")
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")

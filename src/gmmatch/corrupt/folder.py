@@ -15,8 +15,8 @@ import numpy.typing as npt
 from ..errors import InvalidInput
 from ..progress import task
 from ._draw import as_generator, check_share, count_of, draw_rows
-from ._write import mask_path, whole_or_nothing
 from .images import ImageArray, as_kinds, check_severity, damage_images
+from .writing import mask_path, whole_or_nothing
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidParameter
-from ._write import whole_or_nothing
 from .images import IMAGE_KINDS, ImageArray, apply_kind, as_images
+from .writing import whole_or_nothing
 
 SEVERITIES = (1, 2, 3, 4, 5)
 _LARGEST_SIDE, _USUAL_SIDE = 256, 96
