@@ -2,7 +2,9 @@
 # Each sets up .venv by itself and reuses what is there.
 PYTHON ?= python3
 BIN := .venv/bin
-# Modules are compiled when they are first imported: most of what is installed never is.
+# Modules are compiled when they are first imported, and kept, whatever the environment says: most of what is
+# installed never is imported.
+export PYTHONDONTWRITEBYTECODE =
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # One BLAS thread per test process: several processes share the cores.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest
