@@ -20,6 +20,9 @@ from gmmatch.experiments.convergence import (
     write_convergence,
 )
 
+# One process, so that the figure is made once.
+pytestmark = pytest.mark.xdist_group("convergence")
+
 
 @pytest.fixture(scope="module")
 def curves():

@@ -9,6 +9,9 @@ import gmmatch
 from gmmatch.errors import InvalidParameter
 from gmmatch.experiments.toy import ADVERSARIES, KEEP, METHODS, RATES, SHOWN, draw_toy, toy_points, write_toy
 
+# One process, so that the figure is made once.
+pytestmark = pytest.mark.xdist_group("toy")
+
 ROWS = 300  # of the smoke scale
 
 
