@@ -15,6 +15,7 @@ from gmmatch.compute._agenda import Bundles, Sequences, Shards
 from gmmatch.compute._by_path import by_path
 from gmmatch.compute._transport import Entries, count_bytes, pack
 from gmmatch.compute._worker import Call, Failure, Worker
+from gmmatch.compute.bundles import bundles
 from gmmatch.compute.passes import PerRow, cut, spans, use_engine
 from gmmatch.errors import InvalidInput
 from gmmatch.location.geometric_median import group_medians
@@ -260,6 +261,6 @@ class TestAgenda:
 
     def test_bundles_of_very_uneven_sizes_are_even(self):
         sizes = [1000, *[1] * 1000]
-        found = chains.bundles(sizes, 2)
+        found = bundles(sizes, 2)
         assert sorted(sum(sizes[place] for place in places) for places in found) == [1000, 1000]
         assert functools.reduce(set.union, map(set, found)) == set(range(1001))
