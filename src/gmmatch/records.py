@@ -57,7 +57,8 @@ class Selection:
     Attributes
     ----------
     indices
-        Row numbers to keep, unique, in pick order. Every prefix is itself a class-proportional subset.
+        Row numbers to keep, unique, in pick order. The first k are what a budget
+        of k keeps, for methods whose picks are nested.
     scores
         One number per pick. For matching methods: the distance between the mean of the picks so far
         (of that class) and the centre (of that class).

@@ -213,11 +213,40 @@ def test_threads_do_not_change_the_rows(method: str, labels: Any, monkeypatch: p
 
 @methods_and_labels("nested")
 def test_a_smaller_budget_is_a_prefix_of_a_larger_one(method: str, labels: Any) -> None:
-    few, many = (run(method, labels=labels, keep=keep).indices for keep in (0.1, 0.45))
-    for name in SIZES:
-        mine, theirs = (part if labels is None else part[labels[part] == name] for part in (few, many))
-        assert 0 < len(mine) < len(theirs)
-        np.testing.assert_array_equal(mine, theirs[: len(mine)])
+    many = run(method, labels=labels, keep=0.45).indices
+    for keep in (3, 29, 0.1):
+        few = run(method, labels=labels, keep=keep).indices
+        np.testing.assert_array_equal(few, many[: len(few)])
+
+
+@without_training
+@pytest.mark.parametrize(
+    ("budgets", "expected"),
+    [
+        ("sqrt", [25, 20, 15]),
+        ("equal", [20, 20, 20]),
+        ({"ant": 20, "bee": 30, "cat": 10}, [20, 30, 10]),
+        ({"ant": 1.0, "bee": 2.5, "cat": 1}, [13, 34, 13]),
+    ],
+)
+def test_classes_share_the_budget_as_told(method: str, budgets: Any, expected: list[int]) -> None:
+    selection = run(method, keep=60, budgets=budgets)
+    assert [int((selection.labels == name).sum()) for name in SIZES] == expected
+    assert selection.params["budgets"] == budgets
+
+
+@every_method
+def test_budgets_that_mean_nothing_are_refused(method: str) -> None:
+    with pytest.raises(InvalidParameter, match=r"budgets must be 'proportional', 'sqrt' or 'equal'"):
+        run(method, budgets="log")
+
+
+@without_training
+def test_budgets_for_other_classes_are_refused(method: str) -> None:
+    with pytest.raises(InvalidInput, match=r"budgets has no class 'cat'; expected an entry for each"):
+        run(method, budgets={"ant": 1, "bee": 2})
+    with pytest.raises(InvalidInput, match=r"budgets names classes, and rows are not divided by class"):
+        run(method, labels=None, budgets={"ant": 60})
 
 
 @every_method

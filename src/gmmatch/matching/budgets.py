@@ -1,77 +1,240 @@
-"""Selection by class, as composition: budgets for the classes, and one order for all their picks."""
+"""Budgets of classes and the order of their picks: both are one sequence, cut off where the budget ends.
+
+The sequence begins with the first pick of every class, the heaviest class first. Then every pick goes to the
+class whose quotient `weight / (2 * picks so far + 1)` is the largest (Sainte-Laguë), among the classes that
+have rows left; of equal quotients the first class's. Where rows are judged, the trusted rows of all classes
+come before the next tier of any. So the first k picks of a larger budget are the picks of a budget of k.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray
+from ..validation import check_choice, is_number, is_whole
+
+BUDGETS = ("proportional", "sqrt", "equal")
+
+_AHEAD = 8  # picks of each class that are put in order at a time, once the threshold is nearly known
+_HALVINGS = 64  # of the range of thresholds, in logarithms: to the last digits of a float64
+_SORTED_AT_ONCE = 1 << 21  # picks, so that sorting takes little memory beside the result
+_MOST_EXACT = 1 << 32  # weights below are compared without rounding
 
 
-def class_budgets(sizes: Sequence[int] | IntArray, k: int) -> IntArray:
-    """Share `k` picks among classes in proportion to their sizes, by largest remainder.
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """What a class's share of the budget goes by.
+
+    Attributes
+    ----------
+    values
+        One weight per class, positive. Whole numbers below 2^32 are compared without rounding.
+    power
+        The share is in proportion to this root of the weight: 1 or 2.
+    """
+
+    values: npt.NDArray[Any]
+    power: int = 1
+
+    def due(self, classes: IntArray, turns: IntArray) -> tuple[npt.NDArray[Any], ...]:
+        """Return sort keys, the last the weightiest, that put picks in the order of the sequence.
+
+        A pick is due at `(2 * turn + 1) ** power / weight`. As 64 binary places tell any two fractions with
+        denominators below 2^32 apart, whole weights are divided to that many.
+        """
+        weights = self.values[classes]
+        if self.values.dtype.kind == "f" or self.values.max(initial=0) >= _MOST_EXACT:
+            return classes, (2.0 * turns + 1.0) ** self.power / weights
+        weights = weights.astype(np.uint64)
+        whole, rest = np.divmod((2 * turns.astype(np.uint64) + 1) ** self.power, weights)
+        shift = np.uint64(32)
+        high, rest = np.divmod(rest << shift, weights)
+        return classes, high << shift | (rest << shift) // weights, whole
+
+    def turns_before(self, due: float) -> npt.NDArray[np.float64]:
+        """Return how many picks of each class are due by then, but for rounding."""
+        floor: npt.NDArray[np.float64] = np.floor(
+            ((due * self.values.astype(np.float64)) ** (1.0 / self.power) + 1.0) / 2.0
+        )
+        return floor
+
+
+def check_budgets(budgets: Any) -> None:
+    """Refuse what cannot say how classes share a budget, whatever the data."""
+    if not isinstance(budgets, Mapping):
+        check_choice(budgets, BUDGETS, "budgets")
+        return
+    for label, value in budgets.items():
+        if not (is_number(value) and np.isfinite(value) and value > 0):
+            raise InvalidParameter(
+                f"budgets must be counts of at least 1 or positive weights; got {value!r} for class {label!r}"
+            )
+
+
+def weigh(
+    budgets: str | Mapping[Any, float], labels: Sequence[Any], sizes: IntArray, k: int
+) -> tuple[Weights, IntArray]:
+    """Return the weights of the classes, and how many rows each may give at most.
+
+    Parameters
+    ----------
+    budgets
+        `proportional` (to the class sizes), `sqrt` (to their square roots), `equal`, or a mapping from every
+        class to a number: counts, which add up to `k`, if all are of a whole-number type; else weights.
+    labels, sizes
+        The classes, and how many rows each has.
+    k
+        How many rows to pick in all.
+
+    Examples
+    --------
+    >>> weights, most = weigh({"a": 3, "b": 2}, ["a", "b"], np.array([10, 20]), 5)
+    >>> weights.values, most
+    (array([3, 2]), array([3, 2]))
+    """
+    check_budgets(budgets)
+    if isinstance(budgets, str):
+        equal = np.ones(len(sizes), np.int64)
+        return Weights(equal if budgets == "equal" else sizes, 2 if budgets == "sqrt" else 1), sizes
+    unknown = [label for label in budgets if label not in set(labels)]
+    missing = [label for label in labels if label not in budgets]
+    if unknown or missing:
+        what = f"names class {unknown[0]!r}, which no row has" if unknown else f"has no class {missing[0]!r}"
+        raise InvalidInput(f"budgets {what}; expected an entry for each of the {len(labels)} classes")
+    values = [budgets[label] for label in labels]
+    if not all(is_whole(value) for value in values):
+        return Weights(np.array(values, np.float64)), sizes
+    counts = np.array(values, np.int64)
+    for label, count, size in zip(labels, counts, sizes, strict=True):
+        if count > size:
+            raise InvalidInput(f"budgets asks for {count} rows of class {label!r}, which has {size}")
+    if counts.sum() != k:
+        raise InvalidInput(f"budgets add up to {counts.sum()} rows, and keep gives {k}; expected the same")
+    return Weights(counts), counts
+
+
+def class_budgets(sizes: Sequence[int] | IntArray, k: int, power: int = 1) -> IntArray:
+    """Share `k` picks among classes in proportion to a root of their sizes.
 
     The budgets add up to `k`, none exceeds its class, and every class has at least one.
 
     Examples
     --------
-    >>> class_budgets([60, 30, 10], 10)
-    array([6, 3, 1])
+    >>> class_budgets([60, 30, 10], 10), class_budgets([60, 30, 10], 10, power=2)
+    (array([6, 3, 1]), array([5, 3, 2]))
     >>> class_budgets([997, 2, 1], 10)
     array([8, 1, 1])
     """
-    size = np.asarray(sizes, dtype=np.int64)
-    if k < len(size):
+    most = np.asarray(sizes, dtype=np.int64)
+    check_share(len(most), k)
+    return share(Weights(most, power), most[None], k)
+
+
+def check_share(n_classes: int, k: int) -> None:
+    """Refuse a budget that leaves a class without a row."""
+    if k < n_classes:
         raise InvalidInput(
-            f"keep gives {k} rows for {len(size)} classes, so that {len(size) - k} would have none;"
-            f" keep at least {len(size)} rows, or pass by_class=False"
+            f"keep gives {k} rows for {n_classes} classes, so that {n_classes - k} would have none;"
+            f" keep at least {n_classes} rows, or pass by_class=False"
         )
-    budgets = proportional(size, k)
-    for empty in np.flatnonzero(budgets == 0):
-        budgets[np.argmax(budgets)] -= 1
-        budgets[empty] = 1
-    return budgets
 
 
-def proportional(sizes: IntArray, k: int) -> IntArray:
-    """Share `k` in proportion to sizes, by largest remainder; the first of equal remainders wins.
+def share(weights: Weights, tiers: IntArray, k: int) -> IntArray:
+    """Return how many of the first `k` picks of the sequence are of each class.
+
+    Parameters
+    ----------
+    weights
+        Of the classes.
+    tiers
+        How many rows each class has in each tier: one line per tier, the most trusted first.
+    k
+        How many rows to pick; at most as many as there are.
 
     Examples
     --------
-    >>> proportional(np.array([5, 3, 0]), 4)
-    array([3, 1, 0])
+    >>> share(Weights(np.array([3, 1])), np.array([[4, 9], [9, 9]]), 10)
+    array([4, 6])
     """
-    total = int(sizes.sum())
-    # Whole numbers throughout: floating-point shares would misjudge remainders of large inputs.
-    budgets = np.array([int(n) * k // total for n in sizes], dtype=np.int64)
-    remainders = [int(n) * k % total for n in sizes]
-    order = sorted(range(len(sizes)), key=lambda i: (-remainders[i], i))
-    budgets[order[: k - int(budgets.sum())]] += 1
-    return budgets
+    counts = np.zeros(tiers.shape[1], np.int64)
+    for most in _stretches(tiers):
+        left = k - int(counts.sum())
+        if left < int(most.sum() - counts.sum()):
+            return _fill(weights, counts, most, left)
+        counts = most
+    return counts
 
 
-def interleave(lengths: Sequence[int] | IntArray) -> tuple[IntArray, IntArray]:
-    """Return an order of all classes' picks in which every prefix is class-proportional.
-
-    Returns
-    -------
-    classes, turns
-        For each place in the common order, the class and the place within that class.
+def sequence(weights: Weights, tiers: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the whole sequence: for each place the class, and the place within that class.
 
     Examples
     --------
-    >>> interleave([4, 2])
+    >>> sequence(Weights(np.array([4, 2])), np.array([[4, 2]]))
     (array([0, 1, 0, 0, 1, 0]), array([0, 0, 1, 2, 1, 3]))
     """
+    classes, turns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    counts = np.zeros(tiers.shape[1], np.int64)
+    for most in _stretches(tiers):
+        while (counts < most).any():
+            left = min(_SORTED_AT_ONCE, int((most - counts).sum()))
+            after = _fill(weights, counts, most, left)
+            some, turn = _picks(counts, after)
+            order = np.lexsort(weights.due(some, turn))
+            classes.append(some[order])
+            turns.append(turn[order])
+            counts = after
+    return np.concatenate(classes), np.concatenate(turns)
+
+
+def _stretches(tiers: IntArray) -> Iterator[IntArray]:
+    """Yield how many picks of each class come before the end of each stretch of the sequence."""
+    rows = np.cumsum(tiers, axis=0)
+    yield np.minimum(rows[-1], 1)
+    for line in rows:
+        yield np.maximum(line, np.minimum(rows[-1], 1))
+
+
+def _picks(first: IntArray, last: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the class and the turn of the picks of each class from the first to the last."""
+    lengths = last - first
     classes = np.repeat(np.arange(len(lengths)), lengths)
-    turns = np.concatenate([np.arange(length) for length in lengths])
-    due = (2 * turns + 1) / np.asarray(lengths)[classes]
-    order = np.lexsort((classes, due))
-    return classes[order], turns[order]
+    ends = np.cumsum(lengths)
+    return classes, np.arange(len(classes)) - (ends - lengths)[classes] + first[classes]
+
+
+def _fill(weights: Weights, counts: IntArray, most: IntArray, k: int) -> IntArray:
+    """Return the counts after `k` more picks, none beyond its most.
+
+    A threshold that is found in floating point leaves a few picks of each class open; exact keys decide
+    those. One pick less than the threshold allows is certainly not too many: the pick before is due earlier
+    by far more than rounding.
+    """
+    goal = k + int(counts.sum())
+    low, high = -1074.0, 1023.0  # the logarithms of all float64
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        with np.errstate(over="ignore"):
+            reached = np.clip(weights.turns_before(np.exp2(middle)), counts, most).sum()
+        low, high = (middle, high) if reached <= goal else (low, middle)
+    with np.errstate(over="ignore"):
+        counts = np.clip(weights.turns_before(np.exp2(low)) - 1, counts, most).astype(np.int64)
+    while (left := goal - int(counts.sum())) > 0:
+        ahead = np.minimum(counts + _AHEAD, most)
+        classes, turns = _picks(counts, ahead)
+        order = np.lexsort(weights.due(classes, turns))
+        # Behind the last pick of a class that was looked at, the next of that class may be due.
+        last = (turns == ahead[classes] - 1) & (ahead < most)[classes]
+        known = np.flatnonzero(last[order])
+        take = min(left, int(known[0]) + 1 if len(known) else left)
+        counts = counts + np.bincount(classes[order[:take]], minlength=len(counts))
+    return counts
 
 
 def split(codes: npt.NDArray[Any], n_classes: int) -> list[IntArray]:

@@ -20,7 +20,7 @@ from ..compute.passes import Engine, engine_for
 from ..progress import task
 from ..records import FloatArray, IntArray
 from .batches import Batch, Router, chain_of, chain_sizes, windows
-from .budgets import interleave, proportional
+from .budgets import Weights, sequence, share
 from .chains import SEGMENT_ROWS, Carried, MatchSegment, Turn, match_turns, read_ahead, segments
 from .greedy import Matching, Step
 
@@ -190,9 +190,10 @@ class Stream:
         chains = []
         for code, (size, budget) in enumerate(zip(self._sizes(), self.budgets, strict=True)):
             parts = chain_sizes(int(size), self.batch_size, int(self.streams[code]))
-            for part, share in zip(parts, proportional(parts, int(budget)), strict=True):
+            quotas = share(Weights(parts), parts[None], int(budget))
+            for part, quota in zip(parts, quotas, strict=True):
                 matching = Matching.begin(self.centers[code], self.starts[code])
-                chains.append(Chain(matching, int(part), int(share)))
+                chains.append(Chain(matching, int(part), int(quota)))
         return chains
 
     def _sizes(self) -> IntArray:
@@ -227,8 +228,8 @@ class Stream:
         """Join the chains of a class in one order."""
         first = int(self.streams[:code].sum())
         own = chains[first : first + int(self.streams[code])]
-        lengths = [chain.made for chain in own]
-        chain, turn = interleave(lengths)
+        lengths = np.array([chain.made for chain in own])
+        chain, turn = sequence(Weights(lengths), lengths[None])
         place = (np.cumsum(lengths) - lengths)[chain] + turn
         rows, scores, distances = (
             np.concatenate([part for chain in own for part in getattr(chain, name)])[place]

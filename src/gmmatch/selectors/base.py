@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Protocol, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidParameter
+from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence, Facts
 from ..location.centers import CENTERS
-from ..matching.budgets import class_budgets, interleave, split
+from ..matching.budgets import Weights, check_budgets, check_share, sequence, share, split, weigh
 from ..matching.features import LabelAwareRows
 from ..matching.objectives import running_objectives
 from ..records import FloatArray, IntArray, Selection
@@ -121,6 +121,10 @@ class Selector(Estimator, ABC):
         mapping from class to point.
     by_class
         Whether labels, where given, divide the rows and the budget.
+    budgets
+        How classes share the budget: `proportional` (to their sizes), `sqrt` (to the square roots of their
+        sizes), `equal`, or a mapping from every class to a number: counts, which add up to the budget, if
+        all are whole numbers, else weights. Every class has at least one pick, and none more than its rows.
     guard
         `auto` judges the rows and picks trusted ones first; `off` believes them all.
     random_state
@@ -136,6 +140,7 @@ class Selector(Estimator, ABC):
     keep: float | int = field(default=0.1, kw_only=False)
     center: Any = "mean"
     by_class: bool = True
+    budgets: str | Mapping[Any, float] = "proportional"
     guard: str = "off"
     random_state: Any = 0
 
@@ -143,9 +148,8 @@ class Selector(Estimator, ABC):
     def _select(self, group: Group, k: int) -> Picks:
         """Pick `k` rows of a group."""
 
-    def _select_all(self, groups: list[Group], k: int) -> list[Picks]:
-        """Pick `k` rows in all: the groups share them by size, and each is handled on its own."""
-        budgets = class_budgets([len(group.members) for group in groups], k)
+    def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
+        """Pick the budget of each group; each is handled on its own."""
         return [self._select(group, int(budget)) for group, budget in zip(groups, budgets, strict=True)]
 
     def _select_in_tiers(self, groups: list[Group], budgets: IntArray, tiers: Tiers) -> list[Picks]:
@@ -160,7 +164,7 @@ class Selector(Estimator, ABC):
                 take = min(int(budget) - sum(len(part.order) for part in parts), len(inside))
                 if take > 0:
                     some = replace(group, members=group.members[inside])
-                    part = self._select_all([some], take)[0]
+                    part = self._select_all([some], np.array([take]))[0]
                     parts.append(replace(part, order=inside[part.order]))
             found.append(join(parts))
         return found
@@ -176,9 +180,10 @@ class Selector(Estimator, ABC):
     def _check(self) -> None:
         """Refuse values of the method's own parameters that are wrong whatever the data."""
 
-    def _check_shared(self) -> None:
+    def check_shared(self) -> None:
         """Refuse values of the parameters of all methods that are wrong whatever the data."""
         check_choice(self.guard, GUARDS, "guard")
+        check_budgets(self.budgets)
         if not isinstance(self.by_class, (bool, np.bool_)):
             raise InvalidParameter(f"by_class must be True or False; got {self.by_class!r}")
         if isinstance(self.center, str):
@@ -214,25 +219,30 @@ class Selector(Estimator, ABC):
             With `selection_`, `sample_indices_`, `scores_`, `distances_`, `objective_`, `classes_`,
             `centers_`, `tiers_` and `n_features_in_`.
         """
-        self._check_shared()
+        self.check_shared()
         self._check()
         checked = X if isinstance(X, CheckedRows) else check_input(X, y, usable, label_name="y")
         k = resolve_keep(self.keep, checked.n_usable)
         self._checkpoint = checkpoint
         seed = as_seed(self.random_state)
         groups = _groups(checked, self.by_class, seed)
+        weights, most = self._weigh(groups, k)
         if self.guard == "off":
-            verdict, picks = None, self._select_all(groups, k)
-        else:
-            if verdict is None:
-                labelled = groups[0].label is not None
-                verdict = judge(checked.rows, group_codes(groups), len(groups), seed, labelled=labelled)
-            picks = self._select_trusted(groups, k, verdict)
+            verdict = None
+        elif verdict is None:
+            labelled = groups[0].label is not None
+            verdict = judge(checked.rows, group_codes(groups), len(groups), seed, labelled=labelled)
         self.tiers_ = None if verdict is None else verdict.tiers
+        tiers = _tier_sizes([group.members for group in groups], self.tiers_, most)
+        budgets = share(weights, tiers, k)
+        if verdict is None:
+            picks = self._select_all(groups, budgets)
+        else:
+            picks = self._select_trusted(groups, budgets, verdict)
         self.classes_ = checked.classes
         self.n_features_in_ = checked.rows.shape[1]
         self.centers_ = np.stack([pick.center for pick in picks])
-        self.selection_ = self._merge(groups, picks, checked, verdict)
+        self.selection_ = self._merge(groups, picks, weights, checked, verdict)
         self.sample_indices_ = self.selection_.indices
         self.scores_ = self.selection_.scores
         self.distances_ = self.selection_.distances
@@ -247,8 +257,18 @@ class Selector(Estimator, ABC):
         kept = _safe_indexing(X, self.sample_indices_)
         return kept, None if y is None else _safe_indexing(y, self.sample_indices_)
 
-    def _select_trusted(self, groups: list[Group], k: int, verdict: Verdict) -> list[Picks]:
-        """Pick `k` rows in all, trusted rows first; the groups share them by size.
+    def _weigh(self, groups: list[Group], k: int) -> tuple[Weights, IntArray]:
+        """Return what each group's share goes by, and how many rows it may give."""
+        sizes = np.array([len(group.members) for group in groups])
+        if groups[0].label is not None:
+            check_share(len(groups), k)
+            return weigh(self.budgets, [group.label for group in groups], sizes, k)
+        if isinstance(self.budgets, Mapping):
+            raise InvalidInput("budgets names classes, and rows are not divided by class; pass labels")
+        return Weights(sizes), sizes
+
+    def _select_trusted(self, groups: list[Group], budgets: IntArray, verdict: Verdict) -> list[Picks]:
+        """Pick the budget of each group, trusted rows first.
 
         Whatever the rows are compared by, the results are told in the rows' own coordinates
         (of unit length, where that is asked for).
@@ -257,7 +277,6 @@ class Selector(Estimator, ABC):
         view = LabelAwareRows(source, verdict) if self._compares_by_labels(verdict) else None
         if view is not None:
             groups = [replace(group, source=cast(FloatArray, view)) for group in groups]
-        budgets = class_budgets([len(group.members) for group in groups], k)
         chosen = self._select_in_tiers(groups, budgets, verdict.tiers)
         centers = [found.center if view is None else view.to_rows(found.center) for found in chosen]
         orders = [group.members[found.order] for group, found in zip(groups, chosen, strict=True)]
@@ -274,13 +293,19 @@ class Selector(Estimator, ABC):
         return verdict.head is not None and self._wants_features()
 
     def _merge(
-        self, groups: list[Group], picks: list[Picks], checked: CheckedRows, verdict: Verdict | None
+        self,
+        groups: list[Group],
+        picks: list[Picks],
+        weights: Weights,
+        checked: CheckedRows,
+        verdict: Verdict | None,
     ) -> Selection:
         """Join the groups' picks in one order and record how they came about."""
-        lengths = np.array([len(pick.order) for pick in picks])
-        group, turn = interleave(lengths)
+        picked = [group.members[pick.order] for group, pick in zip(groups, picks, strict=True)]
+        lengths = np.array([len(rows) for rows in picked])
+        group, turn = sequence(weights, _tier_sizes(picked, self.tiers_, lengths))
         place = (np.cumsum(lengths) - lengths)[group] + turn
-        indices = np.concatenate([g.members[p.order] for g, p in zip(groups, picks, strict=True)])[place]
+        indices = np.concatenate(picked)[place]
         params = self.get_params(deep=False)
         random_state = params.pop("random_state", None)
         labels = None
@@ -346,6 +371,14 @@ def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool) -> Evide
     codes, present = checked.judged(by_class)
     evidence = verdict.evidence(codes)
     return replace(evidence, suggested=present[evidence.suggested])
+
+
+def _tier_sizes(groups: list[IntArray], tiers: Tiers | None, most: IntArray) -> IntArray:
+    """Return how many rows each group has in each tier, the first of them up to its most."""
+    if tiers is None:
+        return most[None]
+    sizes = np.stack([np.bincount(tiers[rows], minlength=len(TIERS)) for rows in groups], axis=1)
+    return np.diff(np.minimum(np.cumsum(sizes, axis=0), most), axis=0, prepend=0)
 
 
 def divide(tiers: Tiers) -> list[IntArray]:

@@ -14,7 +14,6 @@ from ..compute.blocks import blocks, map_in_order
 from ..compute.passes import Engine, engine_for
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import CENTERS, find_center
-from ..matching.budgets import class_budgets
 from ..matching.features import LabelAwareRows
 from ..matching.greedy import Matching, Step, match
 from ..matching.stream import MappedRows, Save, Stream
@@ -180,8 +179,7 @@ class GMMatching(Selector):
                 left[code] -= len(picks.order)
         return [join(found) for found in parts]
 
-    def _select_all(self, groups: list[Group], k: int) -> list[Picks]:
-        budgets = class_budgets([len(group.members) for group in groups], k)
+    def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         if self.batch_size is None:
             whole = [[np.arange(len(group.members))] for group in groups]
             return self._side_by_side(groups, budgets, whole, self._target(groups))

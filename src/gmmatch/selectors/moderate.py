@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..matching.budgets import Weights
 from ..records import IntArray
 from ..validation import check_choice
 from .base import Group
@@ -60,12 +61,18 @@ class Moderate(Ranking):
             scores[members] = gap_to_median(distances[members])
         return scores
 
-    def _budgets(self, groups: list[Group], scores: Vector, k: int) -> IntArray:
+    def _weigh(self, groups: list[Group], k: int) -> tuple[Weights, IntArray]:
+        if self.scope == "class" or self.guard != "off":
+            return super()._weigh(groups, k)
+        sizes = np.array([len(group.members) for group in groups])
+        return Weights(sizes), sizes  # of one budget, which a class may be left out of
+
+    def _rebudget(self, groups: list[Group], scores: Vector, budgets: IntArray) -> IntArray:
         if self.scope == "class":
-            return super()._budgets(groups, scores, k)
+            return budgets
         members = all_members(groups)
         kept = np.zeros(len(scores), dtype=bool)
-        kept[members[smallest(scores[members], k)]] = True
+        kept[members[smallest(scores[members], int(budgets.sum()))]] = True
         return np.array([np.count_nonzero(kept[group.members]) for group in groups])
 
     def _order(self, group: Group, scores: Vector, k: int) -> IntArray:

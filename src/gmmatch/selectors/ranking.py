@@ -15,7 +15,6 @@ import numpy.typing as npt
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import find_centers
 from ..location.distances import group_distances
-from ..matching.budgets import class_budgets
 from ..records import IntArray
 from .base import Group, Picks, Selector, group_codes
 
@@ -36,21 +35,21 @@ class Ranking(Selector):
         """Return the score of every row of the input; by default its distance to its centre."""
         return distances
 
-    def _budgets(self, groups: list[Group], scores: Vector, k: int) -> IntArray:
-        """Share `k` picks among the groups."""
-        return class_budgets([len(group.members) for group in groups], k)
+    def _rebudget(self, groups: list[Group], scores: Vector, budgets: IntArray) -> IntArray:
+        """Return the budgets of the groups in view of the scores; by default those given."""
+        return budgets
 
     def _select(self, group: Group, k: int) -> Picks:
-        return self._select_all([group], k)[0]
+        return self._select_all([group], np.array([k]))[0]
 
-    def _select_all(self, groups: list[Group], k: int) -> list[Picks]:
+    def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         source, codes = groups[0].source, group_codes(groups)
         centers = find_centers(self.center, source, codes, [group.label for group in groups])
         distances = group_distances(source, codes, np.stack([point for point, _ in centers]))
         scores = self._score(groups, distances)
         picks = []
         for group, k_group, (center, epsilon) in zip(
-            groups, self._budgets(groups, scores, k), centers, strict=True
+            groups, self._rebudget(groups, scores, budgets), centers, strict=True
         ):
             order = self._order(group, scores[group.members], int(k_group))
             kept = group.members[order]

@@ -127,6 +127,7 @@ class Method:
         estimator = self.selector(**self.fixed, **params)
         # An entry with fixed parameters goes by its own name in the results.
         estimator.name = self.name  # type: ignore[misc]
+        estimator.check_shared()
         return estimator
 
 

@@ -203,7 +203,7 @@ def test_rows_of_no_group_take_no_part() -> None:
     rows = np.array([[0.0], [1.0], [2.0], [1e200], [3.0]])
     group = Group(rows, np.array([0, 1, 2, 4]), None, (0, 0), 1)
     for selector in (Moderate(scope="global"), Easy(), Stratified(), SelfSupervised(n_clusters=1)):
-        picks = selector._select_all([group], 4)[0]
+        picks = selector._select_all([group], np.array([4]))[0]
         np.testing.assert_array_equal(picks.center, [1.5])
         assert sorted(picks.order) == [0, 1, 2, 3]
         np.testing.assert_array_equal(picks.distances, np.abs(group.rows[picks.order, 0] - 1.5))

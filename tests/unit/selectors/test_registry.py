@@ -21,7 +21,7 @@ from gmmatch.encoders.plain import PixelEncoder
 from gmmatch.errors import InvalidInput, InvalidParameter, UnknownParameter
 from gmmatch.selectors import METHODS, Easy, GMMatching, Group, Method, Picks, Selector
 
-SHARED = {"keep", "center", "by_class", "guard", "random_state"}
+SHARED = {"keep", "center", "by_class", "budgets", "guard", "random_state"}
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 
 
