@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,15 @@ def index_sampler(indices: Indices, shuffle: bool, seed: int) -> Any:
     if not shuffle:
         return indices.tolist()
     return SubsetRandomSampler(indices.tolist(), generator=torch.Generator().manual_seed(seed))
+
+
+def as_frame(columns: Mapping[str, npt.NDArray[Any]]) -> Any:
+    """Return columns as a pandas DataFrame."""
+    try:
+        import pandas  # type: ignore[import-untyped]
+    except ImportError:
+        raise MissingExtra("pandas", "hf") from None
+    return pandas.DataFrame(dict(columns))
 
 
 def _taker(x: Any) -> Callable[[Any, Indices], Any] | None:

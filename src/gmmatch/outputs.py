@@ -21,16 +21,27 @@ from .records import Selection
 from .sources import Source
 from .trust import Suspects
 
-ENDINGS = (".parquet", ".npy", ".csv", ".txt")
+ENDINGS = {
+    "selection": (".parquet", ".npy", ".csv", ".txt"),
+    "all rows": (".parquet", ".csv"),
+    "suspects": (".parquet", ".csv", ".jsonl"),
+}
 
 
-def check_output(path: Path, all_rows: bool = False) -> None:
+def check_output(path: Path, all_rows: bool = False, kind: str = "selection") -> None:
     """Refuse an output that could not be written, before any work is done."""
-    if path.suffix.lower() not in ENDINGS:
-        raise InvalidParameter(f"the output must end in {', '.join(ENDINGS)}; got {path}")
-    if all_rows and path.suffix.lower() not in (".parquet", ".csv"):
-        raise InvalidParameter(f"--all-rows needs a .parquet or .csv output; got {path}")
+    endings = ENDINGS["all rows" if all_rows else kind]
+    if path.suffix.lower() not in endings:
+        what = "--all-rows needs an output that ends" if all_rows else f"the {kind} must end"
+        raise InvalidParameter(f"{what} in {', '.join(endings)}; got {path}")
     check_folder(path)
+
+
+def check_new(path: Path, overwrite: bool) -> None:
+    """Refuse to replace what is there, unless that is asked for."""
+    if path.exists() and not overwrite:
+        way = "name a new folder" if path.is_dir() else "--overwrite replaces it"
+        raise InvalidInput(f"cannot write {path}: it exists already; {way}")
 
 
 def check_folder(path: Path) -> None:
@@ -62,32 +73,19 @@ def write_selection(selection: Selection, path: Path, source: Source, all_rows: 
                 partial.write_text("".join(f"{entry}\n" for entry in ids))
             else:
                 _write_table(
-                    _all_rows(selection, source) if all_rows else _kept_rows(selection, ids), partial, ending
+                    _all_rows(selection, source) if all_rows else selection.to_arrow(), partial, ending
                 )
     remove_partials(path)
 
 
 def write_suspects(suspects: Suspects, path: Path, source: Source) -> None:
-    """Write the evidence for and against every row as `.parquet` or `.csv`, most suspicious first."""
+    """Write the evidence about every row as `.parquet`, `.csv` or `.jsonl`, most suspicious first."""
     columns = suspects.columns()
     ids = columns["row"] if source.ids is None else source.ids[columns["row"]]
     table = pa.table({"id": pa.array(ids)} | {name: pa.array(values) for name, values in columns.items()})
     with whole_file(path) as partial:
         _write_table(table, partial, path.suffix.lower())
     remove_partials(path)
-
-
-def _kept_rows(selection: Selection, ids: npt.NDArray[Any]) -> pa.Table:
-    return pa.table(
-        {
-            "id": ids,
-            "row": selection.indices,
-            "label": pa.nulls(len(selection)) if selection.labels is None else pa.array(selection.labels),
-            "rank": np.arange(len(selection)),
-            "score": selection.scores,
-            "distance": selection.distances,
-        }
-    )
 
 
 def _all_rows(selection: Selection, source: Source) -> pa.Table:
@@ -115,7 +113,7 @@ def _all_rows(selection: Selection, source: Source) -> pa.Table:
 
 
 def _write_table(table: pa.Table, file: Path, ending: str) -> None:
-    (pq.write_table if ending == ".parquet" else _write_csv)(table, file)
+    {".parquet": pq.write_table, ".csv": _write_csv, ".jsonl": _write_jsonl}[ending](table, file)
 
 
 def _write_csv(table: pa.Table, file: Path) -> None:
@@ -127,12 +125,23 @@ def _write_csv(table: pa.Table, file: Path) -> None:
             writer.writerows(zip(*columns, strict=True))
 
 
+def _write_jsonl(table: pa.Table, file: Path) -> None:
+    with file.open("w", encoding="utf-8") as handle:
+        for batch in table.to_batches(max_chunksize=65536):
+            handle.writelines(json.dumps(_without_nan(entry)) + "\n" for entry in batch.to_pylist())
+
+
+def _without_nan(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with None in place of NaN, which JSON does not have."""
+    return {name: None if value != value else value for name, value in entry.items()}
+
+
 def _save_npy(file: Path, ids: npt.NDArray[Any]) -> None:
     with file.open("wb") as handle:
         np.save(handle, ids.astype(str) if ids.dtype.kind == "O" else ids, allow_pickle=False)
 
 
-def materialize(selection: Selection, source: Source, folder: Path) -> None:
+def materialize_rows(selection: Selection, source: Source, folder: Path) -> None:
     """Write the kept rows themselves, in pick order, as the kind of file that they came from.
 
     Memory: the kept rows.

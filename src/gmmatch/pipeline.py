@@ -1,65 +1,204 @@
-"""From rows to a selection: one readable function."""
+"""The whole way on one page: what was asked for, the run, its outcome, and what is written of it."""
 
 from __future__ import annotations
 
-import dataclasses
+import os
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from .checking import leave_out_bad_rows
 from .checkpoints import FileCheckpoint
-from .compute.engine import ENGINES, open_engine
-from .compute.passes import Engine, map_blocks, use_engine
-from .errors import InvalidInput, InvalidParameter
-from .matching.budgets import class_budgets
-from .matching.candidates import GRAM_BYTES
-from .records import IntArray, Selection
-from .selectors import find_method
-from .selectors.gm_matching import AUTO_BATCH
-from .selectors.registry import METHODS, Method
-from .sources import ChosenRows, Source
-from .sources.opening import machine_memory
-from .trust import Suspects, suspects
-from .validation import (
-    as_labels,
-    as_rows,
-    as_seed,
-    bad_rows,
-    check_choice,
-    describe_bad_rows,
-    fingerprint,
-    resolve_keep,
+from .compute.engine import open_engine
+from .compute.passes import Engine, use_engine
+from .errors import InvalidInput
+from .estimating import Estimate, estimate
+from .facts import Facts
+from .opening import embed, encode, open_data
+from .outputs import check_new, check_output, materialize_rows, write_selection, write_suspects
+from .planning import OwnDefault, Plan, batches_needed
+from .records import Selection
+from .sources import Source
+from .steps import (
+    check_suspects,
+    describe,
+    find_suspects,
+    judge_once,
+    open_content_of,
+    open_plan,
+    scores_of_all_rows,
+    train_if_needed,
 )
+from .trust import Suspects, Verdict
+from .validation import CheckedRows, as_size, check_input
 
-if TYPE_CHECKING:
-    from .encoders import Embedded
+__all__ = [
+    "Outcome",
+    "Plan",
+    "embed",
+    "encode",
+    "estimate",
+    "open_data",
+    "plan",
+    "run",
+    "select",
+    "suspects",
+    "write",
+]
 
-# Beyond this many multiply-adds (half a minute) matching against all rows of a class gives way to batches.
-MOST_WORK = 2e12
-# A multiply-add of a product per pick, which waits for memory, costs as many of a Gram matrix.
-_PRODUCT_COST = 50
-_SCORING_COST = 64  # of finding the best of the rows at every pick, in the same units per row
-_TYPICAL_PASSES = 4  # check, median twice, picks
-_CHECK_ROWS = 1 << 22  # values looked at together for NaN
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a plan.
+
+    Attributes
+    ----------
+    plan
+        What was asked for.
+    selection
+        The rows to keep.
+    verdict
+        What is believed of the rows; None where nobody asked.
+    dataset, checked
+        The rows as they were opened, and as they were checked.
+    suspects
+        The rows that seem wrong, where they were asked for.
+    content
+        What the rows look like, where a report is to show it.
+    checkpoint
+        The saved state of the run, to be removed when all is written.
+    """
+
+    plan: Plan
+    selection: Selection
+    verdict: Verdict | None
+    dataset: Source
+    checked: CheckedRows
+    suspects: Suspects | None = None
+    content: Any = None
+    checkpoint: FileCheckpoint | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What the run did."""
+        return self.selection.facts
+
+
+def run(plan: Plan) -> Outcome:
+    """Do what was asked for, and write nothing but the state of a long run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> outcome = run(Plan(source=np.eye(8), keep="25%"))
+    >>> outcome.facts.kept, outcome.facts.rows
+    (2, 8)
+    """
+    started = time.perf_counter()
+    params = plan.parameters()
+    plan.check_outputs()
+    data = open_plan(plan)
+    checked = check_input(data.rows, data.labels, name=data.name, finite=False)
+    data = replace(data, rows=checked.rows)
+    if plan.suspects is not None:
+        check_suspects(data, checked)
+    rows, content = checked.rows, open_content_of(plan, data)
+    if batches_needed(plan.entry, params, rows.shape, rows.dtype.itemsize, checked.codes, plan.cap):
+        params["batch_size"] = "auto"
+    with open_engine(plan.engine, data, plan.address, plan.workers) as running, use_engine(running):
+        checked = leave_out_bad_rows(checked, data.name, plan.on_bad_rows)
+        trained, training = train_if_needed(plan, params, checked)
+        selector = plan.entry.build(**params, **trained)
+        checkpoint = None
+        if plan.state is not None:
+            asked = plan.entry.build(**params).get_params(deep=False)
+            recipe = {"bad_rows": len(rows) - checked.n_usable, "method": plan.method, **asked}
+            checkpoint = FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume)
+        verdict, by_class = judge_once(plan, selector, checked)
+        fitted = selector.fit(checked, verdict=verdict, checkpoint=checkpoint)
+    selection = describe(fitted.selection_, plan, data, checked, verdict, by_class, training)
+    found = None
+    if plan.suspects is not None:
+        found = find_suspects(checked, verdict, by_class, plan.random_state)
+    facts = replace(
+        selection.facts,
+        suspects=None if found is None else found.summary(),
+        seconds=round(time.perf_counter() - started, 3),
+    )
+    return Outcome(plan, replace(selection, facts=facts), verdict, data, checked, found, content, checkpoint)
+
+
+def write(outcome: Outcome) -> Facts:
+    """Write what was asked for: the selection first, the saved state removed last."""
+    plan, selection, data = outcome.plan, outcome.selection, outcome.dataset
+    if plan.output is not None:
+        write_selection(selection, plan.output, data, plan.all_rows)
+    try:
+        if plan.suspects is not None and outcome.suspects is not None:
+            write_suspects(outcome.suspects, plan.suspects, data)
+        if plan.save_scores is not None:
+            from .signals import save_scores
+
+            save_scores(plan.save_scores, scores_of_all_rows(selection))
+        if plan.materialize is not None:
+            materialize_rows(selection, data, plan.materialize)
+        if plan.report is not None:
+            write_report_of(outcome, plan.report)
+    except InvalidInput as error:
+        if plan.output is None:
+            raise
+        raise InvalidInput(f"{error}; the selection is in {plan.output}") from error
+    if outcome.checkpoint is not None:
+        outcome.checkpoint.discard()
+    return outcome.facts
+
+
+def write_report_of(outcome: Outcome, path: Path) -> None:
+    """Write the page about an outcome."""
+    from .report import summarise, write_report
+
+    plan = outcome.plan
+    page = summarise(
+        outcome.selection,
+        outcome.dataset,
+        checked=outcome.checked,
+        content=outcome.content,
+        projection=plan.projection,
+        command=plan.command,
+    )
+    write_report(page, path)
 
 
 def select(
     X: Any,
-    keep: float | int = 0.1,
+    keep: float | int | str = 0.1,
     labels: Any = None,
     method: str = "gm-matching",
-    guard: str | None = None,
+    guard: str | None = OwnDefault("auto"),
+    budgets: Any = "proportional",
     random_state: Any = 0,
     *,
-    memory: int | None = None,
+    ids: Any = None,
+    encoder: Any = None,
+    text: str | None = None,
+    image: str | None = None,
+    embedding: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    report: str | os.PathLike[str] | None = None,
+    suspects: str | os.PathLike[str] | None = None,
+    materialize: str | os.PathLike[str] | None = None,
+    save_scores: str | os.PathLike[str] | None = None,
+    all_rows: bool = False,
+    projection: str = "pca",
+    memory: int | str | None = None,
     on_bad_rows: str = "error",
-    state: Path | None = None,
+    overwrite: bool = False,
+    state: str | os.PathLike[str] | None = None,
     resume: bool = False,
     images: Any = None,
     train_config: Any = None,
+    device: str = "auto",
     engine: str | Engine = "local",
     address: str | None = None,
     workers: int | None = None,
@@ -70,32 +209,46 @@ def select(
     Parameters
     ----------
     X
-        Rows, array-like of shape (rows, features): an array, a NumPy memory map, a torch CPU tensor, or
-        a source from `gmmatch.open_source`.
+        Rows of numbers, or images or texts with an `encoder`: an array, a torch tensor, a file, a folder,
+        a glob, a URL, a Hugging Face dataset, or what `gmmatch.open` returned.
     keep
-        Fraction in (0, 1] or count of rows to keep.
-    labels
-        Optional class of each row; they may be wrong. The budget is divided among the classes. A source's
-        own labels by default.
+        Fraction in (0, 1], count of rows to keep, or text such as ``"10%"``.
+    labels, ids
+        Optional class and name of each row: an array, a file or a column. Labels may be wrong; the budget
+        is divided among the classes. Those of `X` by default.
     method
         A name from `gmmatch.methods()`.
     guard
-        `auto` or `off`; None means the method's own default.
+        `auto` judges the rows and picks trusted ones first, `off` believes them all. Methods other than
+        ``gm-matching`` are off unless `auto` is asked for.
+    budgets
+        How the budget is divided among classes: by their sizes.
     random_state
         Seed. The same input, parameters and seed give the same rows in the same order.
+    encoder, text, image, embedding
+        As for `gmmatch.open`.
+    output, report, suspects, materialize, save_scores
+        Files to write beside returning the selection: the selection itself, a page that shows it, the rows
+        that seem wrong, a folder for the kept rows themselves, and what a training run said of all rows.
+    all_rows, projection
+        Whether `output` lists every row, and how the report's map is laid out (`pca`, `umap` or `auto`).
     memory
-        Bytes that may be used; a quarter of the machine by default. Where matching against all rows of
-        a class does not fit, or would take very long, it runs in batches (``batch_size="auto"``).
+        Bytes that may be used, or text such as ``"2GB"``; a quarter of the machine by default. Where
+        matching against all rows of a class does not fit, or would take very long, it runs in batches
+        (``batch_size="auto"``).
     on_bad_rows
         `error` refuses rows with NaN or infinite values; `drop` leaves them out and counts them.
+    overwrite
+        Whether existing outputs may be replaced.
     state, resume
         File for the state of a long run, and whether to go on from it.
     images
         For methods that need a training run (`forgetting`, `el2n`, `grand`, `optimization`): uint8 images
-        to train on, one per row. By default a softmax regression learns the rows themselves.
-    train_config
+        to train on, one per row. By default a softmax regression learns the rows themselves. With other
+        methods, images to show in the report.
+    train_config, device
         How to train: a `gmmatch.training.TrainConfig`, a dictionary of its settings, or a TOML or JSON
-        file of them. The seed of the run is `random_state`.
+        file of them; and where. The seed of the run is `random_state`.
     engine
         `local` runs on this machine, `ray` on a Ray cluster (extra `ray`), with the same picks. For `ray`,
         `X` must be mapped from files that every node can read: a memory map, or a source of one. Or an
@@ -115,233 +268,85 @@ def select(
     --------
     >>> import numpy as np, gmmatch
     >>> rows = np.random.default_rng(0).normal(size=(1000, 16))
-    >>> gmmatch.select(rows, keep=0.05)
+    >>> gmmatch.select(rows, keep="5%")
     Selection(50 of 1000 rows by gm-matching, objective ...)
     """
-    check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
-    entry = find_method(method)
-    params = {"keep": keep, "random_state": random_state, **method_params}
-    if guard is not None and "guard" not in entry.fixed:
-        params["guard"] = guard
-    entry.build(**params)  # refuses unknown parameters before any row is read
-    check_engine(engine, entry)
-    source = X if isinstance(X, Source) else Source(as_rows(X, finite=False), "X", "array")
-    rows = as_rows(source.rows, source.name, finite=False)
-    labels = source.labels if labels is None else labels
-    codes = None if labels is None else as_labels(labels, len(rows))[1]
-    if batches_needed(entry, params, rows.shape, rows.dtype.itemsize, codes, memory):
-        params["batch_size"] = "auto"
-    with open_engine(engine, source, address, workers) as running, use_engine(running):
-        bad = find_bad_rows(source)
-        if bad.size and on_bad_rows == "error":
-            raise InvalidInput(f"{source.name} has {describe_bad_rows(bad)}")
-        usable = np.ones(len(rows), dtype=bool)
-        usable[bad] = False
-        trained, training_facts = train_if_needed(entry, params, rows, codes, usable, images, train_config)
-        checkpoint = None
-        if state is not None:
-            recipe = {"bad_rows": bad.size, "method": method, **entry.build(**params).get_params(deep=False)}
-            checkpoint = FileCheckpoint(state, fingerprint(rows, codes), recipe, resume)
-        fitted = entry.build(**params, **trained).fit(rows, labels, usable=usable, checkpoint=checkpoint)
-        if checkpoint is not None:
-            checkpoint.discard()
-    selection: Selection = fitted.selection_
-    reads = (selection.facts.reads or 0) + 1  # and the check of the rows
-    facts = dataclasses.replace(selection.facts, bad_rows=int(bad.size), reads=reads, training=training_facts)
-    ids = None if source.ids is None else source.ids[selection.indices]
-    return dataclasses.replace(selection, ids=ids, facts=facts)
+    asked = {name: value for name, value in locals().items() if name not in ("X", "keep", "method_params")}
+    outcome = run(Plan.of(X, keep, asked | method_params))
+    write(outcome)
+    return outcome.selection
 
 
-def check_engine(engine: str | Engine, entry: Method) -> None:
-    """Refuse an engine that there is not, or that cannot run a method."""
-    if isinstance(engine, str):
-        check_choice(engine, ENGINES, "engine")
-    if engine != "local" and not entry.engine:
-        able = [method.name for method in METHODS.values() if method.engine]
-        raise InvalidParameter(
-            f"method {entry.name!r} runs on one machine; other engines are for {', '.join(able)}"
-        )
+def plan(X: Any, keep: float | int | str = 0.1, **options: Any) -> Estimate:
+    """Say what `select` would do with the same arguments, without doing it.
+
+    Examples
+    --------
+    >>> import numpy as np, gmmatch
+    >>> found = gmmatch.plan(np.zeros((1000, 16)), keep="5%")
+    >>> found.keep, found.rows, found.enough_memory
+    (50, 1000, True)
+    """
+    return estimate(Plan.of(X, keep, options))
 
 
-def embed(
-    path: Any,
-    encoder: str | None = None,
+def suspects(
+    X: Any,
+    y: Any = None,
+    random_state: Any = 0,
     *,
-    engine: str = "local",
-    address: str | None = None,
-    workers: int | None = None,
-    **options: Any,
-) -> Embedded:
-    """Turn images or texts into vectors, on this machine or on a Ray cluster.
+    ids: Any = None,
+    encoder: Any = None,
+    text: str | None = None,
+    image: str | None = None,
+    embedding: str | None = None,
+    memory: int | str | None = None,
+    on_bad_rows: str = "error",
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+) -> Suspects:
+    """Gather for every row the evidence that its label, or the row itself, is wrong.
 
     Parameters
     ----------
-    path, encoder, options
-        See `gmmatch.encoders.embed_input`. On a cluster every node must see the input, the cache and the
-        output under the same paths.
-    engine, address, workers
-        As for `select`.
+    X
+        Rows, or anything else that `gmmatch.open` opens.
+    y
+        Labels, one per row: an array, a file or a column. Those of `X` by default.
+    random_state
+        Seed of the folds and samples, which depend on the rows' values, not on their order.
+    ids, encoder, text, image, embedding, memory, on_bad_rows
+        As for `gmmatch.select`.
+    output, overwrite
+        Where to write the evidence (.parquet, .csv or .jsonl), and whether it may replace a file.
+
+    Returns
+    -------
+    Suspects
+        Every row with its evidence, most suspicious first, a `summary` and `to_pandas`.
+
+    Examples
+    --------
+    >>> import numpy as np, gmmatch
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat(["cat", "dog"], 200)
+    >>> rows = rng.normal(size=(400, 8)) + 1.2 * (labels == "dog")[:, None]
+    >>> labels[7] = "dog"
+    >>> found = gmmatch.suspects(rows, labels)
+    >>> int(found.rows[0]), str(found.reasons[0])
+    (7, "label 'dog' is unlikely, 'cat' fits better")
     """
-    from .encoders import embed_input
-
-    with open_engine(engine, None, address, workers) as running:
-        spread = None if running is None else running.map
-        return embed_input(path, encoder, spread=spread, **options)
-
-
-def encode(path: Any, encoder: str | None = None, **options: Any) -> Source:
-    """Turn images or texts into a source of rows; see `gmmatch.encoders.embed_input` for the options.
-
-    Rows that cannot be encoded are left out where ``on_bad_rows="drop"`` asks for it: they are rows of NaN
-    here, so that row numbers stay those of the input.
-    """
-    embedded = embed(path, encoder, **options)
-    rows, ids, labels = embedded.embeddings, embedded.ids, embedded.labels
-    if embedded.bad_rows:
-        rows = np.full((embedded.n_rows, rows.shape[1]), np.nan, rows.dtype)
-        rows[embedded.rows] = embedded.embeddings
-        ids = _spread(ids, embedded.rows, embedded.n_rows)
-        labels = None if labels is None else _spread(labels, embedded.rows, embedded.n_rows)
-    return Source(rows, str(path), "encoded", ids=ids, labels=labels)
-
-
-def _spread(values: npt.NDArray[Any], rows: IntArray, n_rows: int) -> npt.NDArray[Any]:
-    """Put values at their rows; other rows, which take no part, repeat the first value."""
-    spread = np.full(n_rows, values[0], values.dtype)
-    spread[rows] = values
-    return spread
-
-
-def plan(
-    source: Source, keep: float | int, method: str, memory: int | None, **method_params: Any
-) -> dict[str, Any]:
-    """Say what a selection would do, without doing it: passes, memory, disk and an estimate of the time.
-
-    The estimate comes from reading 64 MB of the rows and from one matrix product on this machine.
-    """
-    entry = find_method(method)
-    params = {"keep": keep, **method_params}
-    entry.build(**params)
-    rows = as_rows(source.rows, source.name, finite=False)
-    codes = None if source.labels is None else as_labels(source.labels, len(rows))[1]
-    sizes = np.array([len(rows)]) if codes is None else np.bincount(codes)
-    width, itemsize = rows.shape[1], rows.dtype.itemsize
-    if batches_needed(entry, params, rows.shape, itemsize, codes, memory):
-        params["batch_size"] = "auto"
-    batch = params.get("batch_size")
-    if batch is None:
-        largest = int(sizes.max())
-        work = float((sizes.astype(float) ** 2).sum()) * width
-        needed = 2 * largest * width * itemsize + min(largest**2 * itemsize, GRAM_BYTES)
-    else:
-        work = float(len(rows)) * (AUTO_BATCH if batch == "auto" else batch) * width
-        needed = (256 << 20) + len(rows) * 16 + 3 * len(sizes) * width * 8
-    read_rate, work_rate = _rates(source)
-    k = resolve_keep(keep, len(rows))
-    return {
-        "rows": len(rows),
-        "features": width,
-        "classes": None if codes is None else len(sizes),
-        "keep": k,
-        "method": method,
-        "batch_size": batch,
-        "passes": _TYPICAL_PASSES,
-        "memory_bytes": int(needed),
-        "disk_bytes": 48 * k,
-        "seconds": round(2 * _TYPICAL_PASSES * source.nbytes / read_rate + work / work_rate, 3),
-    }
-
-
-def _rates(source: Source) -> tuple[float, float]:
-    """Return bytes read per second and multiply-adds per second on this machine."""
-    started = time.perf_counter()
-    part = np.asarray(source.rows[: max(1, (64 << 20) // (source.shape[1] * source.rows.dtype.itemsize))])
-    part.sum()
-    read_rate = part.nbytes / max(time.perf_counter() - started, 1e-6)
-    block = np.ones((512, 512), part.dtype)
-    started = time.perf_counter()
-    np.dot(block, block.T)
-    return read_rate, 512.0**3 / max(time.perf_counter() - started, 1e-6)
-
-
-def find_suspects(source: Source, seed: int, bad: IntArray | None = None) -> Suspects:
-    """Gather the evidence that rows of a source, or their labels, are wrong; `bad` rows are left out."""
-    if source.labels is None:
-        raise InvalidInput(f"suspects need labels, and {source.name} has none; name them with --labels")
-    if bad is None or not bad.size:
-        return suspects(source.rows, source.labels, random_state=seed)
-    good = np.setdiff1d(np.arange(len(source)), bad)
-    found = suspects(ChosenRows(source.rows, good), source.labels[good], random_state=seed)
-    return dataclasses.replace(found, rows=good[found.rows])
-
-
-def find_bad_rows(source: Source) -> IntArray:
-    """Return the numbers of the rows with NaN, infinite or absurd values: one pass, on all cores."""
-    step = max(1, _CHECK_ROWS // source.shape[1])
-    rows = source.rows
-
-    def look(block: slice) -> IntArray:
-        found: IntArray = bad_rows(rows[block]) + block.start
-        return found
-
-    return np.concatenate(list(map_blocks(look, rows, "checking rows", step)))
-
-
-def train_if_needed(
-    entry: Method,
-    params: dict[str, Any],
-    rows: Any,
-    codes: IntArray | None,
-    usable: npt.NDArray[np.bool_],
-    images: Any,
-    train_config: Any,
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Make the training run that a method needs; return the parameter it gives, and facts about it."""
-    has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
-    if entry.needs_labels and codes is None and not has_signal:
-        raise InvalidInput(f"method {entry.name!r} needs labels, one per row; got none")
-    if has_signal or entry.signal is None or codes is None:
-        if images is not None or train_config is not None:
-            raise InvalidParameter(
-                f"images and train_config are for a training run, and {entry.name} makes none here"
-            )
-        return {}, None
-    sizes = np.bincount(codes[usable])
-    sizes = sizes[sizes > 0]
-    if len(sizes) < 2:
-        raise InvalidInput(f"method {entry.name!r} needs labels of at least two classes; got one")
-    k = resolve_keep(params["keep"], int(usable.sum()))
-    if params.get("by_class", True):
-        class_budgets(sizes, k)  # refuses a budget that cannot be shared before the training, not after
-    from .signals import train_for_selection
-
-    seed = as_seed(params["random_state"])
-    trained = train_for_selection(
-        entry.signal, rows, codes, usable, images=images, config=train_config, seed=seed
-    )
-    return trained.params, trained.config.as_dict()
-
-
-def batches_needed(
-    entry: Method,
-    params: dict[str, Any],
-    shape: tuple[int, ...],
-    itemsize: int,
-    codes: IntArray | None,
-    memory: int | None,
-) -> bool:
-    """Tell whether to match in batches because all rows at once would not fit, or take very long."""
-    if not entry.streams or "batch_size" in params:
-        return False
-    n_rows, width = shape
-    by_class = codes is not None and params.get("by_class", True)
-    sizes = np.bincount(codes) if by_class and codes is not None else np.array([n_rows])
-    sizes = sizes[sizes > 0]
-    k = resolve_keep(params["keep"], n_rows)
-    budgets = class_budgets(sizes, k)
-    gram = sizes.astype(float) ** 2 * itemsize <= GRAM_BYTES
-    bytes_needed = 2.0 * sizes * width * itemsize + np.where(gram, sizes.astype(float) ** 2 * itemsize, 0)
-    products = _PRODUCT_COST * budgets * sizes.astype(float) * (width + _SCORING_COST)
-    work = np.where(gram, sizes.astype(float) ** 2 * width, products)
-    cap = machine_memory() // 4 if memory is None else memory
-    return bool(bytes_needed.max() > cap or work.sum() > MOST_WORK)
+    path = None if output is None else Path(output)
+    if path is not None:
+        check_new(path, overwrite)
+        check_output(path, kind="suspects")
+    cap = None if memory is None else as_size(memory)
+    columns = {"text": text, "image": image, "embedding": embedding}
+    data = open_data(X, y, ids, encoder, memory=cap, on_bad_rows=on_bad_rows, **columns)
+    checked = check_input(data.rows, data.labels, name=data.name, label_name="y", finite=False)
+    checked = leave_out_bad_rows(checked, data.name, on_bad_rows)
+    check_suspects(data, checked)
+    found = find_suspects(checked, None, True, random_state)
+    if path is not None:
+        write_suspects(found, path, data)
+    return found

@@ -19,6 +19,7 @@ from .files import whole_file
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.int64]
 
+_AS_TOLD: Any = None  # the facts that the other attributes of a selection tell
 METADATA_KEY = b"gmmatch"
 FORMAT_VERSION = 2
 _MOST_PACKED = 1 << 18  # numbers: two megabytes, more than the centres of most data
@@ -86,7 +87,7 @@ class Selection:
         one where the rows were not divided by class. Files leave out more than a quarter of a million
         numbers.
     facts
-        What the run did: `gmmatch.Facts`.
+        What the run did: `gmmatch.Facts`; what the other attributes tell by default.
     """
 
     indices: IntArray
@@ -96,7 +97,6 @@ class Selection:
     method: str
     params: Mapping[str, Any]
     n_rows: int
-    facts: Facts
     random_state: int | None = 0
     labels: npt.NDArray[Any] | None = None
     ids: npt.NDArray[Any] | None = None
@@ -104,6 +104,12 @@ class Selection:
     tiers: npt.NDArray[np.int8] | None = None
     centers: npt.NDArray[np.float64] | None = None
     evidence: Evidence | None = None
+    facts: Facts = _AS_TOLD
+
+    def __post_init__(self) -> None:
+        if self.facts is _AS_TOLD:
+            told = (self.n_rows, len(self.indices), None, self.method, self.objective, self.epsilon)
+            object.__setattr__(self, "facts", Facts(*told))
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -226,8 +232,15 @@ class Selection:
         path
             Where to write; an existing file is replaced.
         """
-        import pyarrow as pa
         import pyarrow.parquet as pq
+
+        table = self.to_arrow().replace_schema_metadata({METADATA_KEY: json.dumps(self._stored())})
+        with whole_file(path) as partial:
+            pq.write_table(table, partial)
+
+    def to_arrow(self) -> Any:
+        """Return an Arrow table with one row per kept row: the columns of the selection file."""
+        import pyarrow as pa
 
         rows = pa.array(self.indices)
         columns = {
@@ -239,9 +252,7 @@ class Selection:
             "distance": pa.array(self.distances),
             "tier": pa.nulls(len(self), pa.int8()) if self.tiers is None else self.tiers[self.indices],
         }
-        table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(self._stored())})
-        with whole_file(path) as partial:
-            pq.write_table(table, partial)
+        return pa.table(columns)
 
     def _stored(self) -> dict[str, Any]:
         """Return what a file holds beside its columns."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import numbers
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -119,15 +120,16 @@ def check_input(
     usable: npt.NDArray[np.bool_] | None = None,
     name: str = "X",
     label_name: str = "labels",
+    finite: bool = True,
 ) -> CheckedRows:
-    """Check rows and labels; the values of the rows are looked at unless `usable` says which are good.
+    """Check rows and labels; the values of the rows are looked at where `finite` asks for it.
 
     Examples
     --------
     >>> check_input([[1.0], [2.0]], ["b", "a"]).codes
     array([1, 0])
     """
-    rows = as_rows(X, name, finite=usable is None)
+    rows = as_rows(X, name, finite=finite and usable is None)
     classes, codes = (None, None) if y is None else as_labels(y, len(rows), label_name)
     return CheckedRows(rows, classes, codes, usable)
 
@@ -209,10 +211,10 @@ def resolve_keep(keep: Any, n_rows: int) -> int:
 
     Examples
     --------
-    >>> resolve_keep(0.1, 50), resolve_keep(7, 50), resolve_keep(1.0, 50)
+    >>> resolve_keep(0.1, 50), resolve_keep(7, 50), resolve_keep("100%", 50)
     (5, 7, 50)
     """
-    check_keep(keep)
+    keep = check_keep(keep)
     if is_whole(keep):
         if keep > n_rows:
             raise InvalidInput(f"keep asks for {keep} rows, but there are only {n_rows}")
@@ -220,11 +222,58 @@ def resolve_keep(keep: Any, n_rows: int) -> int:
     return max(1, int(np.floor(float(keep) * n_rows + 0.5)))
 
 
-def check_keep(keep: Any) -> None:
-    """Refuse what is neither a fraction nor a count, whatever the data."""
-    valid = keep >= 1 if is_whole(keep) else is_number(keep) and 0 < keep <= 1
-    if not valid:
-        raise InvalidParameter(f"keep must be a fraction in (0, 1] or a count of at least 1; got {keep!r}")
+def check_keep(keep: Any) -> float | int:
+    """Return a fraction or a count; refuse what is neither, whatever the data.
+
+    Examples
+    --------
+    >>> check_keep("10%"), check_keep(0.1), check_keep(500)
+    (0.1, 0.1, 500)
+    """
+    found = keep
+    if isinstance(keep, str) and re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)\s*%\s*", keep):
+        found = float(keep.strip()[:-1]) / 100
+    if not (found >= 1 if is_whole(found) else is_number(found) and 0 < found <= 1):
+        raise InvalidParameter(
+            "keep must be a fraction in (0, 1] or a count of at least 1; got"
+            f" {found!r}{'' if is_number(found) else ', which is no percentage such as 10% either'}"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def parse_keep(word: str) -> float | int:
+    """Return the fraction or count that a word of the command line means.
+
+    Examples
+    --------
+    >>> parse_keep("10%"), parse_keep("0.1"), parse_keep("500")
+    (0.1, 0.1, 500)
+    """
+    try:
+        number = int(word) if word.strip().lstrip("+-").isdigit() else float(word)
+    except ValueError:
+        return check_keep(word)
+    return check_keep(number)
+
+
+def as_size(size: Any, name: str = "memory") -> int:
+    """Return a number of bytes, from a number or from text such as `2GB`; at least a million.
+
+    Examples
+    --------
+    >>> as_size("2GB"), as_size("512 MiB"), as_size(5_000_000)
+    (2000000000, 536870912, 5000000)
+    """
+    number = float(size) if is_number(size) else 0.0
+    if isinstance(size, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", size, flags=re.IGNORECASE)
+        if found is None:
+            raise InvalidParameter(f"{name} takes a size such as 2GB or 512MB; got {size!r}")
+        digits, unit, binary = found.groups()
+        number = float(digits) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " ")
+    if not number >= 1_000_000:
+        raise InvalidParameter(f"{name} must be at least 1MB; got {size!r}")
+    return int(number)
 
 
 def is_whole(value: Any) -> TypeGuard[int]:

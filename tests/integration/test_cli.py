@@ -163,7 +163,9 @@ def test_suspects_are_written_with_reasons(tmp_path, monkeypatch):
     assert (tiers[:20] > 0).mean() >= 0.9
     kept = np.flatnonzero(table["kept"].to_numpy())
     assert (tiers[kept] == 0).all()
-    refused = CliRunner().invoke(app, ["select", "rows.npy", "--keep", "10%", "--suspects", "wrong.csv"])
+    refused = CliRunner().invoke(
+        app, ["select", "rows.npy", "--keep", "10%", "-o", "k.csv", "--suspects", "w.csv"]
+    )
     assert refused.exit_code == 3
     assert "suspects need labels" in refused.stderr
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._app import app
+    from .commands import app
 
 __all__ = ["app", "main"]
 
@@ -16,7 +16,7 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line."""
     try:
-        from ._app import app
+        from .commands import app
 
         app()
     # Typer catches an interrupt of a command; this one came while it was being imported.
@@ -27,6 +27,6 @@ def main() -> None:
 def __getattr__(name: str) -> Any:
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._app import app
+    from .commands import app
 
     return app

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -74,43 +73,6 @@ def _bars() -> Iterator[None]:
 
         with progress.listen(listener):
             yield
-
-
-def parse_keep(text: str) -> float | int:
-    """Read `10%`, `0.1` or `500`.
-
-    Examples
-    --------
-    >>> parse_keep("10%"), parse_keep("0.1"), parse_keep("500")
-    (0.1, 0.1, 500)
-    """
-    word = text.strip()
-    try:
-        if word.endswith("%"):
-            return float(word[:-1]) / 100
-        return int(word) if word.lstrip("+-").isdigit() else float(word)
-    except ValueError:
-        raise InvalidParameter(
-            f"--keep must be a percentage such as 10%, a fraction in (0, 1] or a count; got {text!r}"
-        ) from None
-
-
-def parse_memory(text: str) -> int:
-    """Read `2GB`, `512MB` or a number of bytes.
-
-    Examples
-    --------
-    >>> parse_memory("2GB"), parse_memory("512 MiB")
-    (2000000000, 536870912)
-    """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, flags=re.IGNORECASE)
-    if found is None:
-        raise InvalidParameter(f"--memory takes a size such as 2GB or 512MB; got {text!r}")
-    number, unit, binary = found.groups()
-    size = float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " ")
-    if size < 1_000_000:
-        raise InvalidParameter(f"--memory must be at least 1MB; got {text!r}")
-    return int(size)
 
 
 def parse_params(pairs: list[str]) -> dict[str, Any]:

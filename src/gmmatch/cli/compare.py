@@ -11,7 +11,8 @@ import typer
 
 from ..errors import InvalidParameter
 from ..selectors import compared_methods
-from ._friendly import parse_keep, show_progress
+from ..validation import parse_keep
+from ._friendly import show_progress
 from .reproduce import print_means
 
 

@@ -9,11 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..records import load_selection
-from ..report import check_report, summarise, write_report
-from ._friendly import parse_memory, show_progress
-from ._options import Embedding, Ids, Memory, Projection
-from ._rows import find_content, open_rows
+from ..report import report as make_report
+from ._friendly import show_progress
+from ._options import AsJson, Embedding, Encoder, Ids, Image, Memory, Overwrite, Projection, Quiet, Text
 
 
 def report(
@@ -35,15 +33,17 @@ def report(
     ] = None,
     ids: Ids = None,
     embedding: Embedding = None,
-    encoder: Annotated[
-        str | None, typer.Option(help="INPUT holds images or texts, which this encoder encoded.")
-    ] = None,
-    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the texts.")] = None,
-    image: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the images.")] = None,
+    encoder: Encoder = None,
+    text: Text = None,
+    image: Image = None,
     projection: Projection = "pca",
     memory: Memory = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    overwrite: Overwrite = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Go on where INPUT is not what the selection was made from.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show what was kept, what was dropped and why, in one page that needs nothing else.
 
@@ -58,29 +58,12 @@ def report(
 
         gmmatch report kept.parquet photos/ --encoder efficientnet-lite0 --projection umap
     """
+    asked = dict(locals())
+    for name in ("selection", "source", "output", "as_json", "quiet"):
+        del asked[name]
     started = time.perf_counter()
-    check_report(output)
-    cap = None if memory is None else parse_memory(memory)
-    chosen = load_selection(selection)
-    # With --images or --texts a column names what is in there, and INPUT holds embeddings.
-    beside = images is not None or texts is not None
     with show_progress(quiet):
-        rows = open_rows(
-            source,
-            encoder=encoder,
-            text=None if beside else text,
-            image=None if beside else image,
-            labels=labels,
-            ids=ids,
-            embedding=embedding,
-            memory=cap,
-            on_bad_rows="drop",
-        )
-        content = find_content(
-            source, rows, encoder=encoder, text=text, image=image, images=images, texts=texts
-        )
-        page = summarise(chosen, rows, content=content, projection=projection)
-        write_report(page, output)
+        page = make_report(selection, source, output, **asked)
     facts: dict[str, Any] = {
         "rows": page.glance.rows,
         "kept": page.glance.kept,

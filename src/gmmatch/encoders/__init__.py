@@ -1,7 +1,7 @@
 """Images or text into embeddings: :func:`encoder` by spec string, :func:`embed_input` for whole inputs."""
 
 from .base import Encoder, Unreadable
-from .embed import Embedded, embed_input
+from .embed import Embedded, choose_encoder, embed_input
 from .files import default_cache_dir
 from .inputs import Input, open_input
 from .registry import FAMILIES, Family, encoder, register_encoder, spec_form
@@ -16,6 +16,7 @@ __all__ = [
     "Input",
     "Unreadable",
     "default_cache_dir",
+    "choose_encoder",
     "embed_input",
     "encoder",
     "open_input",

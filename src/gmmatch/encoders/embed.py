@@ -18,7 +18,7 @@ from ..records import IntArray
 from ..validation import check_choice, check_positive_int
 from .base import Encoder, Float32Array, Kind
 from .files import PathLike, default_cache_dir, folder_name, make_cache_folder
-from .inputs import TEXT_TABLES, open_input
+from .inputs import TEXT_TABLES, Input, open_input
 from .output import check_output, write_rows, write_vectors
 from .registry import encoder as find_encoder
 from .registry import find_family, parameters
@@ -51,6 +51,8 @@ class Embedded:
         Rows in the input, the bad ones included.
     encoded
         How many contents were encoded in this run; the others were known.
+    content
+        The images, texts or rows that were encoded, the bad ones included.
     """
 
     embeddings: Float32Array
@@ -64,6 +66,7 @@ class Embedded:
     revision: str | None
     n_rows: int
     encoded: int
+    content: Input
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -136,10 +139,9 @@ def embed_input(
     """
     check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
     target = None if output is None else check_output(output, source)
-    chosen = _default_encoder(source, text, image) if encoder is None else encoder
-    kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
-    column = _content_column(kind, text, image)
-    found = open_input(source, kind, column=column, labels=labels, ids=ids, split=split)
+    chosen, options = choose_encoder(source, encoder, text, image)
+    options |= {"labels": labels, "ids": ids, "split": split}
+    found = open_input(source, **options)
     if isinstance(chosen, str):
         if cache_dir is not None and "cache_dir" in parameters(chosen):
             params.setdefault("cache_dir", cache_dir)
@@ -154,7 +156,7 @@ def embed_input(
         if spread is None:
             run.encode_all(size)
         else:
-            options = {"column": column, "labels": labels, "ids": ids, "split": split}
+            del options["kind"]
             shard = _shard(source, options, encoder or chosen.name, params, store.folder, size)
             run = encode_spread(shard, run, spread)
             store = run.store
@@ -173,12 +175,22 @@ def embed_input(
             revision=chosen.revision,
             n_rows=len(found),
             encoded=run.encoded,
+            content=found,
         )
         if target is None:
             return replace(result, embeddings=store.gather(run.positions[good]))
         facts = {"encoder": chosen.name, "revision": chosen.revision, "input_rows": len(found)}
         write_rows(target, result.ids, result.labels, result.paths, facts)
         return replace(result, embeddings=write_vectors(target, store, run.positions[good]))
+
+
+def choose_encoder(
+    source: Any, encoder: str | Encoder | None, text: str | None, image: str | None
+) -> tuple[str | Encoder, dict[str, Any]]:
+    """Return the encoder for an input, and what to open of the input: its `kind` and `column`."""
+    chosen = _default_encoder(source, text, image) if encoder is None else encoder
+    kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
+    return chosen, {"kind": kind, "column": _content_column(kind, text, image)}
 
 
 def _shard(

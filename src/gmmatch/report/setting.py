@@ -10,15 +10,15 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from ..checking import find_bad_rows
 from ..errors import InvalidInput
 from ..location.geometric_median import group_medians
 from ..matching.stream import MappedRows
-from ..pipeline import find_bad_rows
 from ..records import FloatArray, IntArray, Selection
 from ..selectors import METHODS
 from ..selectors.gm_matching import unit_rows
 from ..sources import Source
-from ..validation import as_labels, as_rows, fingerprint
+from ..validation import CheckedRows, check_input
 
 Vector = npt.NDArray[np.float64]
 
@@ -69,20 +69,21 @@ class Setting:
             return False
         return method.selector.scores_are_objectives and (self.selection.facts.chains or 1) == 1
 
-    def labels_of(self, rows: IntArray) -> npt.NDArray[Any]:
-        """Return the labels of some rows."""
-        return self.classes[self.codes[rows]]
 
-
-def prepare(selection: Selection, source: Source) -> Setting:
+def prepare(
+    selection: Selection, source: Source, checked: CheckedRows | None = None, any_input: bool = True
+) -> Setting:
     """Check that a selection and an input belong together, and divide the rows as the selection did.
 
     Raises
     ------
     InvalidInput
-        Another number of rows or features, or no labels where the selection had some.
+        Another number of rows or features, or no labels where the selection had some; without `any_input`
+        also another fingerprint.
     """
-    rows = as_rows(source.rows, source.name, finite=False)
+    if checked is None:
+        checked = check_input(source.rows, source.labels, name=source.name, finite=False)
+    rows = checked.rows
     if len(rows) != selection.n_rows:
         raise InvalidInput(
             f"the selection was made from {selection.n_rows} rows, but {source.name} has {len(rows)}"
@@ -91,9 +92,9 @@ def prepare(selection: Selection, source: Source) -> Setting:
         raise InvalidInput(
             f"the selection was made with labels, and {source.name} has none; name them with --labels"
         )
-    labelled = source.labels is not None
-    classes, codes = as_labels(source.labels if labelled else np.zeros(len(rows), np.int64), len(rows))
-    same = fingerprint(rows, codes if labelled else None) == selection.fingerprint
+    labelled = checked.classes is not None
+    classes = np.zeros(1, np.int64) if checked.classes is None else checked.classes
+    codes = np.zeros(len(rows), np.int64) if checked.codes is None else checked.codes
     if selection.params.get("normalize") == "unit":
         rows = cast(FloatArray, MappedRows(rows, unit_rows))
     by_class = selection.labels is not None and selection.params.get("by_class", True)
@@ -101,13 +102,21 @@ def prepare(selection: Selection, source: Source) -> Setting:
     centers = selection.centers
     if centers is None:
         groups = groups.copy()
-        groups[find_bad_rows(source)] = -1
+        groups[find_bad_rows(rows)] = -1
         medians = group_medians(rows, groups, int(groups.max()) + 1, _EPSILON, precision=rows.dtype)
         centers = np.stack([median.point for median in medians])
     if centers.shape != (int(groups.max()) + 1, rows.shape[1]):
         raise InvalidInput(
             f"the selection was made from rows of {centers.shape[1]} numbers in {len(centers)} groups, but"
             f" {source.name} has rows of {rows.shape[1]} in {int(groups.max()) + 1}"
+        )
+    # Labels may be named for a selection that was made without any.
+    known = checked if selection.labels is not None or not labelled else CheckedRows(checked.rows)
+    same = selection.fingerprint in ("", known.fingerprint)
+    if not (same or any_input):
+        raise InvalidInput(
+            f"{source.name}, or its labels, are not what the selection was made from: they have the"
+            f" fingerprint {known.fingerprint}, the selection has {selection.fingerprint}; --force goes on"
         )
     return Setting(
         selection=selection,
@@ -119,7 +128,7 @@ def prepare(selection: Selection, source: Source) -> Setting:
         groups=groups,
         centers=centers,
         own_centers=selection.centers is not None,
-        same_input=same or not selection.fingerprint,
+        same_input=same,
     )
 
 
@@ -153,7 +162,7 @@ def shell_command(selection: Selection, source: str, labelled: bool) -> str:
         words += ["--method", selection.method]
     for name, value in _changed(selection).items():
         if name == "guard":
-            words.append("--no-guard" if value == "off" else "--guard")
+            words += ["--guard", str(value)]
         elif isinstance(value, (str, int, float)) and not str(value).startswith("array of shape"):
             words += ["--param", f"{name}={value}"]
         elif name == "scores":

@@ -9,7 +9,7 @@ from ..compute.keys import gather
 from ..errors import InvalidInput
 from ..records import IntArray, Selection
 from ..sources import Source
-from ..trust import Suspects
+from ..validation import CheckedRows
 from .content import Content
 from .curve import make_curve
 from .measure import Measures, measure
@@ -17,7 +17,7 @@ from .projection import check_projection
 from .records import Gallery, Glance, Report
 from .sample import choose_rows
 from .setting import Setting, prepare, python_call, shell_command
-from .suspicion import Evidence, from_suspects, judge_rows, worth_judging
+from .suspicion import Suspicion, from_evidence, judge_rows, worth_judging
 from .tables import class_table, make_map, plain_params, typical_distances
 
 Vector = npt.NDArray[np.float64]
@@ -41,10 +41,11 @@ def summarise(
     source: Source,
     *,
     content: Content | None = None,
-    found: Suspects | None = None,
+    checked: CheckedRows | None = None,
     projection: str = "pca",
     seconds: float | None = None,
     command: str | None = None,
+    any_input: bool = True,
 ) -> Report:
     """Gather what a report says.
 
@@ -54,16 +55,20 @@ def summarise(
         What was chosen, and from what.
     content
         Images or texts of the rows.
-    found
-        Suspects, where they are known already. Otherwise they are looked for: among all rows where that
-        takes seconds, else among the rows of the map.
+    checked
+        The rows and labels of the source, where they were checked already.
     projection
         `pca`, `umap` or `auto`.
     seconds, command
-        How long the selection took, and what repeats it.
+        How long the selection took, in place of what it knows, and what repeats it.
+    any_input
+        Whether rows or labels that differ from the selection's are noted on the page, or refused.
 
     Notes
     -----
+    Suspicion is what the selection's verdict found. Where it has none, rows are judged here: all of them
+    where that takes seconds, else those of the map.
+
     Time: one pass over the rows, and work on at most 20,000 of them. Memory: O(block), the rows of the
     map, and some 60 bytes per row.
 
@@ -76,13 +81,13 @@ def summarise(
     (50, 500, 50)
     """
     kind = check_projection(projection)
-    setting = prepare(selection, source)
+    setting = prepare(selection, source, checked, any_input)
     seed = selection.random_state or 0
     measures = measure(setting.rows, setting.groups, setting.centers)
     usable = np.flatnonzero(measures.usable)
     if not len(usable):
         raise InvalidInput(f"{source.name} has no row without NaN or infinite values")
-    evidence = _judge_all(setting, usable, found, seed)
+    evidence = _judge_all(setting, usable, seed)
     first = selection.indices[:GALLERY_ROWS]
     usual, spread = typical_distances(measures, setting.groups)
     nearest = _dropped_nearest(setting, measures, usual)
@@ -91,7 +96,7 @@ def summarise(
     shown = choose_rows(usable, setting.codes, selection.indices, always, seed)
     sampled = gather(setting.rows, shown)
     if evidence is None:
-        evidence = judge_rows(sampled, shown, setting.labels_of(shown), setting.classes, seed)
+        evidence = judge_rows(sampled, shown, setting.codes[shown], setting.classes, seed)
         doubtful = _doubtful(evidence)
     groups = setting.groups[shown]
     ordinary = measures.distances[shown] <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
@@ -112,20 +117,20 @@ def summarise(
         galleries=galleries,
         content_kind=None if content is None else content.kind,
         content={} if content is None else _previews(content, shown, galleries, seed),
-        notes=_notes(setting, source, measures, evidence, shown, found),
+        notes=_notes(setting, source, measures, evidence, shown),
     )
 
 
-def _judge_all(setting: Setting, usable: IntArray, found: Suspects | None, seed: int) -> Evidence | None:
-    """Judge all usable rows, or return None where that would take too long."""
-    if found is not None:
-        return from_suspects(found, setting.classes)
+def _judge_all(setting: Setting, usable: IntArray, seed: int) -> Suspicion | None:
+    """Return what is known of all usable rows, or None where judging them would take too long."""
+    if setting.selection.evidence is not None:
+        return from_evidence(setting.selection.evidence, usable, setting.codes, setting.classes)
     if not worth_judging(len(usable), setting.rows.shape[1], len(setting.classes)):
         return None
-    return judge_rows(setting.rows[usable], usable, setting.labels_of(usable), setting.classes, seed)
+    return judge_rows(setting.rows[usable], usable, setting.codes[usable], setting.classes, seed)
 
 
-def _doubtful(evidence: Evidence) -> IntArray:
+def _doubtful(evidence: Suspicion) -> IntArray:
     return evidence.rows[evidence.tiers > 0][:GALLERY_ROWS]
 
 
@@ -162,7 +167,7 @@ def _glance(
     setting: Setting,
     source: Source,
     measures: Measures,
-    evidence: Evidence,
+    evidence: Suspicion,
     seconds: float | None,
     command: str | None,
 ) -> Glance:
@@ -185,7 +190,7 @@ def _glance(
         params=plain_params(selection.params),
         seed=selection.random_state,
         guard=None if not guard or guard.get("mode") == "off" else plain_params(guard),
-        seconds=None if seconds is None else round(seconds, 3),
+        seconds=selection.facts.seconds if seconds is None else round(seconds, 3),
         center=selection.facts.center,
         epsilon=selection.epsilon,
         objective=selection.objective,
@@ -204,9 +209,8 @@ def _notes(
     setting: Setting,
     source: Source,
     measures: Measures,
-    evidence: Evidence,
+    evidence: Suspicion,
     shown: IntArray,
-    found: Suspects | None,
 ) -> list[str]:
     """Say what a reader must know about how the numbers came about."""
     notes = []
@@ -221,7 +225,7 @@ def _notes(
     if len(evidence.rows) < usable:
         notes.append(
             f"Suspicion was measured among the {len(evidence.rows):,} rows of the map alone;"
-            " --suspects measures it among all rows."
+            " --guard, or --suspects, measures it among all rows."
         )
     if setting.labelled and not evidence.labels_judged:
         notes.append("There are too few rows or classes to judge labels; suspicion is about distance alone.")

@@ -1,4 +1,4 @@
-"""Which rows seem wrong: what the selection knows, and evidence about all rows or about those on the map."""
+"""Which rows seem wrong: what the selection knows, or what can be said of the rows on the map."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..facts import Evidence
 from ..records import FloatArray, IntArray
-from ..trust import Suspects, suspects
+from ..trust import judge
+from ..trust.suspects import reasons_of
+from ..validation import CheckedRows
 
 # Beyond these, judging all rows would take longer than a report should.
 _MOST_VALUES = 1 << 27
@@ -17,13 +20,13 @@ _MOST_WORK = 2e11
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """Suspicion of rows of the input.
+class Suspicion:
+    """Rows of the input with what speaks against them, most suspicious first.
 
     Attributes
     ----------
     rows
-        Judged rows, most suspicious first.
+        The rows that were judged.
     suspicion, suggested, tiers, reasons
         Of each; `suggested` is the class that fits best beside the label.
     labels_judged
@@ -31,11 +34,37 @@ class Evidence:
     """
 
     rows: IntArray
-    suspicion: npt.NDArray[np.float64]
+    suspicion: npt.NDArray[np.floating[Any]]
     suggested: IntArray
     tiers: npt.NDArray[np.int8]
     reasons: npt.NDArray[np.str_]
     labels_judged: bool
+
+
+def from_evidence(
+    evidence: Evidence, judged: IntArray, codes: IntArray, classes: npt.NDArray[Any]
+) -> Suspicion:
+    """Put the evidence of a verdict in order.
+
+    Parameters
+    ----------
+    evidence
+        About all rows of the input.
+    judged
+        The rows to speak of.
+    codes, classes
+        Class of each row of the input, as a position in `classes`.
+    """
+    order = judged[np.lexsort((judged, -evidence.suspicion[judged]))]
+    reasons = reasons_of(evidence, codes, evidence.suggested, classes)
+    return Suspicion(
+        order,
+        evidence.suspicion[order],
+        evidence.suggested[order],
+        evidence.tiers[order],
+        reasons[order],
+        evidence.labels_judged,
+    )
 
 
 def worth_judging(n_rows: int, n_features: int, n_classes: int) -> bool:
@@ -45,27 +74,24 @@ def worth_judging(n_rows: int, n_features: int, n_classes: int) -> bool:
 
 
 def judge_rows(
-    rows: FloatArray, numbers: IntArray, labels: npt.NDArray[Any], classes: npt.NDArray[Any], seed: int
-) -> Evidence:
+    rows: FloatArray, numbers: IntArray, codes: IntArray, classes: npt.NDArray[Any], seed: int
+) -> Suspicion:
     """Judge rows that are in memory.
 
     Parameters
     ----------
     rows
         Finite rows.
-    numbers, labels
-        Number in the input and label of each.
+    numbers, codes
+        Number in the input and class of each, as a position in `classes`.
     classes
         All labels, sorted.
     seed
         Seed of the folds and samples.
     """
-    found = suspects(rows, labels, random_state=seed)
-    return from_suspects(replace(found, rows=numbers[found.rows]), classes)
-
-
-def from_suspects(found: Suspects, classes: npt.NDArray[Any]) -> Evidence:
-    """Take the evidence from what `gmmatch.suspects` found; labels become positions among `classes`."""
-    suggested = np.searchsorted(classes, found.suggested)
-    judged = bool(np.isfinite(found.probability).any())
-    return Evidence(found.rows, found.suspicion, suggested, found.tiers, found.reasons, judged)
+    checked = CheckedRows(rows, classes, codes)
+    own, present = checked.judged()
+    evidence = judge(rows, own, len(present), seed).evidence(own)
+    evidence = replace(evidence, suggested=present[evidence.suggested])
+    found = from_evidence(evidence, np.arange(len(rows)), codes, classes)
+    return replace(found, rows=numbers[found.rows])

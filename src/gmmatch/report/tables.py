@@ -16,7 +16,7 @@ from .measure import Measures
 from .projection import project, to_grid
 from .records import ClassTable, MapRows
 from .setting import Setting
-from .suspicion import Evidence
+from .suspicion import Suspicion
 
 Vector = npt.NDArray[np.float64]
 
@@ -31,7 +31,7 @@ _ODD = 0.5  # suspicion from which another class is likelier than the label
 def make_map(
     setting: Setting,
     measures: Measures,
-    evidence: Evidence,
+    evidence: Suspicion,
     shown: IntArray,
     sampled: FloatArray,
     ordinary: npt.NDArray[np.bool_],
@@ -83,7 +83,7 @@ def make_map(
     )
 
 
-def class_table(setting: Setting, measures: Measures, evidence: Evidence, budgets: IntArray) -> ClassTable:
+def class_table(setting: Setting, measures: Measures, evidence: Suspicion, budgets: IntArray) -> ClassTable:
     """Return the columns of the table of classes."""
     selection, codes, classes = setting.selection, setting.codes, setting.classes
     usable = np.flatnonzero(measures.usable)

@@ -149,6 +149,8 @@ class Source:
         One per row, where the source has them.
     files
         The files behind it, in the order of their rows.
+    content
+        The images or texts that the rows were made of, where they were.
     """
 
     rows: npt.NDArray[Any] | RowView
@@ -157,6 +159,7 @@ class Source:
     ids: npt.NDArray[Any] | None = None
     labels: npt.NDArray[Any] | None = None
     files: tuple[str, ...] = ()
+    content: Any = None
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -126,6 +126,11 @@ class Verdict:
         return facts
 
 
+def expected_reads(labelled: bool) -> int:
+    """Return how often `judge` reads the rows, unless very many labels are unlikely."""
+    return PASSES_OF_GATE + (PASSES_OF_LABELS if labelled else 0)
+
+
 def judge(
     rows: FloatArray,
     codes: IntArray | None,

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..compute.blocks import block_rows
 from ..facts import Evidence
+from ..handover import as_frame
 from ..records import FloatArray, IntArray
 from ..validation import as_labels, as_rows, as_seed
 from .guard import TIERS, UsableRows, Verdict, judge
@@ -74,6 +75,10 @@ class Suspects:
             "tier": self.tiers,
             "reason": self.reasons,
         }
+
+    def to_pandas(self) -> Any:
+        """Return the evidence as a pandas DataFrame, most suspicious row first."""
+        return as_frame(self.columns())
 
     def summary(self) -> dict[str, Any]:
         """Return how much of the data seems wrong, as plain data."""

@@ -39,7 +39,7 @@ def test_select_writes_a_report_beside_the_selection(run, tmp_path):
     data = data_of(tmp_path / "r.html")
     assert (data["glance"]["kept"], data["glance"]["seconds"]) == (24, facts["seconds"])
     assert data["content"] == {}
-    spoken = run("select rows.npy --labels labels.npy --keep 10% --report r.html")
+    spoken = run("select rows.npy --labels labels.npy --keep 10% --report r.html --overwrite")
     assert spoken.stdout.strip().endswith("wrote kept.parquet and r.html")
 
 

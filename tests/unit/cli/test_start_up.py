@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 
 import gmmatch
-from gmmatch.cli._app import COMMANDS
+from gmmatch.cli.commands import COMMANDS
 
 HEAVY = ("sklearn", "scipy", "pandas", "matplotlib", "pyarrow", "torch", "numba", "ray", "bokeh", "jinja2")
 

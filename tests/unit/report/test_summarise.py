@@ -102,9 +102,11 @@ def test_galleries_show_what_they_say(made):
 def test_suspects_that_are_known_are_not_looked_for_again(made, monkeypatch):
     selection, source = made
     found = gmmatch.suspects(source.rows, source.labels)
-    monkeypatch.setattr(suspicion, "suspects", None)
-    report = summarise(selection, source, found=found)
+    monkeypatch.setattr(suspicion, "judge", None)
+    report = summarise(selection, source)
     assert len(report.galleries[0].rows) == min(60, found.summary()["suspect"])
+    shown = [report.map.row[at] for at in report.galleries[0].rows]
+    assert shown == found.rows[found.tiers > 0][:60].tolist()
 
 
 def test_suspicion_is_measured_on_the_map_where_rows_are_many(made, monkeypatch):
@@ -114,7 +116,7 @@ def test_suspicion_is_measured_on_the_map_where_rows_are_many(made, monkeypatch)
     assert report.notes == []  # all rows are on the map
     monkeypatch.setattr("gmmatch.report.sample.MOST_ROWS", 300)
     monkeypatch.setattr("gmmatch.report.sample.choose_rows.__defaults__", (300,))
-    report = summarise(replace(selection, tiers=None), source)
+    report = summarise(replace(selection, tiers=None, evidence=None), source)
     assert len(report.map.row) == 300
     assert report.glance.judged == 300
     assert "300 of 400 rows" in report.notes[0]

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from ..version import __version__
@@ -16,6 +16,7 @@ from ._friendly import friendly
 COMMANDS = {
     "select": "Choose the rows of INPUT worth keeping and write them, in pick order.",
     "report": "Show what was kept, what was dropped and why, in one page that needs nothing else.",
+    "suspects": "List the rows of INPUT by how wrong they seem, and say why.",
     "embed": "Turn images or texts into vectors, ready for `gmmatch select`.",
     "train": "Train a network on IMAGES and write its weights; `torch:FILE` then names it as an encoder.",
     "corrupt": "Make a dataset wrong on purpose, exactly and repeatably, and write down where.",
@@ -41,10 +42,21 @@ class _Commands(TyperGroup):
         return name, known and load_command(str(name)), rest
 
 
+class _Command(TyperCommand):
+    """A command whose `--guard` may stand alone, for `--guard auto`, and has an opposite."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = []
+        for at, word in enumerate(args):
+            alone = word == "--guard" and args[at + 1 : at + 2] not in (["auto"], ["off"])
+            words += ["--guard", "auto"] if alone else ["--guard", "off"] if word == "--no-guard" else [word]
+        return super().parse_args(ctx, words)
+
+
 def load_command(name: str) -> Any:
     """Import a command."""
     single = typer.Typer(add_completion=False, **_SETTINGS)
-    single.command(name)(friendly(getattr(import_module(f".{name}", __package__), name)))
+    single.command(name, cls=_Command)(friendly(getattr(import_module(f".{name}", __package__), name)))
     return get_command(single)
 
 

@@ -1,0 +1,200 @@
+"""What was asked for, checked before any row is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .compute.engine import ENGINES
+from .compute.passes import Engine
+from .errors import InvalidInput, InvalidParameter
+from .matching.budgets import class_budgets
+from .matching.candidates import GRAM_BYTES
+from .outputs import check_folder, check_new, check_output
+from .records import IntArray
+from .selectors import find_method
+from .selectors.registry import METHODS, Method
+from .sources.opening import machine_memory
+from .validation import as_size, check_choice, check_keep, resolve_keep
+
+# Beyond this many multiply-adds (half a minute) matching against all rows of a class gives way to batches.
+MOST_WORK = 2e12
+# A multiply-add of a product per pick, which waits for memory, costs as many of a Gram matrix.
+_PRODUCT_COST = 50
+_SCORING_COST = 64  # of finding the best of the rows at every pick, in the same units per row
+
+
+_PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
+
+
+class OwnDefault(str):
+    """A default of `gmmatch.select` that gives way to the method's own."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """What was asked for; see `gmmatch.select` for what each means."""
+
+    source: Any
+    keep: float | int | str
+    labels: Any = None
+    method: str = "gm-matching"
+    params: Mapping[str, Any] = field(default_factory=dict)
+    guard: str | None = None
+    random_state: Any = 0
+    ids: Any = None
+    embedding: str | None = None
+    encoder: Any = None
+    text: str | None = None
+    image: str | None = None
+    memory: int | str | None = None
+    on_bad_rows: str = "error"
+    images: Any = None
+    train_config: Any = None
+    device: str = "auto"
+    engine: str | Engine = "local"
+    address: str | None = None
+    workers: int | None = None
+    output: Path | None = None
+    all_rows: bool = False
+    suspects: Path | None = None
+    report: Path | None = None
+    projection: str = "pca"
+    materialize: Path | None = None
+    save_scores: Path | None = None
+    state: Path | None = None
+    resume: bool = False
+    overwrite: bool = False
+    command: str | None = None
+
+    @classmethod
+    def of(cls, source: Any, keep: float | int | str, options: Mapping[str, Any]) -> Plan:
+        """Return a plan from arguments; those that are none of a plan's are the method's parameters."""
+        names = {entry.name for entry in fields(cls)}
+        asked = {name: value for name, value in options.items() if name in names}
+        params = {name: value for name, value in options.items() if name not in names}
+        if params.get("budgets") == "proportional":
+            del params["budgets"]
+        if isinstance(asked.get("guard"), OwnDefault):
+            del asked["guard"]
+        asked |= {name: Path(asked[name]) for name in _PATHS if asked.get(name) is not None}
+        output = asked.get("output")
+        if output is not None and asked.get("state") is None:
+            asked["state"] = output.with_name(f"{output.name}.state")
+        return cls(source=source, keep=keep, params=params, **asked)
+
+    @property
+    def entry(self) -> Method:
+        """The method."""
+        return find_method(self.method)
+
+    @property
+    def cap(self) -> int | None:
+        """Bytes that may be used."""
+        return None if self.memory is None else as_size(self.memory)
+
+    @property
+    def trains_on_images(self) -> bool:
+        """Whether the images are for a training run; otherwise they are there to be shown."""
+        return self.images is not None and (self.entry.needs_training or self.report is None)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the method's parameters, all that is wrong whatever the data refused."""
+        params = {"keep": check_keep(self.keep), "random_state": self.random_state, **self.params}
+        if self.guard is not None and "guard" not in self.entry.fixed:
+            params["guard"] = self.guard
+        self.entry.build(**params)
+        check_choice(self.on_bad_rows, ("error", "drop"), "on_bad_rows")
+        check_engine(self.engine, self.entry)
+        return params
+
+    def check_outputs(self) -> None:
+        """Refuse outputs that could not be written, before any work is done."""
+        paths = [self.output, self.suspects, self.report, self.save_scores, self.materialize]
+        named = [path for path in paths if path is not None]
+        if len({path.absolute() for path in named}) < len(named):
+            raise InvalidParameter("two outputs have the same name; expected a file for each")
+        source = Path(self.source).absolute() if isinstance(self.source, (str, os.PathLike)) else None
+        for path in named:
+            if path.absolute() == source:
+                raise InvalidParameter(f"{path} is the input; name another file for the output")
+        goes_on = self.resume and self.state is not None and self.state.exists()
+        for path in named:
+            check_new(path, (self.overwrite or goes_on) and path is not self.materialize)
+        if self.output is not None:
+            check_output(self.output, self.all_rows)
+        if self.suspects is not None:
+            check_output(self.suspects, kind="suspects")
+        if self.save_scores is not None:
+            _check_scores_file(self.save_scores, self.entry)
+        if self.report is not None:
+            from .report import check_projection, check_report
+
+            check_report(self.report)
+            check_projection(self.projection)
+
+
+def _check_scores_file(path: Path, entry: Method) -> None:
+    """Refuse to save scores that there will not be, or where they cannot be."""
+    if not entry.needs_training:
+        raise InvalidParameter(f"--save-scores is for methods with a training run; {entry.name} has none")
+    if path.suffix != ".npy":
+        raise InvalidParameter(f"--save-scores takes a file that ends in .npy; got {path}")
+    check_folder(path)
+
+
+def check_engine(engine: str | Engine, entry: Method) -> None:
+    """Refuse an engine that there is not, or that cannot run a method."""
+    if isinstance(engine, str):
+        check_choice(engine, ENGINES, "engine")
+    if engine != "local" and not entry.engine:
+        able = [method.name for method in METHODS.values() if method.engine]
+        raise InvalidParameter(
+            f"method {entry.name!r} runs on one machine; other engines are for {', '.join(able)}"
+        )
+
+
+def check_labels(entry: Method, params: Mapping[str, Any], codes: IntArray | None, usable: Any) -> None:
+    """Refuse labels that a method cannot do with, before its training run, if it has one, begins."""
+    if codes is None:
+        raise InvalidInput(f"method {entry.name!r} needs labels, one per row; got none")
+    if not entry.needs_training:
+        return
+    sizes = np.bincount(codes[usable])
+    sizes = sizes[sizes > 0]
+    if len(sizes) < 2:
+        raise InvalidInput(f"method {entry.name!r} needs labels of at least two classes; got one")
+    if params.get("by_class", True):
+        class_budgets(sizes, resolve_keep(params["keep"], int(sizes.sum())))
+
+
+def batches_needed(
+    entry: Method,
+    params: Mapping[str, Any],
+    shape: tuple[int, ...],
+    itemsize: int,
+    codes: IntArray | None,
+    memory: int | None,
+) -> bool:
+    """Tell whether to match in batches because all rows at once would not fit, or take very long."""
+    if not entry.streams or "batch_size" in params:
+        return False
+    n_rows, width = shape
+    by_class = codes is not None and params.get("by_class", True)
+    sizes = np.bincount(codes) if by_class and codes is not None else np.array([n_rows])
+    sizes = sizes[sizes > 0]
+    k = resolve_keep(params["keep"], n_rows)
+    budgets = class_budgets(sizes, k)
+    gram = sizes.astype(float) ** 2 * itemsize <= GRAM_BYTES
+    bytes_needed = 2.0 * sizes * width * itemsize + np.where(gram, sizes.astype(float) ** 2 * itemsize, 0)
+    products = _PRODUCT_COST * budgets * sizes.astype(float) * (width + _SCORING_COST)
+    work = np.where(gram, sizes.astype(float) ** 2 * width, products)
+    cap = machine_memory() // 4 if memory is None else memory
+    return bool(bytes_needed.max() > cap or work.sum() > MOST_WORK)

@@ -1,0 +1,145 @@
+"""The steps of a run: open, train, judge once, and say what was found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import InvalidInput, InvalidParameter
+from .opening import open_data
+from .planning import Plan, check_labels
+from .records import Selection
+from .selectors import Selector
+from .selectors.base import evidence_of
+from .sources import Source
+from .trust import Suspects, Verdict, judge, suspects_from
+from .validation import CheckedRows, as_seed
+
+
+def open_plan(plan: Plan) -> Source:
+    """Open what a plan names."""
+    return open_data(
+        plan.source,
+        plan.labels,
+        plan.ids,
+        plan.encoder,
+        text=plan.text,
+        image=plan.image,
+        embedding=plan.embedding,
+        memory=plan.cap,
+        on_bad_rows=plan.on_bad_rows,
+        engine=plan.engine,
+    )
+
+
+def open_content_of(plan: Plan, data: Source) -> Any:
+    """Open what the rows look like, if a report is to show it."""
+    if plan.report is None:
+        return None
+    from .report import find_content
+
+    shown = None if plan.trains_on_images else plan.images
+    return find_content(data, images=shown, image=plan.image)
+
+
+def judge_once(plan: Plan, selector: Selector, checked: CheckedRows) -> tuple[Verdict | None, bool]:
+    """Judge the rows if anybody needs it, and say whether it was done by class."""
+    by_class = selector.by_class if selector.guard != "off" else True
+    codes, present = checked.judged(by_class)
+    wanted = selector.guard != "off" or plan.suspects is not None
+    if not wanted and plan.report is not None:
+        from .report.suspicion import worth_judging
+
+        wanted = worth_judging(checked.rows.shape[0], checked.rows.shape[1], len(present))
+    if not wanted:
+        return None, by_class
+    labelled = by_class and checked.codes is not None
+    seed = as_seed(selector.random_state)
+    return judge(checked.rows, codes, len(present), seed, labelled=labelled), by_class
+
+
+def train_if_needed(
+    plan: Plan, params: Mapping[str, Any], checked: CheckedRows
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Make the training run that a method needs; return the parameter it gives, and how it was trained."""
+    entry, images = plan.entry, plan.images if plan.trains_on_images else None
+    has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
+    usable = np.ones(len(checked.rows), bool) if checked.usable is None else checked.usable
+    if entry.needs_labels and not has_signal:
+        check_labels(entry, params, checked.codes, usable)
+    if has_signal or entry.signal is None or checked.codes is None:
+        if images is not None or plan.train_config is not None:
+            raise InvalidParameter(
+                f"images and train_config are for a training run, and {plan.method} makes none here"
+            )
+        return {}, None
+    from .signals import train_for_selection
+    from .training import as_config, read_images
+
+    if isinstance(images, (str, os.PathLike)):
+        images = read_images(Path(images))[0]
+    config = as_config(plan.train_config, embeddings=images is None)
+    if plan.device != "auto":
+        config = replace(config, device=plan.device)
+    seed = as_seed(params["random_state"])
+    trained = train_for_selection(
+        entry.signal, checked.rows, checked.codes, usable, images=images, config=config, seed=seed
+    )
+    return trained.params, trained.config.as_dict()
+
+
+def describe(
+    selection: Selection,
+    plan: Plan,
+    data: Source,
+    checked: CheckedRows,
+    verdict: Verdict | None,
+    by_class: bool,
+    training: dict[str, Any] | None,
+) -> Selection:
+    """Add to a selection what the run knows beyond the method: ids, evidence, facts."""
+    facts = replace(
+        selection.facts,
+        bad_rows=len(checked.rows) - checked.n_usable,
+        reads=(selection.facts.reads or 0) + 1,  # and the check of the rows
+        training=training,
+        engine=plan.engine if isinstance(plan.engine, str) else "ray",
+        output=None if plan.output is None else str(plan.output),
+        report=None if plan.report is None else str(plan.report),
+        materialized=None if plan.materialize is None else str(plan.materialize),
+    )
+    if verdict is not None and selection.evidence is None:
+        evidence = evidence_of(verdict, checked, by_class)
+        facts = replace(facts, tiers=verdict.summary()["tiers"], reads=(facts.reads or 0) + verdict.reads)
+        selection = replace(selection, tiers=verdict.tiers, evidence=evidence)
+    ids = None if data.ids is None else data.ids[selection.indices]
+    return replace(selection, ids=ids, facts=facts)
+
+
+def check_suspects(data: Source, checked: CheckedRows) -> None:
+    """Refuse to look for suspects where there are no labels."""
+    if checked.classes is None:
+        raise InvalidInput(f"suspects need labels, and {data.name} has none; name them with --labels")
+
+
+def find_suspects(
+    checked: CheckedRows, verdict: Verdict | None, by_class: bool, random_state: Any
+) -> Suspects:
+    """Gather the evidence that rows, or their labels, are wrong; bad rows are left out."""
+    assert checked.classes is not None
+    codes, present = checked.judged()
+    if verdict is None or not by_class:  # where labels do not divide the rows, no verdict is about them
+        verdict = judge(checked.rows, codes, len(present), as_seed(random_state))
+    codes = np.zeros(len(checked.rows), np.int64) if codes is None else codes
+    return suspects_from(verdict, checked.rows, codes, checked.classes[present])
+
+
+def scores_of_all_rows(selection: Selection) -> Any:
+    """Return what a training run said of every row: its score, or the length of its influence."""
+    influence = selection.params.get("influence")
+    return selection.params["scores"] if influence is None else np.linalg.norm(influence, axis=1)
