@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .matching.candidates import GRAM_BYTES
+from .opening import beside
 from .planning import Plan, batches_needed
 from .selectors.gm_matching import AUTO_BATCH, GMMatching
 from .sources import Source
@@ -125,7 +126,7 @@ def _before_encoding(plan: Plan) -> Estimate:
     from .encoders import choose_encoder, open_input
 
     options = choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1]
-    found = open_input(plan.source, **options, labels=plan.labels, ids=plan.ids)
+    found = open_input(plan.source, **options, labels=beside(plan.labels), ids=plan.ids)
     k = resolve_keep(plan.keep, len(found))
     classes = None if found.labels is None else len(np.unique(found.labels))
     return Estimate(len(found), None, classes, k, plan.method, encode=len(found), disk_bytes=48 * k)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .compute.engine import open_engine
 from .errors import InvalidParameter
 from .records import IntArray
-from .sources import Source, open_source
+from .sources import Source, open_source, read_values
 
 if TYPE_CHECKING:
     from .encoders import Embedded
@@ -64,11 +64,17 @@ def open_data(
                 f"--engine {engine} selects from embeddings; encode first, with:"
                 f" gmmatch embed --engine {engine}"
             )
-        options = {"text": text, "image": image, "labels": labels, "ids": ids}
+        options = {"text": text, "image": image, "labels": beside(labels), "ids": ids}
         return encode(x, encoder, on_bad_rows=on_bad_rows, **options)
     if isinstance(x, (str, os.PathLike)) or (hasattr(x, "with_format") and hasattr(x, "features")):
         return open_source(x, embedding, labels, ids, memory, mapped=engine == "ray")
     return _with(Source(x, "X", "array"), labels, ids)
+
+
+def beside(labels: Any) -> Any:
+    """Return the labels in a table that lies beside images or texts; others as they are."""
+    table = isinstance(labels, (str, os.PathLike)) and str(labels).endswith((".csv", ".parquet"))
+    return read_values(labels, "labels") if table and os.path.isfile(labels) else labels
 
 
 def _with(source: Source, labels: Any, ids: Any) -> Source:

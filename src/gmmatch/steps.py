@@ -79,7 +79,8 @@ def train_if_needed(
             )
         return {}, None
     from .signals import train_for_selection
-    from .training import as_config, read_images
+    from .training import read_images
+    from .training.config import as_config
 
     if isinstance(images, (str, os.PathLike)):
         images = read_images(Path(images))[0]
