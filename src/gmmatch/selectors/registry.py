@@ -112,6 +112,18 @@ class Method:
             parts.append("scores optional")
         return ", ".join(parts)
 
+    @property
+    def can(self) -> str:
+        """What it can do and promises, in words."""
+        words = {
+            "batches": self.streams,
+            "clusters": self.engine,
+            "prefixes": self.nested,
+            "any order": self.equivariant,
+            "no seed": not self.seeded,
+        }
+        return ", ".join(word for word, true in words.items() if true) or "-"
+
     def parameters(self) -> list[str]:
         """Return the names of the parameters that users can set."""
         return [name for name in self.selector.defaults() if name not in self.fixed]

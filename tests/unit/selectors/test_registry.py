@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 import gmmatch
-from gmmatch import plugins
-from gmmatch.encoders import FAMILIES, Family, encoder, register_encoder
+from gmmatch.encoders import FAMILIES, encoder, register_encoder
 from gmmatch.encoders.plain import PixelEncoder
 from gmmatch.errors import InvalidInput, InvalidParameter, UnknownParameter
 from gmmatch.selectors import METHODS, Easy, GMMatching, Group, Method, Picks, Selector
@@ -83,51 +81,57 @@ def test_names_that_are_taken_and_things_that_are_no_method_are_refused() -> Non
     assert set(gmmatch.methods()) == set(METHODS)
 
 
-class _Point(EntryPoint):
-    """An entry point that gives what it is told to."""
+PACKAGE = """
+from gmmatch.encoders import Family
+from gmmatch.encoders.plain import PixelEncoder
+from gmmatch.selectors import Easy, Method
 
-    def __new__(cls, name: str, found: Any) -> _Point:
-        self = super().__new__(cls)
-        EntryPoint.__init__(self, name, "module:thing", "group")
-        vars(self).update(found=found, dist=None)
-        return self
+class Mine(Easy):
+    name = "mine"
 
-    def __init__(self, name: str, found: Any) -> None:
-        pass
-
-    def load(self) -> Any:
-        if isinstance(self.found, Exception):
-            raise self.found
-        return self.found
+ENTRY = Method("other", Easy, nested=True)
+FAMILY = Family(PixelEncoder, "image", None, None, "small")
+"""
 
 
-def test_installed_packages_add_methods_and_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = {
-        "gmmatch.methods": [_Point("a-class", Last), _Point("an-entry", Method("other", Easy, nested=True))],
-        "gmmatch.encoders": [_Point("tiny", Family(PixelEncoder, "image", None, None, "small"))],
-    }
-    monkeypatch.setattr(plugins, "entry_points", lambda group: points[group])
-    for registry, names in ((METHODS, ("a-class", "an-entry")), (FAMILIES, ("tiny",))):
+def install(folder: Path, points: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a package with these entry points where Python finds it, and forget what was found before."""
+    name = f"package_of_{folder.name}"
+    (folder / f"{name}.py").write_text(PACKAGE)
+    (folder / f"{name}-1.dist-info").mkdir()
+    (folder / f"{name}-1.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
+    (folder / f"{name}-1.dist-info" / "entry_points.txt").write_text(points.replace("PACKAGE", name))
+    monkeypatch.syspath_prepend(folder)
+    for registry in (METHODS, FAMILIES):
         monkeypatch.setattr(registry, "_entries", dict(registry))
         monkeypatch.setattr(registry, "_complete", False)
-        assert set(names) <= set(registry)
+
+
+def test_installed_packages_add_methods_and_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = (
+        "[gmmatch.methods]\na-class = PACKAGE:Mine\nan-entry = PACKAGE:ENTRY\n"
+        "[gmmatch.encoders]\ntiny = PACKAGE:FAMILY\n"
+    )
+    install(tmp_path, points, monkeypatch)
+    assert {"a-class", "an-entry"} <= set(gmmatch.methods())
     assert METHODS["an-entry"].name == "an-entry"
     assert len(gmmatch.select(ROWS, 5, method="a-class")) == 5
     assert encoder("tiny", size=2).dimension == 12
 
 
 @pytest.mark.parametrize(
-    ("found", "message"),
-    [(ImportError("no module named x"), "no module named x"), (3, "must be a subclass"), (Last, "already")],
+    ("point", "message"),
+    [
+        ("broken = PACKAGE.nowhere:Mine", "is not a package"),
+        ("broken = PACKAGE:FAMILY", "must be a subclass of Selector"),
+        ("random = PACKAGE:Mine", "is there already"),
+    ],
 )
 def test_a_package_that_does_not_work_is_left_out_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, found: Any, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, message: str
 ) -> None:
-    name = "random" if found is Last else "broken"
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [_Point(name, found)])
-    monkeypatch.setattr(METHODS, "_entries", dict(METHODS))
-    monkeypatch.setattr(METHODS, "_complete", False)
-    with pytest.warns(UserWarning, match=f"the method '{name}' is left out: .*{message}"):
+    install(tmp_path, f"[gmmatch.methods]\n{point}\n", monkeypatch)
+    with pytest.warns(UserWarning, match=rf"the method '\w+' of package_of_\w+ is left out: .*{message}"):
         assert len(gmmatch.select(ROWS, 5, method="random")) == 5
 
 
