@@ -58,13 +58,17 @@ class Data:
     def __init__(self) -> None:
         archive = _features.archive()
         self.rows = _features.load("train")
-        self.damaged = _features.load("damaged")
         self.truth: Labels = archive["train_labels"].astype(np.int64)
         self.human = {
             name: archive[f"human_{name}"].astype(np.int64) for name in ("aggregate", "random1", "worst")
         }
         self.test = _features.load("test")
         self.test_labels: Labels = archive["test_labels"].astype(np.int64)
+
+    @cached_property
+    def damaged(self) -> Rows:
+        """Return the features of damaged images, which two scenarios alone need."""
+        return _features.load("damaged")
 
     def given(self, name: str) -> Damaged:
         """Return the rows under labels as people gave them."""
