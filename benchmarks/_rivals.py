@@ -203,8 +203,10 @@ class _FirstVersion:
         if scene.labels is not None:
             inlet.write(scene.labels.astype(np.int64).tobytes())
         inlet.flush()
-        count = json.loads(outlet.readline())
-        return np.frombuffer(outlet.read(8 * count), np.int64)
+        answer = outlet.readline()
+        if not answer:
+            raise RuntimeError("the process of the first version has ended; its error is printed above")
+        return np.frombuffer(outlet.read(8 * json.loads(answer)), np.int64)
 
 
 @lru_cache

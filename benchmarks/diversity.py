@@ -230,17 +230,21 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return list(records.values())
 
 
-def run(options: argparse.Namespace) -> int:
-    """Measure what is missing; return how many cells were left when the time was over."""
+def missing(options: argparse.Namespace) -> list[tuple[Job, dict[str, Any]]]:
+    """Return the cells that are asked for and not measured yet, with their keys."""
     done = {json.dumps(record["key"]) for record in read(options.out)}
     wanted = [(job, job.key(options.first_version)) for job in jobs(options)]
-    missing = [(job, key) for job, key in wanted if json.dumps(key) not in done]
-    log.info("%d cells, %d of them missing", len(wanted), len(missing))
+    log.info("%d cells are asked for", len(wanted))
+    return [(job, key) for job, key in wanted if json.dumps(key) not in done]
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure what is missing, as long as there is time."""
     end = time.monotonic() + 60 * options.minutes
-    for position, (job, key) in enumerate(missing):
+    for job, key in missing(options):
         if time.monotonic() > end:
-            log.info("time is over; %d cells are left", len(missing) - position)
-            return len(missing) - position
+            log.info("time is over")
+            return
         try:
             values = cell(
                 job.name,
@@ -258,7 +262,6 @@ def run(options: argparse.Namespace) -> int:
         with (options.out / f"{job.part}.jsonl").open("a") as file:
             file.write(line)
         log.info("%s", line.strip())
-    return 0
 
 
 def run_trust(options: argparse.Namespace) -> None:
@@ -328,12 +331,14 @@ def main() -> None:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", filename=options.out / "diversity.log"
     )
-    left = 0 if options.report_only else run(options)
+    if not options.report_only:
+        run(options)
+    left = len(missing(options))
     if not left and "trust" in options.part and not options.report_only:
         run_trust(options)
     if not options.quiet:
         print(report(options))
-    print(f"{left} cells are left" if left else "all cells are measured")
+    print(f"{left} cells are not measured" if left else "all cells are measured")
 
 
 if __name__ == "__main__":
