@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from ._sets import Labels, Rows, Scene
 
 LEARNERS = ("logistic", "neighbours", "svm")
-VERSION = "1"  # to be raised with any change that moves a figure
+VERSION = "1"  # of sets and learners; to be raised with any change that moves a figure
 _TABLES = 64  # sets of at most so many columns are scaled by column
 _WIDE, _COMPONENTS = 256, 200
 _STRENGTHS = (0.01, 0.1, 1.0, 10.0)

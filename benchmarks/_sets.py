@@ -223,6 +223,8 @@ def _unlabelled(name: str, split: Split, copies: bool, seed: int) -> Scene:
         truth = np.concatenate([truth, np.full(OPEN_ROWS, NO_CLASS)])
     copied = np.zeros(len(rows), dtype=bool)
     if copies:
+        # A stream of its own: a method under the same seed must not draw the same permutation.
+        rng = np.random.default_rng([seed, COPIED])
         order = rng.permutation(len(rows))
         originals, places = order[:COPIED], order[COPIED : COPIED + round(COPIES * len(rows))]
         sources = originals[rng.integers(COPIED, size=len(places))]
