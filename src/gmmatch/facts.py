@@ -122,7 +122,7 @@ class Facts:
     guard: Mapping[str, Any] = field(default_factory=lambda: {"mode": "off"})
     bad_rows: int = 0
     training: Mapping[str, Any] | None = None
-    engine: str = "local"
+    engine: str = field(default="local", compare=False)
     seconds: float | None = field(default=None, compare=False)
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""

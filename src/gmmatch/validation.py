@@ -268,11 +268,11 @@ def as_size(size: Any, name: str = "memory") -> int:
     if isinstance(size, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", size, flags=re.IGNORECASE)
         if found is None:
-            raise InvalidParameter(f"{name} takes a size such as 2GB or 512MB; got {size!r}")
+            raise InvalidParameter(f"{name} (--{name}) takes a size such as 2GB or 512MB; got {size!r}")
         digits, unit, binary = found.groups()
         number = float(digits) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " ")
     if not number >= 1_000_000:
-        raise InvalidParameter(f"{name} must be at least 1MB; got {size!r}")
+        raise InvalidParameter(f"{name} (--{name}) must be at least 1MB; got {size!r}")
     return int(number)
 
 

@@ -129,7 +129,7 @@ def test_bad_rows_are_refused_or_left_out(tmp_path, monkeypatch):
     assert "in 3 rows (first: 3, 77, 1999)" in done.stderr
     assert not (tmp_path / "kept.parquet").exists()
     for extra in ([], ["--param", "batch_size=128"]):
-        done = CliRunner().invoke(app, [*words, "--on-bad-rows", "drop", *extra])
+        done = CliRunner().invoke(app, [*words, "--overwrite", "--on-bad-rows", "drop", *extra])
         assert done.exit_code == 0, done.stderr
         assert json.loads(done.stdout)["bad_rows"] == 3
         kept = gmmatch.load_selection(tmp_path / "kept.parquet")
@@ -263,7 +263,7 @@ def test_outputs_by_ending_and_the_rows_themselves(tmp_path, monkeypatch):
     assert np.load("kept.npy").tolist() == ids[expected.indices].tolist()
     assert (tmp_path / "kept.txt").read_text().split() == ids[expected.indices].tolist()
     lines = (tmp_path / "kept.csv").read_text().splitlines()
-    assert lines[0] == "id,row,label,rank,score,distance"
+    assert lines[0] == "id,row,label,rank,score,distance,tier"
     assert lines[1].split(",")[:2] == [ids[expected.indices[0]], str(expected.indices[0])]
     done = CliRunner().invoke(app, [*words, "-o", "all.parquet", "--all-rows", "--materialize", "kept"])
     assert done.exit_code == 0, done.stderr
@@ -301,7 +301,9 @@ def test_materialized_rows_are_of_the_kind_of_the_input(ending, tmp_path, monkey
     np.testing.assert_array_equal(np.asarray(again.rows), rows[picks])
     if ending == "parquet":
         assert pq.read_table("kept/kept.parquet")["note"].to_pylist() == [f"n{pick}" for pick in picks]
-    refused = CliRunner().invoke(app, ["select", f"rows.{ending}", "--keep", "30", "--materialize", "kept"])
+    refused = CliRunner().invoke(
+        app, ["select", f"rows.{ending}", "--keep", "30", "-o", "k.csv", "--materialize", "kept"]
+    )
     assert refused.exit_code == 3
     assert "it exists already" in refused.stderr
 

@@ -100,3 +100,18 @@ def test_the_head_of_a_selection_is_what_a_smaller_budget_keeps():
 def test_the_former_name_of_the_facts_is_readable_with_a_warning(selection):
     with pytest.warns(DeprecationWarning, match="facts"):
         assert selection.details["guard"] == selection.facts.guard
+
+
+def test_a_file_of_the_earlier_version_is_read(selection, tmp_path):
+    selection.save(tmp_path / "kept.parquet")
+    table = pq.read_table(tmp_path / "kept.parquet").drop_columns(["tier"])
+    facts = json.loads(table.schema.metadata[b"gmmatch"])
+    named = ("objective", "method", "params", "n_rows", "random_state", "epsilon", "versions", "fingerprint")
+    old = {name: facts[name] for name in (*named, "has_ids")}
+    old |= {"format": 1, "centers": {"shape": [1, 4], "float64": ""}}
+    old["details"] = {"center": "mean", "guard": {"mode": "auto"}, "passes": 9, "bad_rows": 0}
+    pq.write_table(table.replace_schema_metadata({b"gmmatch": json.dumps(old)}), tmp_path / "old.parquet")
+    back = gmmatch.load_selection(tmp_path / "old.parquet")
+    assert back.indices.tolist() == selection.indices.tolist()
+    assert (back.facts.center, back.facts.reads, back.facts.kept) == ("mean", 9, 10)
+    assert (back.tiers, back.evidence, back.centers) == (None, None, None)

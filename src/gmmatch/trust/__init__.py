@@ -2,6 +2,6 @@
 
 from .gate import FEWEST_ROWS
 from .guard import TIERS, Verdict, judge
-from .suspects import Suspects, suspects, suspects_from
+from .suspects import Suspects, suspects_from
 
-__all__ = ["FEWEST_ROWS", "TIERS", "Suspects", "Verdict", "judge", "suspects", "suspects_from"]
+__all__ = ["FEWEST_ROWS", "TIERS", "Suspects", "Verdict", "judge", "suspects_from"]

@@ -12,8 +12,7 @@ from ..compute.blocks import block_rows
 from ..facts import Evidence
 from ..handover import as_frame
 from ..records import FloatArray, IntArray
-from ..validation import as_labels, as_rows, as_seed
-from .guard import TIERS, UsableRows, Verdict, judge
+from .guard import TIERS, UsableRows, Verdict
 
 Vector = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
@@ -90,45 +89,6 @@ class Suspects:
             "share": suspect / len(self),
             **{name: int(count) for name, count in zip(TIERS, counts, strict=True)},
         }
-
-
-def suspects(X: Any, y: Any, random_state: Any = 0) -> Suspects:
-    """Gather for every row the evidence that its label, or the row itself, is wrong.
-
-    Parameters
-    ----------
-    X
-        Rows, array-like of shape (rows, features).
-    y
-        Labels, one per row.
-    random_state
-        Seed of the folds and samples, which depend on the rows' values, not on their order.
-
-    Returns
-    -------
-    Suspects
-        Every row with its evidence, most suspicious first, and a `summary`.
-
-    Notes
-    -----
-    Time: 9 passes over the rows, O(rows * features * (features + classes)) in BLAS. Memory: see
-    `gmmatch.label_aware`, and some 150 bytes per row.
-
-    Examples
-    --------
-    >>> import numpy as np, gmmatch
-    >>> rng = np.random.default_rng(0)
-    >>> labels = np.repeat(["cat", "dog"], 200)
-    >>> rows = rng.normal(size=(400, 8)) + 1.2 * (labels == "dog")[:, None]
-    >>> labels[7] = "dog"
-    >>> found = gmmatch.suspects(rows, labels)
-    >>> int(found.rows[0]), str(found.reasons[0])
-    (7, "label 'dog' is unlikely, 'cat' fits better")
-    """
-    rows = as_rows(X)
-    classes, codes = as_labels(y, len(rows), "y")
-    verdict = judge(rows, codes, len(classes), as_seed(random_state))
-    return suspects_from(verdict, rows, codes, classes)
 
 
 def suspects_from(verdict: Verdict, rows: FloatArray, codes: IntArray, classes: Labels) -> Suspects:

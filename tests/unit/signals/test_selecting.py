@@ -199,7 +199,7 @@ TRAIN = ["--images", "pictures.npz", "--train-config", "train.toml"]
 
 
 def _picks(words: list[str]) -> list[int]:
-    done = CliRunner().invoke(app, [*SELECT, *words])
+    done = CliRunner().invoke(app, [*SELECT, *words, "--overwrite"])
     assert done.exit_code == 0, done.stderr
     return gmmatch.load_selection("kept.parquet").indices.tolist()
 
@@ -234,7 +234,7 @@ def test_the_scores_that_optimization_saves_are_the_lengths_of_the_influence(fil
 )
 def test_mistakes_at_the_command_line(files: Path, words: list[str], code: int, message: str) -> None:
     before = sorted(files.iterdir())
-    done = CliRunner().invoke(app, [*SELECT, *words])
+    done = CliRunner().invoke(app, [*SELECT, *words, "--overwrite"])
     assert (done.exit_code, message in done.stderr) == (code, True), done.stderr
     assert sorted(files.iterdir()) == before
 
