@@ -79,8 +79,10 @@ def beside(labels: Any) -> Any:
 
 def _with(source: Source, labels: Any, ids: Any) -> Source:
     """Return a source with other labels and ids, where there are some."""
+    if isinstance(labels, (str, os.PathLike)):
+        labels = read_values(labels, "labels")
     source = source if labels is None else replace(source, labels=labels)
-    return source if ids is None else replace(source, ids=np.asarray(ids))
+    return source if ids is None else replace(source, ids=read_values(ids, "ids"))
 
 
 def embed(

@@ -248,3 +248,11 @@ def test_python_does_what_the_shell_does(folder):
     assert Path("r.html").exists()
     with pytest.raises(gmmatch.errors.InvalidInput, match=r"p\.parquet: it exists already"):
         gmmatch.select("photos/", keep="10%", encoder="pixels", output="p.parquet")
+
+
+def test_labels_and_ids_of_an_array_may_be_files(folder):
+    rows, labels = np.load("rows.npy"), np.load("labels.npy")
+    np.save("ids.npy", np.arange(120) + 1000)
+    found = gmmatch.select(rows, 10, labels="labels.npy", ids=Path("ids.npy"))
+    assert found.indices.tolist() == gmmatch.select(rows, 10, labels).indices.tolist()
+    assert found.ids.tolist() == (found.indices + 1000).tolist()
