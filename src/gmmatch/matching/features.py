@@ -8,30 +8,38 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.blocks import block_rows
+from ..compute.keys import draw_order, gather
 from ..compute.passes import PerRow
 from ..errors import InvalidParameter
 from ..records import FloatArray, IntArray
 from ..trust.guard import FOLDS, Verdict, judge
+from ..trust.lift import Lift, effective_dimension, typical_gap
 from ..validation import as_labels, as_rows, as_seed, is_number, is_whole
 
 Vector = npt.NDArray[np.float64]
 
 WEIGHT = 2.0
+AUTO_LIFT = 512
+_BANDWIDTH = 0.5  # typical distances between rows
+_SAMPLE_ROWS = 1024
+_FEW_DIRECTIONS = 16.0
 _FARTHEST = 1e15  # times the typical distance; squares of larger ones come near the end of float32
 
 
-class LabelAwareRows:
-    """Rows as label-aware features, computed for the rows that are read and never held for all.
+class MatchedRows:
+    """Rows as they are matched: scaled, beside their lift and what the labels say of them.
 
-    Takes the place of an array of shape (rows, features + classes) for readers that slice it or index
-    it with row numbers.
+    Computed for the rows that are read and never held for all. Takes the place of an array for readers
+    that slice it or index it with row numbers.
 
     Parameters
     ----------
     rows
         The rows that `verdict` was found on.
     verdict
-        What the guard found; with labels.
+        What the guard found. Class probabilities are appended where labels were judged.
+    lift
+        What is appended to each row; None: nothing.
     weight
         Weight of the class probabilities beside the rows.
     """
@@ -40,22 +48,29 @@ class LabelAwareRows:
     itemsize = 4
     ndim = 2
 
-    def __init__(self, rows: FloatArray, verdict: Verdict, weight: float = WEIGHT) -> None:
-        assert verdict.head is not None
-        assert verdict.labels is not None
-        assert verdict.folds is not None
+    def __init__(
+        self, rows: FloatArray, verdict: Verdict, lift: Lift | None = None, weight: float = WEIGHT
+    ) -> None:
         # Not `verdict` itself, which has many numbers per row: a view may be sent to other machines.
         self.rows = rows
-        self._head = verdict.head
-        self._folds = PerRow(verdict.folds)
-        kept = verdict.labels.probabilities
-        self._kept = None if kept is None else PerRow(kept)
-        self._mean = verdict.labels.mean
         self._origin = verdict.origin
         self._scale = verdict.scale
-        # Where all probabilities are alike they say nothing.
-        self._factor = weight / verdict.labels.scale if verdict.labels.scale > 0 else 0.0
-        self.shape = (len(rows), rows.shape[1] + verdict.head.weights.shape[2])
+        self._lift = lift
+        self._head = verdict.head
+        self.labelled = verdict.head is not None
+        width = rows.shape[1] + (0 if lift is None else lift.n_features)
+        self._lifted = slice(rows.shape[1], width)
+        if verdict.head is not None:
+            assert verdict.labels is not None
+            assert verdict.folds is not None
+            self._folds = PerRow(verdict.folds)
+            kept = verdict.labels.probabilities
+            self._kept = None if kept is None else PerRow(kept)
+            self._mean = verdict.labels.mean
+            # Where all probabilities are alike they say nothing.
+            self._factor = weight / verdict.labels.scale if verdict.labels.scale > 0 else 0.0
+            width += verdict.head.weights.shape[2]
+        self.shape = (len(rows), width)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -68,19 +83,24 @@ class LabelAwareRows:
         numbers = self._numbers(chosen)
         found = np.empty((numbers.size, self.shape[1]), dtype=np.float32)
         read = np.atleast_2d(self.rows[chosen])
-        width = read.shape[1]
         step = block_rows(self.shape[1])
         for start in range(0, len(read), step):
             part = slice(start, start + step)
             scaled = np.subtract(read[part], self._origin, dtype=np.float64) / self._scale
-            found[part, :width] = np.clip(scaled, -_FARTHEST, _FARTHEST)
-            own = numbers.ravel()[part]
-            if self._kept is None:
-                probabilities = self._head.probabilities(read[part], self._folds[own])
-            else:
-                probabilities = self._kept[own]
-            found[part, width:] = (probabilities - self._mean) * self._factor
+            found[part, : self._lifted.start] = np.clip(scaled, -_FARTHEST, _FARTHEST)
+            if self._lift is not None:
+                found[part, self._lifted] = self._lift(read[part])
+            if self._head is not None:
+                told = self._probabilities(read[part], numbers.ravel()[part])
+                found[part, self._lifted.stop :] = (told - self._mean) * self._factor
         return found if numbers.ndim else found[0]
+
+    def _probabilities(self, rows: FloatArray, numbers: IntArray) -> Vector:
+        assert self._head is not None
+        if self._kept is None:
+            return self._head.probabilities(rows, self._folds[numbers])
+        kept: Vector = self._kept[numbers]
+        return kept
 
     def _numbers(self, chosen: Any) -> IntArray:
         """Return the row numbers that an index means."""
@@ -92,6 +112,31 @@ class LabelAwareRows:
     def to_rows(self, point: Vector) -> Vector:
         """Return a point among the features in the coordinates of the rows."""
         return self._origin + self._scale * point[: self.rows.shape[1]]
+
+
+def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) -> Lift | None:
+    """Return the lift to match with, or None.
+
+    Parameters
+    ----------
+    rows, verdict
+        Rows, and what the guard found on them.
+    lift
+        `off`, how many features to append, or `auto`: 512 features where the lifted head judges labels
+        better or, without a head, where the trusted rows spread in few directions.
+    seed
+        Seed of the lift.
+    """
+    if lift == "off":
+        return None
+    order = draw_order(verdict.keys)
+    sample = gather(rows, order[verdict.tiers[order] == 0][:_SAMPLE_ROWS])
+    if lift == "auto":
+        flat = effective_dimension(sample) < _FEW_DIRECTIONS
+        if not (trust.lifted if verdict.head is not None else flat):
+            return None
+    n_features = AUTO_LIFT if isinstance(lift, str) else lift
+    return Lift.draw(verdict.origin, _BANDWIDTH * typical_gap(sample), n_features, seed + 1)
 
 
 def label_aware(
@@ -144,11 +189,7 @@ def label_aware(
     if not (is_number(weight) and 0 <= weight < np.inf):
         raise InvalidParameter(f"weight must be a number of at least 0; got {weight!r}")
     verdict = judge(rows, codes, len(classes), as_seed(random_state), int(folds))
-    if verdict.head is None:
-        features = np.zeros((len(rows), rows.shape[1] + len(classes)), dtype=np.float32)
-        for start in range(0, len(rows), block_rows(rows.shape[1])):
-            part = slice(start, start + block_rows(rows.shape[1]))
-            scaled = np.subtract(rows[part], verdict.origin, dtype=np.float64) / verdict.scale
-            features[part, : rows.shape[1]] = np.clip(scaled, -_FARTHEST, _FARTHEST)
-        return features
-    return LabelAwareRows(rows, verdict, float(weight))[:]
+    features = np.zeros((len(rows), rows.shape[1] + len(classes)), dtype=np.float32)
+    matched = MatchedRows(rows, verdict, weight=float(weight))[:]
+    features[:, : matched.shape[1]] = matched
+    return features

@@ -9,7 +9,8 @@ rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -22,8 +23,9 @@ from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
 from ..records import FloatArray, IntArray
 from .gate import Gate, find_gate
-from .head import Head, assign_folds, solve_heads, sum_heads
+from .head import Head, Inputs, Labelled, assign_folds, fit_heads
 from .labels import LabelFilter, filter_labels
+from .lift import Lift, typical_gap
 
 Vector = npt.NDArray[np.float64]
 
@@ -37,6 +39,10 @@ PASSES_OF_LABELS = 3
 _ORIGIN_ROWS = 4096
 _FEWEST_PER_CLASS = 5
 _MOST_BYTES = 4 << 30
+_LIFTED_FEATURES = 1024
+_LIFT_BANDWIDTH = 0.3  # typical distances between rows; 0.2 to 0.5 are within a point of each other
+_EVIDENCE_WORK = 4e10  # multiply-adds that choosing the head may take: a second or two
+_EVIDENCE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
 _MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned from them are not good enough
 
 
@@ -56,11 +62,15 @@ class Verdict:
         The heads and the fold of each row; None where the label filter did not run.
     origin, scale
         Middle and typical distance of the rows.
+    keys
+        Hashes of the rows, by which samples are drawn.
     reason
         Why the label filter did not run; None where it did.
     rounds
         How often the heads were fitted: again, without the rows whose labels were unlikely, where those
         were many.
+    losses
+        Loss out of fold of each kind of head that was tried.
     """
 
     tiers: npt.NDArray[np.int8]
@@ -70,8 +80,15 @@ class Verdict:
     folds: IntArray | None
     origin: Vector
     scale: float
+    keys: Keys
     reason: str | None = None
     rounds: int = 1
+    losses: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def lifted(self) -> bool:
+        """Whether heads read the rows lifted, because that judges labels better."""
+        return self.head is not None and self.head.inputs.lift is not None
 
     @property
     def reads(self) -> int:
@@ -120,6 +137,8 @@ class Verdict:
                 "unlikely": int(labels.dropped.sum()),
                 "unjudged": int(labels.unjudged.sum()),
                 "thresholds": [float(judged.min()), float(judged.max())] if judged.size else None,
+                "head": "lifted" if self.lifted else "linear",
+                "losses": dict(self.losses),
                 "folds": FOLDS if self.head is None else len(self.head.weights),
                 "mean_probability_of_the_label": float(labels.own.mean()),
             }
@@ -184,21 +203,40 @@ def judge(
     tiers = np.where(passed, TRUSTED, OUTSIDE).astype(np.int8)
     reason = _too_little(rows, int(usable.sum()), n_classes, folds) if labelled else "no labels"
     if codes is None or reason is not None:
-        return Verdict(tiers, gate, None, None, None, origin, scale, reason or "one class only")
-    fold = assign_folds(keys, codes, folds)
-    sums = sum_heads(rows, codes, n_classes, fold, folds, passed, origin, scale)
-    head = solve_heads(sums, rows, codes, fold, passed, origin, scale, keys)
-    labels = filter_labels(rows, codes, n_classes, fold, passed, head)
+        return Verdict(tiers, gate, None, None, None, origin, scale, keys, reason or "one class only")
+    data = Labelled(rows, codes, n_classes, assign_folds(keys, codes, folds), folds, keys)
+    head, losses = _choose_head(data, passed, origin, scale, seed)
+    labels = filter_labels(rows, codes, n_classes, data.folds, passed, head)
     rounds = 1
     if labels.dropped.sum() > _MANY_UNLIKELY * passed.sum():
-        wrong = sum_heads(rows, codes, n_classes, fold, folds, labels.dropped, origin, scale)
         believed = passed & ~labels.dropped
-        head = solve_heads(sums.without(wrong), rows, codes, fold, believed, origin, scale, keys)
-        again = filter_labels(rows, codes, n_classes, fold, believed, head)
+        head = fit_heads(data, believed, head.inputs)
+        again = filter_labels(rows, codes, n_classes, data.folds, believed, head)
         labels = replace(again, dropped=labels.dropped | again.dropped)
         rounds = 2
     tiers[labels.dropped] = UNLIKELY_LABEL
-    return Verdict(tiers, gate, labels, head, fold, origin, scale, rounds=rounds)
+    return Verdict(tiers, gate, labels, head, data.folds, origin, scale, keys, rounds=rounds, losses=losses)
+
+
+def _choose_head(
+    data: Labelled, passed: npt.NDArray[np.bool_], origin: Vector, scale: float, seed: int
+) -> tuple[Head, dict[str, float]]:
+    """Fit heads that read the rows alone, and lifted as well; return those with the lower loss out of fold.
+
+    Where rows are many, the choice is made on a sample of them.
+    """
+    order = draw_order(data.keys)
+    order = order[passed[order]]
+    gap = typical_gap(gather(data.rows, order[:_ORIGIN_ROWS]))
+    lift = Lift.draw(origin, _LIFT_BANDWIDTH * gap, _LIFTED_FEATURES, seed)
+    kinds = {"linear": Inputs(origin, scale), "lifted": Inputs(origin, scale, lift)}
+    enough = max(_EVIDENCE_ROWS, int(_EVIDENCE_WORK // kinds["lifted"].width ** 2))
+    chosen = np.zeros(len(passed), dtype=bool)
+    chosen[order[:enough]] = True
+    heads = {name: fit_heads(data, chosen, inputs) for name, inputs in kinds.items()}
+    losses = {name: head.loss for name, head in heads.items()}
+    best = heads[min(losses, key=lambda name: losses[name])]
+    return best if len(order) <= enough else fit_heads(data, passed, best.inputs), losses
 
 
 class UsableRows:

@@ -1,8 +1,10 @@
-"""A linear head for the given labels, in closed form, that never judges a row whose label it saw.
+"""Heads for the given labels, in closed form, that never judge a row whose label they saw.
 
-Ridge regression of the classes on the rows: one Gram matrix per fold, summed in one pass over the rows;
-the head of a fold is solved from the sums of the others. A softmax turns its outputs into probabilities;
-the one temperature is fitted on rows out of their folds.
+Ridge regression of the classes on the rows, or on the rows and their lift: one Gram matrix per fold,
+summed in one pass over the rows; the head of a fold is solved from the sums of the others. Where there are
+fewer rows than features, the inner products of the rows take the place of those of the features. A softmax
+turns a head's outputs into probabilities; its temperature, how strongly the ridge shrinks, and whether the
+rows are lifted are chosen by the loss on rows out of their folds.
 
 Sums are in float64 and over blocks of a fixed size, in order. What BLAS leaves open in them (its order of
 additions may depend on the machine) is about 1e-13 of the result, and probabilities are rounded to 1e-9
@@ -11,24 +13,26 @@ before anything is decided by them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
-import scipy.optimize
 from threadpoolctl import threadpool_limits
 
 from ..compute.blocks import block_rows, row_norms, sum_runs
 from ..compute.keys import Keys, draw_order, gather
 from ..compute.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
+from .lift import Lift
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 _Piece = tuple[int, Vector, IntArray, Vector]  # a fold, its Gram matrix, the classes and their sums
 
-_RIDGE = 0.03  # of the mean diagonal of the Gram matrix
+RIDGES = (0.003, 0.03, 0.3)
+"""Strengths of the ridge that are tried, as shares of the mean diagonal of the Gram matrix."""
+
 _CLIP = 2.0  # typical distances from the middle: no row is heavier than one at this distance
 _BLOCKS_AT_ONCE = 4
 _SHARPNESS = (-3.0, 8.0)  # logarithm of the inverse temperature, least and most
@@ -38,34 +42,92 @@ _NARROW = 64
 
 
 @dataclass(frozen=True, eq=False)
+class Inputs:
+    """What a head reads of a row.
+
+    Attributes
+    ----------
+    origin, scale
+        Middle and typical distance of the rows; heads read (row - origin) / scale, clipped.
+    lift
+        What is read beside that; None: nothing.
+    """
+
+    origin: Vector
+    scale: float
+    lift: Lift | None = None
+
+    @property
+    def width(self) -> int:
+        """How many numbers a head reads of a row, the constant one included."""
+        return len(self.origin) + 1 + (0 if self.lift is None else self.lift.n_features)
+
+    def __call__(self, rows: FloatArray) -> Vector:
+        """Return the scaled rows, none longer than the clip, their lift, and a one."""
+        inputs = np.ones((len(rows), self.width))
+        offsets = np.subtract(rows, self.origin, dtype=np.float64, out=inputs[:, : len(self.origin)])
+        lengths = row_norms(offsets)
+        offsets *= np.minimum(1 / self.scale, _CLIP / np.maximum(lengths, self.scale))[:, None]
+        if self.lift is not None:
+            inputs[:, len(self.origin) : -1] = self.lift(rows)
+        return inputs
+
+
+@dataclass(frozen=True, eq=False)
 class Head:
-    """One linear softmax head per fold.
+    """One softmax head per fold.
 
     Attributes
     ----------
     weights
-        Shape (folds, features + 1, classes); the last row of each holds the intercepts.
+        Shape (folds, inputs, classes); the last row of each holds the intercepts.
     sharpness
         Inverse temperature.
-    origin, scale
-        Middle and typical distance of the rows; the heads read (row - origin) / scale, clipped.
+    inputs
+        What the heads read.
     seen
         Shape (folds, classes): whether the head of a fold was fitted on any row of a class.
+    ridge
+        How strongly the weights are shrunk; one of `RIDGES`.
+    loss
+        Mean of -log(probability of the label) over a sample of rows out of their folds.
     """
 
     weights: Vector
     sharpness: float
-    origin: Vector
-    scale: float
+    inputs: Inputs
     seen: Mask
+    ridge: float
+    loss: float
 
     def probabilities(self, rows: FloatArray, folds: IntArray) -> Vector:
         """Return the class probabilities of some rows, each by the head of its own fold.
 
-        Time: O(rows * features * classes). Memory: O(rows * (features + classes)).
+        Time: O(rows * inputs * classes). Memory: O(rows * (inputs + classes)).
         """
-        scores = self.sharpness * _scores(_inputs(rows, self.origin, self.scale), folds, self.weights)
-        return softmax(scores)
+        return softmax(self.sharpness * _scores(self.inputs(rows), folds, self.weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Rows with what heads are fitted by.
+
+    Attributes
+    ----------
+    rows, codes, n_classes
+        Rows, their given classes, and how many classes there are.
+    folds, n_folds
+        Fold of each row, and how many folds there are.
+    keys
+        Hashes of the rows, by which samples are drawn.
+    """
+
+    rows: FloatArray
+    codes: IntArray
+    n_classes: int
+    folds: IntArray
+    n_folds: int
+    keys: Keys
 
 
 def softmax(scores: Vector) -> Vector:
@@ -99,134 +161,116 @@ def assign_folds(keys: Keys, codes: IntArray, folds: int) -> IntArray:
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class HeadSums:
-    """What the heads are solved from; the first axis runs over folds.
-
-    Attributes
-    ----------
-    grams
-        Inner products of the features (the last one is a one for every row), over the rows of a fold.
-    moments
-        By class, the sums of these features.
-    counts
-        By class, how many rows.
-    """
-
-    grams: Vector
-    moments: Vector
-    counts: IntArray
-
-    def without(self, other: HeadSums) -> HeadSums:
-        """Return the sums over the rows that are in these, but not in others that were among them."""
-        names = ("grams", "moments", "counts")
-        return HeadSums(*(getattr(self, name) - getattr(other, name) for name in names))
-
-
-def sum_heads(
-    rows: FloatArray,
-    codes: IntArray,
-    n_classes: int,
-    folds: IntArray,
-    n_folds: int,
-    chosen: Mask,
-    origin: Vector,
-    scale: float,
-) -> HeadSums:
-    """Add up what heads are solved from, in one pass.
+def fit_heads(data: Labelled, chosen: Mask, inputs: Inputs, ridges: tuple[float, ...] = RIDGES) -> Head:
+    """Fit one head per fold on chosen rows of the other folds, with the ridge of the lowest loss.
 
     Parameters
     ----------
-    rows, codes, n_classes
-        Rows, their given classes, and how many classes there are.
-    folds, n_folds
-        Fold of each row, and how many folds there are.
+    data
+        Rows and labels.
     chosen
-        Rows to add up.
-    origin, scale
-        Middle and typical distance of the rows.
+        Rows to fit on; a sample of them sets ridge and temperature.
+    inputs
+        What the heads read.
+    ridges
+        Strengths to choose from.
 
     Notes
     -----
-    Time: O(chosen rows * features^2) in BLAS. Memory beyond the input: 8 * folds * features * (features +
-    2 * classes) bytes (for 3 folds and 1280 features 40 MB with 10 classes, 650 MB with 10,000), and
-    O(block).
+    Time: O(chosen rows * inputs^2) in BLAS, in one pass over the rows; O(chosen rows^2 * inputs) where that
+    is less. Memory beyond the input: 8 * folds * inputs * (inputs + 2 * classes) bytes (for 3 folds and
+    1280 features 40 MB with 10 classes, 650 MB with 10,000), and O(block).
     """
-    width = rows.shape[1] + 1
-    own_code, own_fold, own_choice = PerRow(codes), PerRow(folds), PerRow(chosen)
+    counts = data.folds[chosen] * data.n_classes + data.codes[chosen]
+    counts = np.bincount(counts, minlength=data.n_folds * data.n_classes).reshape(data.n_folds, -1)
+    seen = (counts.sum(axis=0) - counts) > 0
+    few = int(chosen.sum()) < inputs.width
+    found = _dual(data, chosen, inputs, ridges) if few else _primal(data, chosen, inputs, ridges)
+    sample = draw_order(data.keys)
+    widest = max(inputs.width, data.n_classes)
+    sample = sample[chosen[sample]][: max(256, _SAMPLE_VALUES // widest)]
+    read = inputs(gather(data.rows, sample))
+    best: Head | None = None
+    for ridge, weights in zip(ridges, found, strict=True):
+        scores = _scores(read, data.folds[sample], weights)
+        sharpness, loss = _sharpness(scores, data.codes[sample])
+        if best is None or loss < best.loss:
+            best = Head(weights, sharpness, inputs, seen, ridge, loss)
+    assert best is not None
+    return best
+
+
+def _primal(data: Labelled, chosen: Mask, inputs: Inputs, ridges: tuple[float, ...]) -> Iterator[Vector]:
+    """Yield the weights for each ridge, solved from sums over the rows of each fold."""
+    import scipy.linalg
+
+    grams, moments = _sums(data, chosen, inputs)
+    total_gram, total_moments = grams.sum(axis=0), moments.sum(axis=0)
+    for ridge in ridges:
+        weights = np.empty((data.n_folds, inputs.width, data.n_classes))
+        for fold in range(data.n_folds):
+            gram = total_gram - grams[fold]
+            gram[np.diag_indices_from(gram)] += _shrinkage(ridge, float(np.trace(gram)), inputs.width)
+            weights[fold] = scipy.linalg.solve(gram, (total_moments - moments[fold]).T, assume_a="pos")
+        yield weights
+
+
+def _dual(data: Labelled, chosen: Mask, inputs: Inputs, ridges: tuple[float, ...]) -> Iterator[Vector]:
+    """Yield the weights for each ridge, solved from the inner products of the rows: the same weights."""
+    import scipy.linalg
+
+    members = np.flatnonzero(chosen)
+    read = inputs(data.rows[members])
+    gram, folds = read @ read.T, data.folds[members]
+    wanted = np.zeros((len(members), data.n_classes))
+    wanted[np.arange(len(members)), data.codes[members]] = 1.0
+    for ridge in ridges:
+        weights = np.zeros((data.n_folds, inputs.width, data.n_classes))
+        for fold in range(data.n_folds):
+            others = np.flatnonzero(folds != fold)
+            if others.size:
+                inner = gram[np.ix_(others, others)]
+                shrinkage = _shrinkage(ridge, float(np.trace(inner)), inputs.width)
+                inner[np.diag_indices_from(inner)] += shrinkage
+                weights[fold] = read[others].T @ scipy.linalg.solve(inner, wanted[others], assume_a="pos")
+        yield weights
+
+
+def _shrinkage(ridge: float, trace: float, width: int) -> float:
+    return max(ridge * trace / width, 1e-12)
+
+
+def _sums(data: Labelled, chosen: Mask, inputs: Inputs) -> tuple[Vector, Vector]:
+    """Return by fold the inner products of the inputs, and by fold and class their sums; in one pass."""
+    n_folds, width = data.n_folds, inputs.width
+    rows = data.rows
+    own_code, own_fold, own_choice = PerRow(data.codes), PerRow(data.folds), PerRow(chosen)
+    n_classes = data.n_classes
 
     def zero() -> tuple[Vector, Vector]:
         return np.zeros((n_folds, width, width)), np.zeros((n_folds, n_classes, width))
 
     def part(block: slice) -> list[_Piece]:
+        fitted = np.where(own_choice[block], own_fold[block], -1)
+        pieces: list[_Piece] = []
+        if (fitted < 0).all():
+            return pieces
         read, code = rows[block], own_code[block]
-        fitted, pieces = np.where(own_choice[block], own_fold[block], -1), []
         for fold in range(n_folds):
             members = np.flatnonzero(fitted == fold)
             if members.size == 0:
                 continue
             members = members[np.argsort(code[members], kind="stable")]
-            values = _inputs(read[members], origin, scale)
+            values = inputs(read[members])
             groups, starts = np.unique(code[members], return_index=True)
             pieces.append((fold, values.T @ values, groups, sum_runs(values, starts)))
         return pieces
 
-    step = block_rows(rows.shape[1]) * _BLOCKS_AT_ONCE
+    step = block_rows(width) * _BLOCKS_AT_ONCE
     size = 8 * n_folds * width * (width + n_classes)
     # One thread of BLAS per block: its order of additions is then the same on any number of cores.
     with threadpool_limits(1):
-        grams, moments = fold_blocks(part, zero, _add, rows, "learning the labels", n_classes, step, size)
-    counts = np.bincount((folds * n_classes + codes)[chosen], minlength=n_folds * n_classes)
-    return HeadSums(grams, moments, counts.reshape(n_folds, n_classes))
-
-
-def solve_heads(
-    sums: HeadSums,
-    rows: FloatArray,
-    codes: IntArray,
-    folds: IntArray,
-    fitted: Mask,
-    origin: Vector,
-    scale: float,
-    keys: Keys,
-) -> Head:
-    """Solve for one head per fold, from the sums over the rows of the other folds.
-
-    Parameters
-    ----------
-    sums
-        Over the rows to fit on.
-    rows, codes, folds, origin, scale
-        As for `sum_heads`.
-    fitted
-        Rows that the sums are over; a sample of them, drawn by the hashes `keys`, sets the temperature.
-
-    Notes
-    -----
-    Time: O(features^3) per fold.
-    """
-    n_folds, n_classes, width = sums.moments.shape
-    total_gram, total_moments = sums.grams.sum(axis=0), sums.moments.sum(axis=0)
-    weights = np.empty((n_folds, width, n_classes))
-    for fold in range(n_folds):
-        gram = total_gram - sums.grams[fold]
-        gram[np.diag_indices_from(gram)] += max(_RIDGE * float(np.trace(gram)) / len(gram), 1e-12)
-        weights[fold] = scipy.linalg.solve(gram, (total_moments - sums.moments[fold]).T, assume_a="pos")
-    seen = (sums.counts.sum(axis=0) - sums.counts) > 0
-    sample = draw_order(keys)
-    sample = sample[fitted[sample]][: max(256, _SAMPLE_VALUES // max(rows.shape[1], n_classes))]
-    inputs = _inputs(gather(rows, sample), origin, scale)
-    sharpness = _sharpness(_scores(inputs, folds[sample], weights), codes[sample])
-    return Head(weights, sharpness, origin, scale, seen)
-
-
-def _inputs(rows: FloatArray, origin: Vector, scale: float) -> Vector:
-    """Return what the head reads: scaled rows, none longer than the clip, and a one."""
-    inputs = np.ones((len(rows), rows.shape[1] + 1))
-    offsets = np.subtract(rows, origin, dtype=np.float64, out=inputs[:, :-1])
-    lengths = row_norms(offsets)
-    offsets *= np.minimum(1 / scale, _CLIP / np.maximum(lengths, scale))[:, None]
-    return inputs
+        return fold_blocks(part, zero, _add, rows, "fitting heads", n_classes, step, size)
 
 
 def _scores(inputs: Vector, folds: IntArray, weights: Vector) -> Vector:
@@ -254,8 +298,9 @@ def _add(total: tuple[Vector, Vector], part: list[_Piece] | tuple[Vector, Vector
         total[1][fold, groups] += sums
 
 
-def _sharpness(scores: Vector, codes: IntArray) -> float:
-    """Return the inverse temperature under which the given labels of the sample are most likely."""
+def _sharpness(scores: Vector, codes: IntArray) -> tuple[float, float]:
+    """Return the inverse temperature under which the given labels of the sample are most likely, and the loss."""
+    import scipy.optimize
 
     def loss(logarithm: float) -> float:
         sharp = np.exp(logarithm) * scores
@@ -264,5 +309,5 @@ def _sharpness(scores: Vector, codes: IntArray) -> float:
         return float(np.mean(np.log(np.add.reduce(np.exp(sharp), axis=1)) - own))
 
     best = scipy.optimize.minimize_scalar(loss, bounds=_SHARPNESS, method="bounded", options={"xatol": 1e-3})
-    # Coarse on purpose: the last digits of the search are noise.
-    return float(np.exp(np.round(best.x, 2)))
+    # Coarse on purpose: the last digits of the search are noise, and must not decide between heads.
+    return float(np.exp(np.round(best.x, 2))), round(float(best.fun), 6)

@@ -1,0 +1,166 @@
+"""Cells: groups of rows that are found where there are no labels, each to be matched as a class would be.
+
+k-means from a spread-out start, in one level or two: a few coarse cells first, then each is divided by
+itself, so that the time is linear in the rows. Where rows are many, cells are found on a sample that is
+drawn by the rows' values, and all rows go to the nearest.
+
+With half as many cells again as picks, the light ones are left without: rows that are alone, which is what
+wrong rows mostly are, while every heavy one gives a pick, which is what makes the picks diverse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from ..compute.blocks import block_rows, sum_runs
+from ..compute.keys import Keys, draw_order, gather
+from ..compute.passes import map_blocks
+from ..records import FloatArray, IntArray
+from .kmeans import nearest
+
+Vector = npt.NDArray[np.float64]
+
+CELLS_PER_PICK = 1.5
+"""Half as many cells again as picks: 1.25 to 2 are within a point of each other on texts and letters."""
+
+SAMPLE_ROWS = 1 << 16
+MOST_CELLS = 1024
+"""Cells that are looked for where rows are more than the sample."""
+
+_ROWS_PER_CELL = 3
+_FLAT_WORK = 4e9  # multiply-adds of a round in one level; beyond that, two levels
+_ROUNDS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Where the cells are.
+
+    Attributes
+    ----------
+    coarse
+        Centres of the coarse cells, float64; one row where there is one level.
+    fine
+        For each coarse cell the centres of its cells.
+    """
+
+    coarse: Vector
+    fine: list[Vector]
+
+    def __len__(self) -> int:
+        return sum(len(points) for points in self.fine)
+
+    def assign(self, rows: FloatArray) -> IntArray:
+        """Return the cell of each row of a block."""
+        values = rows.astype(np.float64)
+        first = np.cumsum([0, *(len(points) for points in self.fine)])
+        place = nearest(values, self.coarse)
+        codes = np.empty(len(values), np.int64)
+        for group in np.unique(place):
+            members = np.flatnonzero(place == group)
+            codes[members] = first[group] + nearest(values[members], self.fine[group])
+        return codes
+
+
+def cell_count(cells: Any, k: int, n_rows: int) -> int:
+    """Return how many cells to look for.
+
+    Examples
+    --------
+    >>> cell_count("auto", k=100, n_rows=5000), cell_count("auto", k=4000, n_rows=5000), cell_count(7, 100, 5000)
+    (150, 1666, 7)
+    """
+    most = max(1, n_rows // _ROWS_PER_CELL) if n_rows <= SAMPLE_ROWS else MOST_CELLS
+    wanted = int(np.ceil(CELLS_PER_PICK * k)) if isinstance(cells, str) else int(cells)
+    return max(1, min(wanted, most if isinstance(cells, str) else n_rows))
+
+
+def find_cells(rows: FloatArray, usable: npt.NDArray[np.bool_], keys: Keys, count: int, seed: int) -> IntArray:
+    """Divide rows into cells; return the cell of each, the heaviest cell first, and -1 for unusable rows.
+
+    Parameters
+    ----------
+    rows
+        Rows; a sample is gathered, the rest is read in slices.
+    usable
+        Rows to divide.
+    keys
+        Hashes of the rows; cells depend on the rows' values and not on their order.
+    count
+        How many cells to look for; rows with fewer distinct values have fewer.
+    seed
+        Seed of the start.
+
+    Notes
+    -----
+    Time: linear in the rows: O(sample * features * sqrt(cells)) per round, and one pass. Memory: the sample.
+    """
+    order = draw_order(keys)
+    order = order[usable[order]][:SAMPLE_ROWS]
+    # One thread of BLAS per block: its order of additions is then the same on any number of cores.
+    with threadpool_limits(1):
+        cells = _divide(gather(rows, order).astype(np.float64), count, seed)
+        step = block_rows(max(rows.shape[1], len(cells.coarse)))
+        found = map_blocks(lambda block: cells.assign(rows[block]), rows, "assigning rows to cells", step)
+        codes = np.concatenate(list(found))
+    codes[~usable] = -1
+    return _heaviest_first(codes, len(cells))
+
+
+def _divide(sample: Vector, count: int, seed: int) -> Cells:
+    """Find cells in a sample, which is in random order."""
+    rng = np.random.default_rng([seed, 0x63656C6C])
+    middle = np.add.reduce(sample) / len(sample)
+    if len(sample) * sample.shape[1] * count <= _FLAT_WORK:
+        return Cells(middle[None], [lloyd(sample, count, rng)])
+    coarse = lloyd(sample, int(np.ceil(np.sqrt(count))), rng)
+    own = nearest(sample, coarse)
+    sizes = np.bincount(own, minlength=len(coarse))
+    shares = np.maximum(1, np.round(count * sizes / len(sample)).astype(np.int64))
+    return Cells(coarse, [lloyd(sample[own == group], int(share), rng) for group, share in enumerate(shares)])
+
+
+def lloyd(rows: Vector, count: int, rng: np.random.Generator) -> Vector:
+    """Return up to `count` centres by k-means from a spread-out start (Arthur and Vassilvitskii 2007)."""
+    points = _spread_out(rows, count, rng)
+    for _ in range(_ROUNDS):
+        codes = nearest(rows, points)
+        order = np.argsort(codes, kind="stable")
+        cells, starts, sizes = np.unique(codes[order], return_index=True, return_counts=True)
+        moved = sum_runs(rows[order], starts) / sizes[:, None]
+        if len(moved) == len(points) and np.array_equal(moved, points):
+            break
+        points = moved
+    return points
+
+
+def _spread_out(rows: Vector, count: int, rng: np.random.Generator) -> Vector:
+    """Return distinct rows, each drawn with a chance by its squared distance to those before it."""
+    squares = np.add.reduce(rows * rows, axis=1)
+    chosen = [int(rng.integers(len(rows)))]
+    gaps = np.full(len(rows), np.inf)
+    while len(chosen) < min(count, len(rows)):
+        last = chosen[-1]
+        apart = squares - 2 * (rows @ rows[last]) + squares[last]
+        # What rounding leaves of equal rows is nothing.
+        apart[apart <= 1e-12 * (squares + squares[last])] = 0.0
+        np.minimum(gaps, apart, out=gaps)
+        total = np.cumsum(gaps)
+        if total[-1] == 0.0:
+            break
+        chosen.append(int(np.searchsorted(total, rng.random() * total[-1], side="right")))
+    return rows[chosen]
+
+
+def _heaviest_first(codes: IntArray, n_cells: int) -> IntArray:
+    """Number cells by their size, the largest first; empty ones are left out."""
+    sizes = np.bincount(codes[codes >= 0], minlength=n_cells)
+    order = np.argsort(-sizes, kind="stable")
+    rank = np.empty(n_cells, np.int64)
+    rank[order] = np.arange(n_cells)
+    return np.where(codes < 0, -1, rank[codes])

@@ -1,0 +1,115 @@
+"""The lift: random Fourier features, which let linear methods see the shape of a cloud of rows.
+
+Sines and cosines of random projections, whose inner products approximate a Gaussian kernel (Rahimi and
+Recht 2007). Every lifted row has length one, so that matching lifted rows cannot prefer the middle, and a
+linear head on them can bend around classes that no plane divides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..records import FloatArray
+
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Lift:
+    """Random Fourier features of rows.
+
+    Attributes
+    ----------
+    origin
+        The middle of the rows, so that projections stay small numbers.
+    directions
+        Shape (features, half of the lifted features).
+    """
+
+    origin: Vector
+    directions: Vector
+
+    @classmethod
+    def draw(cls, origin: Vector, bandwidth: float, n_features: int, seed: int) -> Lift:
+        """Draw the directions of a lift.
+
+        Parameters
+        ----------
+        origin
+            The middle of the rows.
+        bandwidth
+            Distance at which the kernel has fallen to exp(-1/2).
+        n_features
+            How many features a lifted row has; an odd number is rounded down.
+        seed
+            Seed of the directions.
+
+        Examples
+        --------
+        >>> lift = Lift.draw(np.zeros(2), bandwidth=1.0, n_features=2048, seed=0)
+        >>> lifted = lift(np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]]))
+        >>> (lifted @ lifted[0]).round(1) + 0.0
+        array([1. , 0.6, 0. ])
+        """
+        rng = np.random.default_rng([seed, 0x6C696674])
+        directions = rng.standard_normal((len(origin), max(1, n_features // 2)))
+        return cls(origin, directions / bandwidth)
+
+    @property
+    def n_features(self) -> int:
+        """How many features a lifted row has."""
+        return 2 * self.directions.shape[1]
+
+    def __call__(self, rows: FloatArray) -> Vector:
+        """Return the lifted rows, float64, each of length one.
+
+        Time: O(rows * features * lifted features). Memory: O(rows * lifted features).
+        """
+        half = self.directions.shape[1]
+        lifted = np.empty((len(rows), 2 * half))
+        angles = np.subtract(rows, self.origin, dtype=np.float64) @ self.directions
+        np.cos(angles, out=lifted[:, :half])
+        np.sin(angles, out=lifted[:, half:])
+        lifted *= 1 / np.sqrt(half)
+        return lifted
+
+
+def typical_gap(rows: FloatArray) -> float:
+    """Return the median distance between rows that follow each other in pairs.
+
+    For rows in random order that is the typical distance between two rows.
+
+    Examples
+    --------
+    >>> typical_gap(np.array([[0.0], [1.0], [5.0], [8.0], [0.0], [2.0]]))
+    2.0
+    """
+    pairs = len(rows) // 2
+    if pairs == 0:
+        return 1.0
+    gaps = np.subtract(rows[0 : 2 * pairs : 2], rows[1 : 2 * pairs : 2], dtype=np.float64)
+    lengths = np.sort(np.sqrt(np.add.reduce(gaps * gaps, axis=1)))
+    middle = lengths[pairs // 2]
+    return float(middle or lengths[-1] or 1.0)
+
+
+def effective_dimension(rows: FloatArray) -> float:
+    """Return in how many directions the rows spread: (sum of the variances)^2 / sum of their squares.
+
+    Equal variances in d directions and none elsewhere give d.
+
+    Time: O(n^2 d) or O(n d^2), whichever is less. Meant for samples.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(4000, 5))
+    >>> round(effective_dimension(rows), 1)
+    5.0
+    """
+    offsets = rows - np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows)
+    gram = offsets @ offsets.T if len(rows) < rows.shape[1] else offsets.T @ offsets
+    squares = float(np.add.reduce(gram * gram, axis=None))
+    return float(np.trace(gram)) ** 2 / squares if squares > 0 else 0.0
