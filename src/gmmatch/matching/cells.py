@@ -24,12 +24,13 @@ from ..records import FloatArray, IntArray
 from .kmeans import nearest
 
 Vector = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 CELLS_PER_PICK = 1.5
 """Half as many cells again as picks: 1.25 to 2 are within a point of each other on texts and letters."""
 
 SAMPLE_ROWS = 1 << 16
-MOST_CELLS = 1024
+MOST_CELLS = 4096
 """Cells that are looked for where rows are more than the sample."""
 
 _ROWS_PER_CELL = 3
@@ -72,7 +73,7 @@ def cell_count(cells: Any, k: int, n_rows: int) -> int:
 
     Examples
     --------
-    >>> cell_count("auto", k=100, n_rows=5000), cell_count("auto", k=4000, n_rows=5000), cell_count(7, 100, 5000)
+    >>> cell_count("auto", 100, 5000), cell_count("auto", 4000, 5000), cell_count(7, 100, 5000)
     (150, 1666, 7)
     """
     most = max(1, n_rows // _ROWS_PER_CELL) if n_rows <= SAMPLE_ROWS else MOST_CELLS
@@ -80,7 +81,7 @@ def cell_count(cells: Any, k: int, n_rows: int) -> int:
     return max(1, min(wanted, most if isinstance(cells, str) else n_rows))
 
 
-def find_cells(rows: FloatArray, usable: npt.NDArray[np.bool_], keys: Keys, count: int, seed: int) -> IntArray:
+def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int) -> IntArray:
     """Divide rows into cells; return the cell of each, the heaviest cell first, and -1 for unusable rows.
 
     Parameters
@@ -131,7 +132,8 @@ def lloyd(rows: Vector, count: int, rng: np.random.Generator) -> Vector:
     for _ in range(_ROUNDS):
         codes = nearest(rows, points)
         order = np.argsort(codes, kind="stable")
-        cells, starts, sizes = np.unique(codes[order], return_index=True, return_counts=True)
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        sizes = np.diff(starts, append=len(rows))
         moved = sum_runs(rows[order], starts) / sizes[:, None]
         if len(moved) == len(points) and np.array_equal(moved, points):
             break

@@ -13,14 +13,13 @@ from ..compute.passes import PerRow
 from ..errors import InvalidParameter
 from ..records import FloatArray, IntArray
 from ..trust.guard import FOLDS, Verdict, judge
-from ..trust.lift import Lift, effective_dimension, typical_gap
+from ..trust.lift import BANDWIDTH, Lift, effective_dimension, typical_gap
 from ..validation import as_labels, as_rows, as_seed, is_number, is_whole
 
 Vector = npt.NDArray[np.float64]
 
 WEIGHT = 2.0
 AUTO_LIFT = 512
-_BANDWIDTH = 0.5  # typical distances between rows
 _SAMPLE_ROWS = 1024
 _FEW_DIRECTIONS = 16.0
 _FARTHEST = 1e15  # times the typical distance; squares of larger ones come near the end of float32
@@ -133,10 +132,10 @@ def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) 
     sample = gather(rows, order[verdict.tiers[order] == 0][:_SAMPLE_ROWS])
     if lift == "auto":
         flat = effective_dimension(sample) < _FEW_DIRECTIONS
-        if not (trust.lifted if verdict.head is not None else flat):
+        if not (verdict.lifted if verdict.head is not None else flat):
             return None
     n_features = AUTO_LIFT if isinstance(lift, str) else lift
-    return Lift.draw(verdict.origin, _BANDWIDTH * typical_gap(sample), n_features, seed + 1)
+    return Lift.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
 
 
 def label_aware(

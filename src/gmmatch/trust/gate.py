@@ -30,6 +30,7 @@ FEWEST_ROWS = 8
 
 _REACH = 1.25
 _SIGMAS = 3.0
+_GROSS = 5.0  # times the median distance: no group of rows that belongs to the data is so far off
 _ROUNDS = 20
 _MAD_TO_SIGMA = 1.4826
 _TOLERANCE = 1 + 1e-9  # equal distances that rounding tells apart fall on one side
@@ -61,7 +62,9 @@ class Gate:
         return ~(self.far | self.clumped)
 
 
-def find_gate(rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys) -> Gate:
+def find_gate(
+    rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys, one_cloud: bool = True
+) -> Gate:
     """Judge every row by its distance to a robust centre of its class.
 
     Parameters
@@ -74,6 +77,9 @@ def find_gate(rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Ke
         Number of classes.
     keys
         Hashes of the rows, from `compute.keys.row_keys`.
+    one_cloud
+        Whether the rows of a class are one cloud. If not, because classes are still to be found among
+        them, only rows beyond five times the median distance are far, and no clump is a fault.
 
     Notes
     -----
@@ -91,14 +97,17 @@ def find_gate(rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Ke
     (True, 0)
     """
     code = np.zeros(len(rows), dtype=np.int64) if codes is None else codes
-    starts, spots, reaches = _sampled(rows, codes, n_classes, keys)
+    starts, spots, reaches = _sampled(rows, codes, n_classes, keys, one_cloud)
     distances, clumped = _measure(rows, code, starts, spots, reaches)
     counted = ~clumped & (code >= 0)
     radius = group_quantiles(distances[counted], code[counted], n_classes)[:, 0]
     inside = counted & (distances <= _REACH * _TOLERANCE * radius[code])
     centers = group_means(rows, np.where(inside, code, -1), n_classes)
     distances = group_distances(rows, code, centers)
-    thresholds = _thresholds(distances[counted], code[counted], n_classes)
+    if one_cloud:
+        thresholds = _thresholds(distances[counted], code[counted], n_classes)
+    else:
+        thresholds = _GROSS * group_quantiles(distances[counted], code[counted], n_classes)[:, 0]
     far = counted & (distances > thresholds[code] * _TOLERANCE)
     return Gate(far, clumped, distances, centers, thresholds)
 
@@ -123,11 +132,11 @@ def _thresholds(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
 
 
 def _sampled(
-    rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys
+    rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys, one_cloud: bool
 ) -> tuple[Vector, list[Vector], Vector]:
     """Return for each class a first centre, the spots of its clumps, and their reach, from samples."""
     samples = [_Drawn(order) for order in group_samples(keys, codes, n_classes, SAMPLE_ROWS)]
-    measure = _MeasureSample(rows)
+    measure = _MeasureSample(rows, one_cloud)
     engine = engine_for(rows)
     # One thread of BLAS per class: classes side by side are faster, and the bits are the same anywhere.
     with threadpool_limits(1):
@@ -154,12 +163,14 @@ class _Drawn:
 class _MeasureSample:
     """The function that finds the first centre and the clumps of a class from its sample."""
 
-    def __init__(self, rows: FloatArray) -> None:
-        self.rows = rows
+    def __init__(self, rows: FloatArray, clumps: bool) -> None:
+        self.rows, self.clumps = rows, clumps
 
     def __call__(self, drawn: _Drawn) -> tuple[Vector, Vector, float]:
         part = gather(self.rows, drawn.order)
         sample = Sample.of(part)
+        if not self.clumps:
+            return half_ball(sample), np.empty((0, part.shape[1])), 0.0
         spots, reach = find_clumps(sample)
         return half_ball(sample.without(_near(part, spots, reach))), spots, reach
 

@@ -25,9 +25,11 @@ from ..records import FloatArray, IntArray
 from .gate import Gate, find_gate
 from .head import Head, Inputs, Labelled, assign_folds, fit_heads
 from .labels import LabelFilter, filter_labels
-from .lift import Lift, typical_gap
+from .lift import BANDWIDTH, Lift, typical_gap
 
 Vector = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+_Choice = tuple[Head, dict[str, float]]
 
 TRUSTED, UNLIKELY_LABEL, OUTSIDE = 0, 1, 2
 TIERS = ("trusted", "unlikely label", "outside its class")
@@ -37,10 +39,10 @@ FOLDS = 3
 PASSES_OF_GATE = 5
 PASSES_OF_LABELS = 3
 _ORIGIN_ROWS = 4096
+_SAMPLE_ROWS = 1 << 16
 _FEWEST_PER_CLASS = 5
 _MOST_BYTES = 4 << 30
 _LIFTED_FEATURES = 1024
-_LIFT_BANDWIDTH = 0.3  # typical distances between rows; 0.2 to 0.5 are within a point of each other
 _EVIDENCE_WORK = 4e10  # multiply-adds that choosing the head may take: a second or two
 _EVIDENCE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
 _MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned from them are not good enough
@@ -157,6 +159,7 @@ def judge(
     seed: int,
     folds: int = FOLDS,
     labelled: bool = True,
+    one_cloud: bool = True,
 ) -> Verdict:
     """Judge which rows to believe.
 
@@ -175,6 +178,8 @@ def judge(
         Folds of the label filter.
     labelled
         Whether the classes are labels that may be wrong; if not, the gate alone decides.
+    one_cloud
+        Whether the rows of a class are one cloud; if not, only gross outliers are outside.
 
     Notes
     -----
@@ -198,19 +203,21 @@ def judge(
         rows = cast(FloatArray, UsableRows(rows, usable))
     keys = row_keys(rows, seed)
     origin, scale = _origin(rows, keys, usable)
-    gate = find_gate(rows, codes, n_classes, keys)
+    gate = find_gate(rows, codes, n_classes, keys, one_cloud)
     passed = gate.passed & usable
     tiers = np.where(passed, TRUSTED, OUTSIDE).astype(np.int8)
     reason = _too_little(rows, int(usable.sum()), n_classes, folds) if labelled else "no labels"
     if codes is None or reason is not None:
         return Verdict(tiers, gate, None, None, None, origin, scale, keys, reason or "one class only")
     data = Labelled(rows, codes, n_classes, assign_folds(keys, codes, folds), folds, keys)
-    head, losses = _choose_head(data, passed, origin, scale, seed)
+    sampled = _sample(keys, passed, rows.shape[1], n_classes)
+    head, losses = _choose_head(data, sampled, origin, scale, seed)
     labels = filter_labels(rows, codes, n_classes, data.folds, passed, head)
     rounds = 1
     if labels.dropped.sum() > _MANY_UNLIKELY * passed.sum():
         believed = passed & ~labels.dropped
-        head = fit_heads(data, believed, head.inputs)
+        kept = sampled & believed
+        head = fit_heads(data.among(kept, rows[np.flatnonzero(kept)]), None, head.inputs)
         again = filter_labels(rows, codes, n_classes, data.folds, believed, head)
         labels = replace(again, dropped=labels.dropped | again.dropped)
         rounds = 2
@@ -218,25 +225,41 @@ def judge(
     return Verdict(tiers, gate, labels, head, data.folds, origin, scale, keys, rounds=rounds, losses=losses)
 
 
-def _choose_head(
-    data: Labelled, passed: npt.NDArray[np.bool_], origin: Vector, scale: float, seed: int
-) -> tuple[Head, dict[str, float]]:
-    """Fit heads that read the rows alone, and lifted as well; return those with the lower loss out of fold.
+def _sample(keys: Keys, passed: Mask, n_features: int, n_classes: int) -> Mask:
+    """Return the rows that heads are fitted on: all that passed, or a sample of them by their values.
 
-    Where rows are many, the choice is made on a sample of them.
+    A head has a weight per feature and class: 32 rows for each feature and 256 for each class are enough to
+    tell them apart from noise, beyond 65,536 rows.
     """
+    size = max(_SAMPLE_ROWS, 32 * n_features, 256 * n_classes)
+    if int(passed.sum()) <= size:
+        return passed
+    order = draw_order(keys)
+    sampled = np.zeros(len(keys), dtype=bool)
+    sampled[order[passed[order]][:size]] = True
+    return sampled
+
+
+def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, seed: int) -> _Choice:
+    """Fit heads that read the rows alone, and lifted as well; keep those with the lower loss out of fold.
+
+    Where rows are many, the choice is made on a part of them.
+    """
+    rows = data.rows[np.flatnonzero(passed)]
+    data = data.among(passed, rows)
     order = draw_order(data.keys)
-    order = order[passed[order]]
-    gap = typical_gap(gather(data.rows, order[:_ORIGIN_ROWS]))
-    lift = Lift.draw(origin, _LIFT_BANDWIDTH * gap, _LIFTED_FEATURES, seed)
+    gap = typical_gap(gather(rows, order[:_ORIGIN_ROWS]))
+    lift = Lift.draw(origin, BANDWIDTH * gap, _LIFTED_FEATURES, seed)
     kinds = {"linear": Inputs(origin, scale), "lifted": Inputs(origin, scale, lift)}
     enough = max(_EVIDENCE_ROWS, int(_EVIDENCE_WORK // kinds["lifted"].width ** 2))
-    chosen = np.zeros(len(passed), dtype=bool)
+    chosen = np.zeros(len(rows), dtype=bool)
     chosen[order[:enough]] = True
     heads = {name: fit_heads(data, chosen, inputs) for name, inputs in kinds.items()}
     losses = {name: head.loss for name, head in heads.items()}
     best = heads[min(losses, key=lambda name: losses[name])]
-    return best if len(order) <= enough else fit_heads(data, passed, best.inputs), losses
+    if len(rows) > enough:
+        best = fit_heads(data, None, best.inputs)
+    return best, losses
 
 
 class UsableRows:

@@ -14,7 +14,7 @@ before anything is decided by them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -129,6 +129,12 @@ class Labelled:
     n_folds: int
     keys: Keys
 
+    def among(self, chosen: Mask, rows: FloatArray) -> Labelled:
+        """Return what belongs to chosen rows, which have been read."""
+        return replace(
+            self, rows=rows, codes=self.codes[chosen], folds=self.folds[chosen], keys=self.keys[chosen]
+        )
+
 
 def softmax(scores: Vector) -> Vector:
     """Return the softmax of each row, rounded so that what BLAS leaves open does not decide."""
@@ -161,7 +167,9 @@ def assign_folds(keys: Keys, codes: IntArray, folds: int) -> IntArray:
     return result
 
 
-def fit_heads(data: Labelled, chosen: Mask, inputs: Inputs, ridges: tuple[float, ...] = RIDGES) -> Head:
+def fit_heads(
+    data: Labelled, chosen: Mask | None, inputs: Inputs, ridges: tuple[float, ...] = RIDGES
+) -> Head:
     """Fit one head per fold on chosen rows of the other folds, with the ridge of the lowest loss.
 
     Parameters
@@ -169,7 +177,7 @@ def fit_heads(data: Labelled, chosen: Mask, inputs: Inputs, ridges: tuple[float,
     data
         Rows and labels.
     chosen
-        Rows to fit on; a sample of them sets ridge and temperature.
+        Rows to fit on, None for all; a sample of them sets ridge and temperature.
     inputs
         What the heads read.
     ridges
@@ -181,6 +189,8 @@ def fit_heads(data: Labelled, chosen: Mask, inputs: Inputs, ridges: tuple[float,
     is less. Memory beyond the input: 8 * folds * inputs * (inputs + 2 * classes) bytes (for 3 folds and
     1280 features 40 MB with 10 classes, 650 MB with 10,000), and O(block).
     """
+    if chosen is None:
+        chosen = np.ones(len(data.codes), dtype=bool)
     counts = data.folds[chosen] * data.n_classes + data.codes[chosen]
     counts = np.bincount(counts, minlength=data.n_folds * data.n_classes).reshape(data.n_folds, -1)
     seen = (counts.sum(axis=0) - counts) > 0
@@ -299,7 +309,7 @@ def _add(total: tuple[Vector, Vector], part: list[_Piece] | tuple[Vector, Vector
 
 
 def _sharpness(scores: Vector, codes: IntArray) -> tuple[float, float]:
-    """Return the inverse temperature under which the given labels of the sample are most likely, and the loss."""
+    """Return the inverse temperature under which the given labels are most likely, and the loss."""
     import scipy.optimize
 
     def loss(logarithm: float) -> float:

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import gmmatch
-from gmmatch.matching.features import LabelAwareRows
+from gmmatch.matching.features import MatchedRows
 from gmmatch.selectors import GMMatching
 from gmmatch.trust import TIERS, judge
+from gmmatch.trust import guard as guard_module
 from gmmatch.trust import labels as labels_module
 
 
@@ -93,7 +94,7 @@ class Counted:
 
     def __getitem__(self, chosen):
         read = np.array(self.rows[chosen])
-        assert read.size <= 1 << 22, "more than a bounded number of rows at once"
+        assert len(read) <= 1 << 14, "more than the sample at once"
         self.read += read.shape[0]
         return read
 
@@ -102,9 +103,10 @@ class Counted:
 def test_the_guard_reads_the_rows_at_most_eight_times_and_never_all_at_once(kept, monkeypatch):
     if not kept:
         monkeypatch.setattr(labels_module, "_MOST_KEPT", 0)
+    monkeypatch.setattr(guard_module, "_SAMPLE_ROWS", 4096)  # the blocks of a pass are larger
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 20_000)
-    rows = (rng.normal(size=(20_000, 512)) + labels[:, None]).astype(np.float32)
+    rows = (rng.normal(size=(20_000, 96)) + labels[:, None]).astype(np.float32)
     counted = Counted(rows)
     trust = judge(counted, labels, 2, seed=0)
     assert counted.read / len(rows) <= 8
@@ -195,7 +197,7 @@ def test_rows_that_must_not_be_looked_at_change_nothing():
 def test_features_of_some_rows_are_those_of_all():
     rows, labels, _ = make()
     trust = judge(rows, labels, 3, seed=0)
-    view = LabelAwareRows(rows, trust)
+    view = MatchedRows(rows, trust)
     features = gmmatch.label_aware(rows, labels)
     assert view.shape == features.shape == (len(rows), rows.shape[1] + 3)
     some = np.array([5, 1, 700])

@@ -9,7 +9,7 @@ from gmmatch.trust import guard as guard_module
 from gmmatch.trust import head as head_module
 from gmmatch.trust import labels as labels_module
 from gmmatch.trust.guard import judge
-from gmmatch.trust.head import assign_folds, softmax, solve_heads, sum_heads
+from gmmatch.trust.head import Inputs, Labelled, assign_folds, fit_heads, softmax
 from gmmatch.trust.labels import filter_labels, likely_wrong
 
 
@@ -22,8 +22,8 @@ def make(n=600, d=12, n_classes=4, wrong=0.2, seed=0, gap=3.0):
 
 
 def fit_head(rows, codes, n_classes, folds, n_folds, passed, origin, scale, keys):
-    sums = sum_heads(rows, codes, n_classes, folds, n_folds, passed, origin, scale)
-    return solve_heads(sums, rows, codes, folds, passed, origin, scale, keys)
+    data = Labelled(rows, codes, n_classes, folds, n_folds, keys)
+    return fit_heads(data, passed, Inputs(origin, scale), ridges=(0.03,))
 
 
 def head_of(rows, codes, passed=None, n_folds=3):
@@ -68,19 +68,40 @@ def test_no_row_is_scored_by_a_head_that_saw_its_label():
     assert np.abs(again.weights[0] - head.weights[0]).max() > 1e-3
 
 
-def test_sums_without_some_rows_are_the_sums_over_the_others():
-    rows, codes, _ = make()
-    folds = assign_folds(row_keys(rows), codes, 3)
-    passed = np.random.default_rng(1).random(len(rows)) < 0.9
-    wrong = passed & (np.random.default_rng(2).random(len(rows)) < 0.3)
+def test_with_fewer_rows_than_features_the_heads_are_the_same(monkeypatch):
+    rows, codes, _ = make(n=90, d=200)
+    dual, folds = head_of(rows, codes)
+    monkeypatch.setattr(head_module, "_dual", head_module._primal)
+    primal, _ = head_of(rows, codes)
+    np.testing.assert_allclose(dual.weights, primal.weights, atol=1e-10)
+    np.testing.assert_array_equal(dual.probabilities(rows, folds), primal.probabilities(rows, folds))
 
-    def sums(chosen):
-        return sum_heads(rows, codes, 4, folds, 3, chosen, rows.mean(axis=0), 4.0)
 
-    found, expected = sums(passed).without(sums(wrong)), sums(passed & ~wrong)
-    np.testing.assert_allclose(found.grams, expected.grams, atol=1e-10)
-    np.testing.assert_allclose(found.moments, expected.moments, atol=1e-10)
-    np.testing.assert_array_equal(found.counts, expected.counts)
+def test_the_ridge_of_the_lowest_loss_out_of_fold_is_taken():
+    rows, codes, _ = make(n=120, d=60, wrong=0.4)
+    keys = row_keys(rows)
+    data = Labelled(rows, codes, 4, assign_folds(keys, codes, 3), 3, keys)
+    inputs = Inputs(rows.mean(axis=0), 4.0)
+    each = {ridge: fit_heads(data, None, inputs, (ridge,)) for ridge in (0.003, 0.03, 0.3)}
+    best = fit_heads(data, None, inputs)
+    assert best.loss == min(head.loss for head in each.values())
+    np.testing.assert_array_equal(best.weights, each[best.ridge].weights)
+    out_of_fold = best.probabilities(rows, data.folds)[np.arange(len(rows)), codes]
+    assert best.loss == pytest.approx(-np.log(out_of_fold).mean(), abs=1e-4)
+
+
+def test_rows_on_rings_get_the_lifted_head_and_rows_in_blobs_the_linear_one():
+    rng = np.random.default_rng(0)
+    codes = np.repeat([0, 1, 2], 200)
+    angle = rng.uniform(0, 2 * np.pi, 600)
+    rings = (1.0 + 2.0 * codes)[:, None] * np.c_[np.cos(angle), np.sin(angle)] + 0.1 * rng.normal(
+        size=(600, 2)
+    )
+    verdict = judge(rings, codes, 3, seed=0)
+    assert verdict.lifted
+    assert (verdict.tiers == 0).mean() > 0.9
+    wide, noisy, _ = make(n=600, d=100)
+    assert not judge(wide, noisy, 4, seed=0).lifted
 
 
 @pytest.mark.parametrize(("wrong", "rounds"), [(0.0, 1), (0.05, 1), (0.4, 2)])
