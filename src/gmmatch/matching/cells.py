@@ -36,6 +36,7 @@ MOST_CELLS = 4096
 _ROWS_PER_CELL = 3
 _FLAT_WORK = 4e9  # multiply-adds of a round in one level; beyond that, two levels
 _ROUNDS = 12
+_LIGHT = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,20 @@ def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int
         codes = np.concatenate(list(found))
     codes[~usable] = -1
     return _heaviest_first(codes, len(cells))
+
+
+def light_cells(codes: IntArray) -> Mask:
+    """Tell which rows are in a cell that is lighter than a quarter of the average cell.
+
+    Examples
+    --------
+    >>> light_cells(np.array([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, -1]))
+    array([False, False, False, False, False, False, False, False, False,  True, False])
+    """
+    sizes = np.bincount(codes[codes >= 0])
+    light = sizes < sizes.mean() * _LIGHT
+    found: Mask = (codes >= 0) & light[codes]
+    return found
 
 
 def _divide(sample: Vector, count: int, seed: int) -> Cells:

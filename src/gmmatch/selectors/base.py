@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, Self, cast
+from dataclasses import field, replace
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,95 +14,20 @@ import numpy.typing as npt
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence, Facts
 from ..location.centers import CENTERS
-from ..matching.budgets import Weights, check_budgets, check_share, sequence, share, split, weigh
-from ..matching.features import LabelAwareRows
+from ..location.mean import group_means
+from ..matching.budgets import Weights, check_budgets, check_share, weigh
+from ..matching.features import MatchedRows, choose_lift
 from ..matching.objectives import running_objectives
 from ..records import FloatArray, IntArray, Selection
 from ..trust import TIERS, Verdict, judge
 from ..validation import CheckedRows, as_seed, check_choice, check_input, resolve_keep
 from ..version import __version__
 from .estimator import Estimator
+from .groups import Checkpoint, Group, Picks, Shares, divide_rows, group_codes, share_out
 
 Vector = npt.NDArray[np.float64]
 
-Tiers = npt.NDArray[np.int8]
-
 GUARDS = ("auto", "off")
-
-
-class Checkpoint(Protocol):
-    """Where a long selection leaves what it needs to go on after a kill."""
-
-    def load(self) -> Mapping[str, npt.NDArray[Any]] | None:
-        """Return what was saved last, or None."""
-
-    def save(self, state: dict[str, npt.NDArray[Any]]) -> None:
-        """Save plain arrays, in place of what was saved before."""
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """The rows that compete for one budget: a class, or all rows.
-
-    Attributes
-    ----------
-    source
-        The embeddings of all rows of the input.
-    members
-        Which of them are the group's, by row number, ascending.
-    label
-        The class; None where there are no classes.
-    seed
-        Entropy for `numpy.random.default_rng`, of this group alone.
-    n_classes
-        How many groups there are.
-    """
-
-    source: FloatArray
-    members: IntArray
-    label: Any
-    seed: tuple[int, ...]
-    n_classes: int
-
-    @property
-    def rows(self) -> FloatArray:
-        """The group's rows in the order of their row numbers: a copy at every call, unless it has all."""
-        return self.source if len(self.members) == len(self.source) else self.source[self.members]
-
-
-@dataclass(frozen=True, eq=False)
-class Picks:
-    """What a method picked from one group.
-
-    Attributes
-    ----------
-    order
-        Positions in the group, unique, in pick order.
-    scores, distances
-        One number per pick each.
-    center
-        The point that the method compared with.
-    objective
-        Distance between the mean of the picks and `center`.
-    epsilon
-        Certified accuracy of `center`; 0 for a mean; None where there is none.
-    target
-        What was matched, by name; None where nothing was.
-    reads, batches, chains
-        How often the group's rows were read, and in how many batches and chains of them they were
-        matched; no batches: all at once.
-    """
-
-    order: IntArray
-    scores: Vector
-    distances: Vector
-    center: Vector
-    objective: float
-    epsilon: float | None = None
-    target: str | None = None
-    reads: int = 1
-    batches: int = 0
-    chains: int = 0
 
 
 class Selector(Estimator, ABC):
@@ -152,26 +77,22 @@ class Selector(Estimator, ABC):
         """Pick the budget of each group; each is handled on its own."""
         return [self._select(group, int(budget)) for group, budget in zip(groups, budgets, strict=True)]
 
-    def _select_in_tiers(self, groups: list[Group], budgets: IntArray, tiers: Tiers) -> list[Picks]:
-        """Pick the budget of each group, from its first tier while it lasts, then from the next.
-
-        `tiers` has one entry per row of the input. The centre of a group is that of its first tier.
-        """
-        found = []
-        for group, budget in zip(groups, budgets, strict=True):
-            parts: list[Picks] = []
-            for inside in divide(tiers[group.members]):
-                take = min(int(budget) - sum(len(part.order) for part in parts), len(inside))
-                if take > 0:
-                    some = replace(group, members=group.members[inside])
-                    part = self._select_all([some], np.array([take]))[0]
-                    parts.append(replace(part, order=inside[part.order]))
-            found.append(join(parts))
-        return found
-
     def _wants_features(self) -> bool:
         """Tell whether rows may be compared by label-aware features instead of as they are."""
         return True
+
+    def _lift(self) -> str | int:
+        """Return whether rows are lifted before they are compared; see `GMMatching`."""
+        return "off"
+
+    def _judge(self, checked: CheckedRows, groups: list[Group], seed: int) -> Verdict:
+        """Judge which rows to believe."""
+        labelled = groups[0].label is not None
+        return judge(checked.rows, group_codes(groups), len(groups), seed, labelled=labelled)
+
+    def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
+        """Divide rows without labels further, and say what that tells of them; by default they stay."""
+        return groups, verdict
 
     def _as_matched(self, source: FloatArray) -> FloatArray:
         """Return the rows as centres and distances are told: as they are, by default."""
@@ -225,24 +146,20 @@ class Selector(Estimator, ABC):
         k = resolve_keep(self.keep, checked.n_usable)
         self._checkpoint = checkpoint
         seed = as_seed(self.random_state)
-        groups = _groups(checked, self.by_class, seed)
-        weights, most = self._weigh(groups, k)
+        groups = divide_rows(checked, self.by_class, seed)
         if self.guard == "off":
             verdict = None
-        elif verdict is None:
-            labelled = groups[0].label is not None
-            verdict = judge(checked.rows, group_codes(groups), len(groups), seed, labelled=labelled)
-        self.tiers_ = None if verdict is None else verdict.tiers
-        tiers = _tier_sizes([group.members for group in groups], self.tiers_, most)
-        budgets = share(weights, tiers, k)
-        if verdict is None:
-            picks = self._select_all(groups, budgets)
         else:
-            picks = self._select_trusted(groups, budgets, verdict)
+            groups, verdict = self._divide(groups, k, verdict or self._judge(checked, groups, seed))
+        evidence = None if verdict is None else evidence_of(verdict, checked, self.by_class)
+        self.tiers_ = None if evidence is None else evidence.tiers
+        weights, most = self._weigh(groups, k)
+        shares = share_out(groups, weights, most, k, evidence)
+        picked, picks = self._pick(groups, shares, verdict)
         self.classes_ = checked.classes
         self.n_features_in_ = checked.rows.shape[1]
         self.centers_ = np.stack([pick.center for pick in picks])
-        self.selection_ = self._merge(groups, picks, weights, checked, verdict)
+        self.selection_ = self._merge(picked, picks, shares, checked, verdict, evidence)
         self.sample_indices_ = self.selection_.indices
         self.scores_ = self.selection_.scores
         self.distances_ = self.selection_.distances
@@ -267,43 +184,76 @@ class Selector(Estimator, ABC):
             raise InvalidInput("budgets names classes, and rows are not divided by class; pass labels")
         return Weights(sizes), sizes
 
-    def _select_trusted(self, groups: list[Group], budgets: IntArray, verdict: Verdict) -> list[Picks]:
-        """Pick the budget of each group, trusted rows first.
+    def _pick(
+        self, groups: list[Group], shares: Shares, verdict: Verdict | None
+    ) -> tuple[list[IntArray], list[Picks]]:
+        """Return the rows picked from each group, and what is told of those that give any.
 
         Whatever the rows are compared by, the results are told in the rows' own coordinates
         (of unit length, where that is asked for).
         """
         source = groups[0].source
-        view = LabelAwareRows(source, verdict) if self._compares_by_labels(verdict) else None
-        if view is not None:
-            groups = [replace(group, source=cast(FloatArray, view)) for group in groups]
-        chosen = self._select_in_tiers(groups, budgets, verdict.tiers)
-        centers = [found.center if view is None else view.to_rows(found.center) for found in chosen]
-        orders = [group.members[found.order] for group, found in zip(groups, chosen, strict=True)]
-        picks = []
-        for found, center, (objectives, distances) in zip(
-            chosen, centers, running_objectives(self._as_matched(source), orders, centers), strict=True
-        ):
-            scores = objectives if self.scores_are_objectives else found.scores
-            told = replace(found, scores=scores, distances=distances, center=center)
-            picks.append(replace(told, objective=float(objectives[-1])))
-        return picks
+        view = None if verdict is None else self._view(groups, shares, verdict)
+        compared = source if view is None else cast(FloatArray, view)
+        competing = [
+            replace(group, source=compared, members=members)
+            for group, members in zip(groups, shares.members, strict=True)
+        ]
+        active = np.flatnonzero(shares.budgets)
+        found = self._select_all([competing[code] for code in active], shares.budgets[active])
+        picked = [shares.rest[shares.rest_groups == code] for code in range(len(groups))]
+        for code, picks in zip(active, found, strict=True):
+            picked[code] = np.concatenate([competing[code].members[picks.order], picked[code]])
+        if verdict is None:
+            return picked, found
+        centers = [picks.center if view is None else view.to_rows(picks.center) for picks in found]
+        orders = [picked[code] for code in active]
+        for code in np.flatnonzero(shares.budgets == 0):
+            # Nothing of this group was matched, but rows of it follow after all that was.
+            if len(picked[code]):
+                centers.append(group_means(self._as_matched(source)[np.sort(picked[code])], None, 1)[0])
+                found.append(Picks(np.empty(0, np.int64), np.empty(0), np.empty(0), centers[-1], 0.0))
+                orders.append(picked[code])
+        told = running_objectives(self._as_matched(source), orders, centers)
+        return picked, [
+            self._tell(picks, center, *measured)
+            for picks, center, measured in zip(found, centers, told, strict=True)
+        ]
 
-    def _compares_by_labels(self, verdict: Verdict) -> bool:
-        return verdict.head is not None and self._wants_features()
+    def _tell(self, picks: Picks, center: Vector, objectives: Vector, distances: Vector) -> Picks:
+        """Return picks in the rows' own coordinates, with those that follow after them."""
+        scores = objectives.copy()
+        if not self.scores_are_objectives:
+            scores[: len(picks.scores)] = picks.scores
+            scores[len(picks.scores) :] = np.nan
+        return replace(
+            picks, scores=scores, distances=distances, center=center, objective=float(objectives[-1])
+        )
+
+    def _view(self, groups: list[Group], shares: Shares, verdict: Verdict) -> MatchedRows | None:
+        """Return the rows as they are compared; None: as they are given."""
+        if not self._wants_features():
+            return None
+        lift = self._lift()
+        # One pick of a group is the row nearest to its middle, lifted or not.
+        if lift == "auto" and shares.budgets.max() <= 1:
+            lift = "off"
+        source = groups[0].source
+        found = choose_lift(source, verdict, lift, groups[0].seed[0])
+        return None if verdict.head is None and found is None else MatchedRows(source, verdict, found)
 
     def _merge(
         self,
-        groups: list[Group],
+        picked: list[IntArray],
         picks: list[Picks],
-        weights: Weights,
+        shares: Shares,
         checked: CheckedRows,
         verdict: Verdict | None,
+        evidence: Evidence | None,
     ) -> Selection:
         """Join the groups' picks in one order and record how they came about."""
-        picked = [group.members[pick.order] for group, pick in zip(groups, picks, strict=True)]
+        group, turn = shares.order(picked)
         lengths = np.array([len(rows) for rows in picked])
-        group, turn = sequence(weights, _tier_sizes(picked, self.tiers_, lengths))
         place = (np.cumsum(lengths) - lengths)[group] + turn
         indices = np.concatenate(picked)[place]
         params = self.get_params(deep=False)
@@ -326,7 +276,7 @@ class Selector(Estimator, ABC):
             epsilon=facts.epsilon,
             tiers=self.tiers_,
             centers=self.centers_,
-            evidence=None if verdict is None else evidence_of(verdict, checked, self.by_class),
+            evidence=evidence,
         )
 
     def _facts(
@@ -343,9 +293,9 @@ class Selector(Estimator, ABC):
         guard: dict[str, Any] = {"mode": "off"}
         if verdict is not None:
             picked = np.bincount(verdict.tiers[indices], minlength=len(TIERS)).tolist()
-            features = "label-aware" if self._compares_by_labels(verdict) else "as given"
+            labelled = verdict.head is not None and self._wants_features()
             guard = verdict.summary() | {
-                "features": features,
+                "features": "label-aware" if labelled else "as given",
                 "picked": dict(zip(TIERS, picked, strict=True)),
             }
         return Facts(
@@ -353,7 +303,7 @@ class Selector(Estimator, ABC):
             kept=len(indices),
             classes=None if labels is None else len(np.unique(labels)),
             method=self.name,
-            objective=float(np.average([p.objective for p in picks], weights=[len(p.order) for p in picks])),
+            objective=float(np.average([p.objective for p in picks], weights=[len(p.scores) for p in picks])),
             epsilon=max(certified, default=None),
             center=picks[0].target,
             reads=max(pick.reads for pick in picks) + (0 if verdict is None else verdict.reads),
@@ -371,65 +321,3 @@ def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool) -> Evide
     codes, present = checked.judged(by_class)
     evidence = verdict.evidence(codes)
     return replace(evidence, suggested=present[evidence.suggested])
-
-
-def _tier_sizes(groups: list[IntArray], tiers: Tiers | None, most: IntArray) -> IntArray:
-    """Return how many rows each group has in each tier, the first of them up to its most."""
-    if tiers is None:
-        return most[None]
-    sizes = np.stack([np.bincount(tiers[rows], minlength=len(TIERS)) for rows in groups], axis=1)
-    return np.diff(np.minimum(np.cumsum(sizes, axis=0), most), axis=0, prepend=0)
-
-
-def divide(tiers: Tiers) -> list[IntArray]:
-    """Return the positions of each tier that is present, the most trusted first.
-
-    Examples
-    --------
-    >>> divide(np.array([2, 0, 2], dtype=np.int8))
-    [array([1]), array([0, 2])]
-    """
-    return [np.flatnonzero(tiers == tier) for tier in np.unique(tiers)]
-
-
-def join(parts: list[Picks]) -> Picks:
-    """Join the picks of a group's tiers; the centre and its accuracy are those of the first."""
-    order, scores, distances = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("order", "scores", "distances")
-    )
-    return replace(
-        parts[0],
-        order=order,
-        scores=scores,
-        distances=distances,
-        objective=parts[-1].objective,
-        reads=sum(part.reads for part in parts),
-        batches=sum(part.batches for part in parts),
-    )
-
-
-def _groups(checked: CheckedRows, by_class: bool, seed: int) -> list[Group]:
-    """Divide the usable rows by class; classes without a usable row are left out."""
-    rows, classes, codes, usable = checked.rows, checked.classes, checked.codes, checked.usable
-    if classes is None or codes is None or not by_class:
-        members = np.arange(len(rows)) if usable is None else np.flatnonzero(usable)
-        return [Group(rows, members, None, (seed, 0), 1)]
-    parts = split(codes, len(classes))
-    if usable is not None:
-        parts = [members[usable[members]] for members in parts]
-    return [
-        Group(rows, members, classes[code].item(), (seed, code), len(classes))
-        for code, members in enumerate(parts)
-        if len(members)
-    ]
-
-
-def group_codes(groups: list[Group]) -> IntArray | None:
-    """Return the group of each row of the input, -1 for rows of none; None: all rows are of one group."""
-    n_rows = len(groups[0].source)
-    if len(groups[0].members) == n_rows:
-        return None
-    codes = np.full(n_rows, -1)
-    for code, group in enumerate(groups):
-        codes[group.members] = code
-    return codes

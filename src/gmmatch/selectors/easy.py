@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..records import IntArray
-from .base import Group
+from .groups import Group
 from .ranking import Ranking, Vector, smallest
 
 

@@ -12,7 +12,8 @@ from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import check_positive_int
-from .base import Group, Picks, Selector
+from .base import Selector
+from .groups import Group, Picks
 
 Vector = npt.NDArray[np.float64]
 

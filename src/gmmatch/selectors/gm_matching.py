@@ -14,15 +14,18 @@ from ..compute.blocks import blocks, map_in_order
 from ..compute.passes import Engine, engine_for
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import CENTERS, find_center
-from ..matching.features import LabelAwareRows
+from ..matching.budgets import split
+from ..matching.cells import cell_count, find_cells, light_cells
+from ..matching.features import MatchedRows
 from ..matching.greedy import Matching, Step, match
 from ..matching.stream import MappedRows, Save, Stream
 from ..matching.targets import StreamCenters, saved_centers, stream_centers
 from ..progress import task
 from ..records import FloatArray, IntArray
-from ..trust import FEWEST_ROWS
-from ..validation import check_choice, check_positive_int
-from .base import Checkpoint, Group, Picks, Selector, Tiers, divide, group_codes, join
+from ..trust import FEWEST_ROWS, TRUSTED, Verdict, judge
+from ..validation import CheckedRows, check_choice, check_positive_int
+from .base import Selector
+from .groups import Checkpoint, Group, Picks, group_codes
 
 AUTO_BATCH = 256
 _AUTO_STREAM_ROWS = 1 << 20
@@ -100,6 +103,8 @@ class GMMatching(Selector):
     normalize: str = "none"
     batch_size: int | Literal["auto"] | None = None
     streams: int | Literal["auto"] = "auto"
+    lift: int | Literal["auto", "off"] = "auto"
+    cells: int | Literal["auto", "off"] = "auto"
     guard: str = "auto"
 
     def _check(self) -> None:
@@ -111,6 +116,11 @@ class GMMatching(Selector):
             check_choice(self.batch_size, ("auto",), "batch_size")
         elif self.batch_size is not None:
             check_positive_int(self.batch_size, "batch_size")
+        for name, value in (("lift", self.lift), ("cells", self.cells)):
+            if isinstance(value, str):
+                check_choice(value, ("auto", "off"), name)
+            else:
+                check_positive_int(value, name)
         if isinstance(self.streams, str):
             check_choice(self.streams, ("auto",), "streams")
         else:
@@ -121,6 +131,40 @@ class GMMatching(Selector):
         given = not isinstance(self.center, str) or not (self.start is None or isinstance(self.start, str))
         return not given and self.normalize == "none"
 
+    def _lift(self) -> str | int:
+        return self.lift
+
+    def _finds_cells(self, groups: list[Group]) -> bool:
+        return groups[0].label is None and self.cells != "off" and self._wants_features()
+
+    def _judge(self, checked: CheckedRows, groups: list[Group], seed: int) -> Verdict:
+        if not self._finds_cells(groups):
+            return super()._judge(checked, groups, seed)
+        return judge(checked.rows, group_codes(groups), 1, seed, labelled=False, one_cloud=False)
+
+    def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
+        """Divide rows without labels into cells; rows of light cells are left to the last tier."""
+        if not self._finds_cells(groups):
+            return groups, verdict
+        whole = groups[0]
+        trusted = np.zeros(len(verdict.tiers), dtype=bool)
+        trusted[whole.members] = verdict.tiers[whole.members] == TRUSTED
+        count = cell_count(self.cells, k, int(trusted.sum()))
+        codes = find_cells(whole.source, trusted, verdict.keys, count, whole.seed[0])
+        light = light_cells(codes)
+        outside = whole.members[codes[whole.members] < 0]
+        parts = split(codes[trusted], int(codes.max()) + 1)
+        numbers = np.flatnonzero(trusted)
+        cells = [
+            replace(whole, members=numbers[part], seed=(*whole.seed, code), n_classes=len(parts))
+            for code, part in enumerate(parts)
+        ]
+        if len(outside):
+            cells.append(
+                replace(whole, members=outside, seed=(*whole.seed, len(parts)), n_classes=len(parts))
+            )
+        return cells, verdict.with_light(light)
+
     def _as_matched(self, source: FloatArray) -> FloatArray:
         if self.normalize == "unit":
             return cast(FloatArray, MappedRows(source, unit_rows))
@@ -130,93 +174,52 @@ class GMMatching(Selector):
         """Return the centre to match, by name or as given."""
         target = self.center
         if isinstance(target, str) and target == "auto":
-            labelled = isinstance(groups[0].source, LabelAwareRows)
+            view = groups[0].source
+            labelled = isinstance(view, MatchedRows) and view.labelled
             judged = labelled and all(len(group.members) >= FEWEST_ROWS for group in groups)
             target = "mean" if judged else "geometric-median"
         return target
 
     def _select(self, group: Group, k: int) -> Picks:
-        return self._match(group, k, [np.arange(len(group.members))], self._target([group]))
+        return self._match(group, k, self._target([group]))
 
-    def _match(self, group: Group, k: int, parts: list[IntArray], target: Any) -> Picks:
-        """Match the centre of the first part of a group, carrying the accumulated error into the next."""
-        found: list[Picks] = []
-        state, center, epsilon = None, np.empty(0), None
-        for inside in parts:
-            rows = replace(group, members=group.members[inside]).rows
-            if self.normalize == "unit":
-                rows = unit_rows(rows)
-            if state is None:
-                center, epsilon = find_center(target, rows, group.label)
-                state = Matching.begin(center, self._theta(center))
-            quota = min(k - state.count, len(inside))
-            order, scores, distances = match(rows, quota, state, self.step)
-            made = Picks(inside[order], scores, distances, center, float(scores[-1]), epsilon, _name(target))
-            found.append(made)
-            if state.count == k:
-                break
-        return join(found)
-
-    def _select_in_tiers(self, groups: list[Group], budgets: IntArray, tiers: Tiers) -> list[Picks]:
-        target = self._target(groups)
-        divided = [divide(tiers[group.members]) for group in groups]
-        if self.batch_size is None:
-            return self._side_by_side(groups, budgets, divided, target)
-        parts: list[list[Picks]] = [[] for _ in groups]
-        left = budgets.copy()
-        # All classes in the same pass: the first tier of each, then the next of those that need it.
-        for place in range(max(len(inside) for inside in divided)):
-            chosen = [code for code in range(len(groups)) if left[code] and place < len(divided[code])]
-            if not chosen:
-                continue
-            some = [
-                replace(groups[code], members=groups[code].members[divided[code][place]]) for code in chosen
-            ]
-            takes = np.array([min(left[code], len(divided[code][place])) for code in chosen])
-            fixed = [parts[code][0].center for code in chosen] if place else None
-            for code, picks in zip(chosen, self._stream(some, takes, target, fixed), strict=True):
-                parts[code].append(replace(picks, order=divided[code][place][picks.order]))
-                left[code] -= len(picks.order)
-        return [join(found) for found in parts]
+    def _match(self, group: Group, k: int, target: Any) -> Picks:
+        """Match the centre of a group, all its rows at once."""
+        rows = unit_rows(group.rows) if self.normalize == "unit" else group.rows
+        center, epsilon = find_center(target, rows, group.label)
+        state = Matching.begin(center, self._theta(center))
+        order, scores, distances = match(rows, k, state, self.step)
+        return Picks(order, scores, distances, center, float(scores[-1]), epsilon, _name(target))
 
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
+        target = self._target(groups)
         if self.batch_size is None:
-            whole = [[np.arange(len(group.members))] for group in groups]
-            return self._side_by_side(groups, budgets, whole, self._target(groups))
-        return self._stream(groups, budgets, self._target(groups), None)
+            return self._side_by_side(groups, budgets, target)
+        return self._stream(groups, budgets, target)
 
-    def _side_by_side(
-        self, groups: list[Group], budgets: IntArray, parts: list[list[IntArray]], target: Any
-    ) -> list[Picks]:
+    def _side_by_side(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
         rows = groups[0].source
         engine = engine_for(rows)
         if engine is not None:
-            return self._spread(groups, budgets, parts, target, engine)
+            return self._spread(groups, budgets, target, engine)
         largest = max(len(group.members) for group in groups)
         needed = largest * rows.dtype.itemsize * (2 * rows.shape[1] + largest)
         cores = os.cpu_count() or 1
         threads = max(1, min(len(groups), cores, _SIDE_BY_SIDE_BYTES // needed))
         if threads == 1:
-            return [self._match(*work, target) for work in zip(groups, map(int, budgets), parts, strict=True)]
+            return [self._match(*work, target) for work in zip(groups, map(int, budgets), strict=True)]
         found = []
         with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(max(1, cores // threads)):
-            work = zip(groups, map(int, budgets), parts, strict=True)
+            work = zip(groups, map(int, budgets), strict=True)
             for picks in map_in_order(lambda item: self._match(*item, target), work, threads):
                 found.append(picks)
                 advance(len(picks.order))
         return found
 
-    def _spread(
-        self,
-        groups: list[Group],
-        budgets: IntArray,
-        parts: list[list[IntArray]],
-        target: Any,
-        engine: Engine,
-    ) -> list[Picks]:
+    def _spread(self, groups: list[Group], budgets: IntArray, target: Any, engine: Engine) -> list[Picks]:
         """Match the groups on an engine."""
-        work = [_Work(*item) for item in zip(groups, map(int, budgets), parts, strict=True)]
+        work = [_Work(*item) for item in zip(groups, map(int, budgets), strict=True)]
         # A copy without what `fit` found: only the parameters are needed elsewhere.
         match = _MatchGroup(type(self)(**self.get_params(deep=False)), groups[0].source, target)
         found = []
@@ -226,28 +229,18 @@ class GMMatching(Selector):
                 advance(len(picks.order))
         return found
 
-    def _stream(
-        self,
-        groups: list[Group],
-        budgets: IntArray,
-        target: Any,
-        fixed: list[npt.NDArray[np.float64]] | None,
-    ) -> list[Picks]:
-        """Match all groups in batches, in one pass; `fixed` are centres that are known already."""
+    def _stream(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
+        """Match all groups in batches, in one pass."""
         assert self.batch_size is not None
         codes = group_codes(groups)
         if codes is None:
             codes = np.zeros(len(groups[0].source), np.int64)
         rows = self._as_matched(groups[0].source)
         seed = groups[0].seed[0]
-        # A later tier is quickly picked again after a kill; only the first is resumed where it was.
-        checkpoint = self._checkpoint if fixed is None else None
+        checkpoint = self._checkpoint
         saved = checkpoint.load() if checkpoint else None
-        if fixed is None:
-            labels = [group.label for group in groups]
-            centers = saved_centers(saved) or stream_centers(target, rows, codes, labels, seed)
-        else:
-            centers = StreamCenters(np.stack(fixed), [None] * len(fixed), 0)
+        labels = [group.label for group in groups]
+        centers = saved_centers(saved) or stream_centers(target, rows, codes, labels, seed)
         if checkpoint and saved is None:
             checkpoint.save(centers.arrays())
         stream = Stream(
@@ -305,12 +298,12 @@ class GMMatching(Selector):
 
 
 class _Work:
-    """A group to match: its rows, how many to pick, and the parts of the group in turn."""
+    """A group to match: its rows, and how many to pick."""
 
-    def __init__(self, group: Group, k: int, parts: list[IntArray]) -> None:
+    def __init__(self, group: Group, k: int) -> None:
         self.rows = group.members
         self.facts = (group.label, group.seed, group.n_classes)
-        self.k, self.parts = k, parts
+        self.k = k
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -324,7 +317,7 @@ class _MatchGroup:
 
     def __call__(self, work: _Work) -> Picks:
         group = Group(self.source, work.rows, *work.facts)
-        return self.selector._match(group, work.k, work.parts, self.target)
+        return self.selector._match(group, work.k, self.target)
 
 
 def _name(target: Any) -> str:

@@ -11,7 +11,8 @@ from ..matching.candidates import centered, product_error
 from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import FloatArray, IntArray
-from .base import Group, Picks, Selector
+from .base import Selector
+from .groups import Group, Picks
 
 Vector = npt.NDArray[np.float64]
 

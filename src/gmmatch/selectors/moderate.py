@@ -9,7 +9,7 @@ import numpy as np
 from ..matching.budgets import Weights
 from ..records import IntArray
 from ..validation import check_choice
-from .base import Group
+from .groups import Group
 from .ranking import Ranking, Vector, all_members, gap_to_median, smallest
 
 SCOPES = ("class", "global")

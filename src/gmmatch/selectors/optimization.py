@@ -15,7 +15,7 @@ from ..errors import InvalidInput, InvalidParameter
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..validation import as_rows, resolve_keep
-from .base import Group
+from .groups import Group
 from .ranking import Ranking, Vector
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..location.centers import find_center
 from ..matching.objectives import running_objective
-from .base import Group, Picks, Selector
+from .base import Selector
+from .groups import Group, Picks
 
 
 class Random(Selector):

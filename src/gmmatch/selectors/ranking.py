@@ -16,7 +16,8 @@ from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import find_centers
 from ..location.distances import group_distances
 from ..records import IntArray
-from .base import Group, Picks, Selector, group_codes
+from .base import Selector
+from .groups import Group, Picks, group_codes
 
 Vector = npt.NDArray[np.float64]
 

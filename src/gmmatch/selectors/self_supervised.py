@@ -11,7 +11,7 @@ from ..location.distances import group_distances
 from ..matching.kmeans import kmeans
 from ..records import IntArray
 from ..validation import check_choice, check_positive_int
-from .base import Group
+from .groups import Group
 from .ranking import Ranking, Vector, all_members, smallest
 
 PREFERENCES = ("hard", "easy")

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import InvalidParameter
 from ..records import IntArray
 from ..validation import check_positive_int, is_number
-from .base import Group
+from .groups import Group
 from .ranking import Ranking, Vector, as_scores, smallest
 
 

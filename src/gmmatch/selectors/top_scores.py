@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ..errors import InvalidParameter
 from ..records import IntArray
 from ..validation import check_choice
-from .base import Group
+from .groups import Group
 from .ranking import Ranking, Vector, as_scores, gap_to_median, smallest
 
 PREFERENCES = ("highest", "lowest", "median")

@@ -1,7 +1,7 @@
-"""Which rows to believe: a gate, a label filter, and features that know the labels."""
+"""Which rows to believe: a gate, and a label filter."""
 
 from .gate import FEWEST_ROWS
-from .guard import TIERS, Verdict, judge
+from .guard import TIERS, TRUSTED, Verdict, judge
 from .suspects import Suspects, suspects_from
 
-__all__ = ["FEWEST_ROWS", "TIERS", "Suspects", "Verdict", "judge", "suspects_from"]
+__all__ = ["FEWEST_ROWS", "TIERS", "TRUSTED", "Suspects", "Verdict", "judge", "suspects_from"]

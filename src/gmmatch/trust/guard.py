@@ -38,6 +38,7 @@ TIERS = ("trusted", "unlikely label", "outside its class")
 FOLDS = 3
 PASSES_OF_GATE = 5
 PASSES_OF_LABELS = 3
+_LIGHT_SUSPICION = 0.25  # of rows that few others are like: more than none, less than of rows far off
 _ORIGIN_ROWS = 4096
 _SAMPLE_ROWS = 1 << 16
 _FEWEST_PER_CLASS = 5
@@ -73,6 +74,8 @@ class Verdict:
         were many.
     losses
         Loss out of fold of each kind of head that was tried.
+    light
+        Rows of light cells, where rows without labels were divided into cells.
     """
 
     tiers: npt.NDArray[np.int8]
@@ -86,6 +89,7 @@ class Verdict:
     reason: str | None = None
     rounds: int = 1
     losses: Mapping[str, float] = field(default_factory=dict)
+    light: Mask | None = None
 
     @property
     def lifted(self) -> bool:
@@ -97,6 +101,12 @@ class Verdict:
         """How often the rows were read."""
         return PASSES_OF_GATE + (0 if self.labels is None else self.rounds * PASSES_OF_LABELS)
 
+    def with_light(self, light: Mask) -> Verdict:
+        """Return the verdict that rows of light cells are outside as well."""
+        return replace(
+            self, tiers=np.where(light & (self.tiers == TRUSTED), OUTSIDE, self.tiers), light=light
+        )
+
     def evidence(self, codes: IntArray | None) -> Evidence:
         """Return what speaks against each row; `codes` are those that were judged."""
         gate, labels = self.gate, self.labels
@@ -107,6 +117,8 @@ class Verdict:
         far = np.divide(gate.distances, reach, out=np.zeros(len(code)), where=gate.far & (reach > 0))
         np.maximum(suspicion, far, out=suspicion)
         suspicion[gate.clumped] = 1.0
+        if self.light is not None:
+            suspicion[self.light] = np.maximum(suspicion[self.light], _LIGHT_SUSPICION)
         suggested = code if labels is None else labels.suggested
         return Evidence(
             self.tiers, suspicion, suggested, unlikely, gate.far, gate.clumped, labels is not None

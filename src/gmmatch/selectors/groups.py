@@ -1,0 +1,208 @@
+"""What a method is handed and what it hands back: groups of rows, picks of them, and shares of the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..facts import Evidence
+from ..matching.budgets import Weights, sequence, share, split
+from ..records import FloatArray, IntArray
+from ..trust import TRUSTED
+from ..validation import CheckedRows
+
+Vector = npt.NDArray[np.float64]
+
+
+class Checkpoint(Protocol):
+    """Where a long selection leaves what it needs to go on after a kill."""
+
+    def load(self) -> Mapping[str, npt.NDArray[Any]] | None:
+        """Return what was saved last, or None."""
+
+    def save(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Save plain arrays, in place of what was saved before."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The rows that compete for one budget: a class, or all rows.
+
+    Attributes
+    ----------
+    source
+        The embeddings of all rows of the input.
+    members
+        Which of them are the group's, by row number, ascending.
+    label
+        The class; None where there are no classes.
+    seed
+        Entropy for `numpy.random.default_rng`, of this group alone.
+    n_classes
+        How many groups there are.
+    """
+
+    source: FloatArray
+    members: IntArray
+    label: Any
+    seed: tuple[int, ...]
+    n_classes: int
+
+    @property
+    def rows(self) -> FloatArray:
+        """The group's rows in the order of their row numbers: a copy at every call, unless it has all."""
+        return self.source if len(self.members) == len(self.source) else self.source[self.members]
+
+
+@dataclass(frozen=True, eq=False)
+class Picks:
+    """What a method picked from one group.
+
+    Attributes
+    ----------
+    order
+        Positions in the group, unique, in pick order.
+    scores, distances
+        One number per pick each.
+    center
+        The point that the method compared with.
+    objective
+        Distance between the mean of the picks and `center`.
+    epsilon
+        Certified accuracy of `center`; 0 for a mean; None where there is none.
+    target
+        What was matched, by name; None where nothing was.
+    reads, batches, chains
+        How often the group's rows were read, and in how many batches and chains of them they were
+        matched; no batches: all at once.
+    """
+
+    order: IntArray
+    scores: Vector
+    distances: Vector
+    center: Vector
+    objective: float
+    epsilon: float | None = None
+    target: str | None = None
+    reads: int = 1
+    batches: int = 0
+    chains: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Which rows of each group compete, for how many picks, and which rows follow after all of them.
+
+    Attributes
+    ----------
+    weights
+        What the groups' shares go by.
+    members
+        The competing rows of each group, ascending: the trusted ones, where rows were judged.
+    budgets
+        How many of them to pick.
+    rest, rest_groups
+        The rows that follow, least suspicious first, and the group of each.
+    """
+
+    weights: Weights
+    members: list[IntArray]
+    budgets: IntArray
+    rest: IntArray
+    rest_groups: IntArray
+
+    def order(self, picked: list[IntArray]) -> tuple[IntArray, IntArray]:
+        """Return the final order of all picks: the group of each, and its place among the group's picks.
+
+        Parameters
+        ----------
+        picked
+            The rows picked from each group: those that competed, in pick order, then those that follow.
+        """
+        group, turn = sequence(self.weights, self.budgets[None])
+        rest_turn = _places(self.rest_groups, len(picked)) + self.budgets[self.rest_groups]
+        return np.concatenate([group, self.rest_groups]), np.concatenate([turn, rest_turn])
+
+
+def share_out(
+    groups: list[Group], weights: Weights, most: IntArray, k: int, evidence: Evidence | None
+) -> Shares:
+    """Share `k` picks among groups: trusted rows first, then rows by suspicion, least first.
+
+    Parameters
+    ----------
+    groups, weights, most
+        The groups, what their shares go by, and how many rows each may give.
+    k
+        How many rows to pick in all.
+    evidence
+        What speaks against each row, where rows were judged. A class of which no row is trusted competes
+        with its least suspicious row, so that no class is left out.
+    """
+    nothing = np.empty(0, np.int64)
+    if evidence is None:
+        members = [group.members for group in groups]
+        return Shares(weights, members, share(weights, most[None], k), nothing, nothing)
+    tiers, suspicion = evidence.tiers, evidence.suspicion
+    members = [group.members[tiers[group.members] == TRUSTED] for group in groups]
+    for code, group in enumerate(groups):
+        if not len(members[code]) and group.label is not None:
+            members[code] = group.members[[int(np.argmin(suspicion[group.members]))]]
+    first = np.minimum([len(rows) for rows in members], most)
+    budgets = share(weights, first[None], min(k, int(first.sum())))
+    left = k - int(budgets.sum())
+    if left == 0:
+        return Shares(weights, members, budgets, nothing, nothing)
+    waiting = [np.setdiff1d(group.members, own) for group, own in zip(groups, members, strict=True)]
+    rows = np.concatenate(waiting)
+    codes = np.repeat(np.arange(len(groups)), [len(own) for own in waiting])
+    order = np.lexsort((rows, suspicion[rows]))
+    rows, codes = rows[order], codes[order]
+    allowed = _places(codes, len(groups)) < (most - budgets)[codes]
+    return Shares(weights, members, budgets, rows[allowed][:left], codes[allowed][:left])
+
+
+def _places(codes: IntArray, n_groups: int) -> IntArray:
+    """Return for each entry how many entries of its group come before it.
+
+    Examples
+    --------
+    >>> _places(np.array([1, 0, 1, 1]), 2)
+    array([0, 0, 1, 2])
+    """
+    order = np.argsort(codes, kind="stable")
+    starts = np.cumsum(np.bincount(codes, minlength=n_groups)) - np.bincount(codes, minlength=n_groups)
+    places = np.empty(len(codes), np.int64)
+    places[order] = np.arange(len(codes)) - starts[codes[order]]
+    return places
+
+
+def divide_rows(checked: CheckedRows, by_class: bool, seed: int) -> list[Group]:
+    """Divide the usable rows by class; classes without a usable row are left out."""
+    rows, classes, codes, usable = checked.rows, checked.classes, checked.codes, checked.usable
+    if classes is None or codes is None or not by_class:
+        members = np.arange(len(rows)) if usable is None else np.flatnonzero(usable)
+        return [Group(rows, members, None, (seed, 0), 1)]
+    parts = split(codes, len(classes))
+    if usable is not None:
+        parts = [members[usable[members]] for members in parts]
+    return [
+        Group(rows, members, classes[code].item(), (seed, code), len(classes))
+        for code, members in enumerate(parts)
+        if len(members)
+    ]
+
+
+def group_codes(groups: list[Group]) -> IntArray | None:
+    """Return the group of each row of the input, -1 for rows of none; None: all rows are of one group."""
+    n_rows = len(groups[0].source)
+    if len(groups[0].members) == n_rows:
+        return None
+    codes = np.full(n_rows, -1)
+    for code, group in enumerate(groups):
+        codes[group.members] = code
+    return codes
