@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from ..compute.blocks import blocks, map_in_order
 from ..compute.passes import Engine, engine_for
 from ..errors import InvalidInput, InvalidInputType
-from ..location.centers import CENTERS, find_center
+from ..location.centers import CENTERS, find_center, find_centers
 from ..matching.budgets import split
 from ..matching.cells import cell_count, find_cells, light_cells
 from ..matching.features import MatchedRows
@@ -30,6 +30,8 @@ from .groups import Checkpoint, Group, Picks, group_codes
 AUTO_BATCH = 256
 _AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
+_MANY_GROUPS = 64
+Center = tuple[npt.NDArray[np.float64], float | None]
 STEPS = ("residual", "projection")
 STARTS = ("center", "zero")
 NORMALIZE = ("none", "unit")
@@ -183,10 +185,10 @@ class GMMatching(Selector):
     def _select(self, group: Group, k: int) -> Picks:
         return self._match(group, k, self._target([group]))
 
-    def _match(self, group: Group, k: int, target: Any) -> Picks:
-        """Match the centre of a group, all its rows at once."""
+    def _match(self, group: Group, k: int, target: Any, found: Center | None = None) -> Picks:
+        """Match the centre of a group, which may have been found already, all its rows at once."""
         rows = unit_rows(group.rows) if self.normalize == "unit" else group.rows
-        center, epsilon = find_center(target, rows, group.label)
+        center, epsilon = found or find_center(target, rows, group.label)
         state = Matching.begin(center, self._theta(center))
         order, scores, distances = match(rows, k, state, self.step)
         return Picks(order, scores, distances, center, float(scores[-1]), epsilon, _name(target))
@@ -207,6 +209,16 @@ class GMMatching(Selector):
         needed = largest * rows.dtype.itemsize * (2 * rows.shape[1] + largest)
         cores = os.cpu_count() or 1
         threads = max(1, min(len(groups), cores, _SIDE_BY_SIDE_BYTES // needed))
+        if len(groups) > _MANY_GROUPS:
+            # Small groups: their centres come out of the same passes, and threads would only wait.
+            labels = [group.label for group in groups]
+            centers = find_centers(target, self._as_matched(rows), group_codes(groups), labels)
+            with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(1):
+                found = []
+                for group, budget, center in zip(groups, map(int, budgets), centers, strict=True):
+                    found.append(self._match(group, budget, target, center))
+                    advance(budget)
+            return found
         if threads == 1:
             return [self._match(*work, target) for work in zip(groups, map(int, budgets), strict=True)]
         found = []
