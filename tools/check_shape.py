@@ -16,7 +16,6 @@ SRC = Path(__file__).parents[1] / "src"
 KNOWN = frozenset(
     {
         "gmmatch/encoders/embed.py: embed_input",
-        "gmmatch/selectors/base.py",
     }
 )
 

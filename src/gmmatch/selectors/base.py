@@ -199,7 +199,8 @@ class Selector(Estimator, ABC):
             replace(group, source=compared, members=members)
             for group, members in zip(groups, shares.members, strict=True)
         ]
-        active = np.flatnonzero(shares.budgets)
+        # Methods that are handed all rows may share the budget among classes by themselves.
+        active = np.arange(len(groups)) if verdict is None else np.flatnonzero(shares.budgets)
         found = self._select_all([competing[code] for code in active], shares.budgets[active])
         picked = [shares.rest[shares.rest_groups == code] for code in range(len(groups))]
         for code, picks in zip(active, found, strict=True):

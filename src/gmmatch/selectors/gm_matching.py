@@ -11,7 +11,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..compute.blocks import blocks, map_in_order
-from ..compute.passes import Engine, engine_for
+from ..compute.passes import engine_for
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import CENTERS, find_center, find_centers
 from ..matching.budgets import split
@@ -40,9 +40,9 @@ NORMALIZE = ("none", "unit")
 class GMMatching(Selector):
     """Keep rows whose mean matches a robust centre of the data, class by class.
 
-    The centre is the geometric median. Where the guard has judged rows and labels, wrong rows are out
-    already, and the mean of the trusted rows of a class is the better target: the geometric median would
-    leave out its rarer kinds of rows.
+    The centre is the geometric median of a class or, without labels, of each group that is found. Where the
+    guard has judged rows and labels, wrong rows are out already, and the mean of the trusted rows of a class
+    is the better target: the geometric median would leave out its rarer kinds of rows.
 
     Parameters
     ----------
@@ -68,6 +68,16 @@ class GMMatching(Selector):
         With batches: into how many independent chains of batches each class is split, so that they can
         run side by side on several machines. `auto` is one, and one more for each further 1,048,576 rows
         of the class. The result depends on it, never on the machine.
+    lift
+        With the guard: how many random Fourier features of the rows are appended to what is matched, so
+        that picks are diverse also where rows spread in few directions; or `off`. `auto`: 512 where the
+        lifted head judges labels better than the linear one or, without a head, where the trusted rows
+        spread in fewer than 16 directions.
+    cells
+        With the guard and without labels: into how many groups the rows are divided by k-means, each to be
+        matched as a class would be; `off`: all rows are one cloud. `auto`: half as many again as picks, at
+        most a third of the rows, or 4,096 where rows are more than 65,536. The heaviest cells come first, and
+        rows of cells lighter than a quarter of the average last.
 
     Attributes
     ----------
@@ -189,6 +199,10 @@ class GMMatching(Selector):
         """Match the centre of a group, which may have been found already, all its rows at once."""
         rows = unit_rows(group.rows) if self.normalize == "unit" else group.rows
         center, epsilon = found or find_center(target, rows, group.label)
+        if len(rows) == 2 and isinstance(target, str) and target == "geometric-median":
+            # Every point between two rows is a geometric median of them. One that is a row, chosen by the
+            # values, leaves no tie for the order of the rows to decide.
+            center, epsilon = np.array(min(rows.tolist())), 0.0
         state = Matching.begin(center, self._theta(center))
         order, scores, distances = match(rows, k, state, self.step)
         return Picks(order, scores, distances, center, float(scores[-1]), epsilon, _name(target))
@@ -202,41 +216,25 @@ class GMMatching(Selector):
     def _side_by_side(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
         rows = groups[0].source
+        centers: list[Center | None] = [None] * len(groups)
+        if len(groups) > _MANY_GROUPS:
+            labels = [group.label for group in groups]
+            centers[:] = find_centers(target, self._as_matched(rows), group_codes(groups), labels)
+        work = [_Work(*item) for item in zip(groups, map(int, budgets), centers, strict=True)]
+        # A copy without what `fit` found: only the parameters are needed elsewhere.
+        match = _MatchGroup(type(self)(**self.get_params(deep=False)), rows, target)
         engine = engine_for(rows)
-        if engine is not None:
-            return self._spread(groups, budgets, target, engine)
         largest = max(len(group.members) for group in groups)
         needed = largest * rows.dtype.itemsize * (2 * rows.shape[1] + largest)
         cores = os.cpu_count() or 1
         threads = max(1, min(len(groups), cores, _SIDE_BY_SIDE_BYTES // needed))
         if len(groups) > _MANY_GROUPS:
-            # Small groups: their centres come out of the same passes, and threads would only wait.
-            labels = [group.label for group in groups]
-            centers = find_centers(target, self._as_matched(rows), group_codes(groups), labels)
-            with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(1):
-                found = []
-                for group, budget, center in zip(groups, map(int, budgets), centers, strict=True):
-                    found.append(self._match(group, budget, target, center))
-                    advance(budget)
-            return found
-        if threads == 1:
-            return [self._match(*work, target) for work in zip(groups, map(int, budgets), strict=True)]
+            threads = 1  # groups are small, and threads would only wait for each other
+        done = map_in_order(match, work, threads) if threads > 1 else map(match, work)
         found = []
-        with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(max(1, cores // threads)):
-            work = zip(groups, map(int, budgets), strict=True)
-            for picks in map_in_order(lambda item: self._match(*item, target), work, threads):
-                found.append(picks)
-                advance(len(picks.order))
-        return found
-
-    def _spread(self, groups: list[Group], budgets: IntArray, target: Any, engine: Engine) -> list[Picks]:
-        """Match the groups on an engine."""
-        work = [_Work(*item) for item in zip(groups, map(int, budgets), strict=True)]
-        # A copy without what `fit` found: only the parameters are needed elsewhere.
-        match = _MatchGroup(type(self)(**self.get_params(deep=False)), groups[0].source, target)
-        found = []
-        with task("picking rows", int(budgets.sum())) as advance:
-            for picks in engine.map(match, work):
+        blas = max(1, cores // threads) if len(groups) <= _MANY_GROUPS else 1
+        with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(blas):
+            for picks in done if engine is None else engine.map(match, work):
                 found.append(picks)
                 advance(len(picks.order))
         return found
@@ -310,12 +308,12 @@ class GMMatching(Selector):
 
 
 class _Work:
-    """A group to match: its rows, and how many to pick."""
+    """A group to match: its rows, how many to pick, and its centre, where that is known already."""
 
-    def __init__(self, group: Group, k: int) -> None:
+    def __init__(self, group: Group, k: int, center: Center | None) -> None:
         self.rows = group.members
         self.facts = (group.label, group.seed, group.n_classes)
-        self.k = k
+        self.k, self.center = k, center
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -329,7 +327,7 @@ class _MatchGroup:
 
     def __call__(self, work: _Work) -> Picks:
         group = Group(self.source, work.rows, *work.facts)
-        return self.selector._match(group, work.k, self.target)
+        return self.selector._match(group, work.k, self.target, work.center)
 
 
 def _name(target: Any) -> str:

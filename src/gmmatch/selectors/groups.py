@@ -123,8 +123,10 @@ class Shares:
         picked
             The rows picked from each group: those that competed, in pick order, then those that follow.
         """
-        group, turn = sequence(self.weights, self.budgets[None])
-        rest_turn = _places(self.rest_groups, len(picked)) + self.budgets[self.rest_groups]
+        follow = np.bincount(self.rest_groups, minlength=len(picked))
+        first = np.array([len(rows) for rows in picked]) - follow
+        group, turn = sequence(self.weights, first[None])
+        rest_turn = _places(self.rest_groups, len(picked)) + first[self.rest_groups]
         return np.concatenate([group, self.rest_groups]), np.concatenate([turn, rest_turn])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from ..matching.greedy import Step
 from .gm_matching import GMMatching
@@ -42,4 +42,6 @@ class Herding(GMMatching):
 
     step: Step = "projection"
     center: Any = "mean"
+    lift: int | Literal["auto", "off"] = "off"
+    cells: int | Literal["auto", "off"] = "off"
     guard: str = "off"
