@@ -10,8 +10,8 @@ import numpy as np
 
 from .matching.candidates import GRAM_BYTES
 from .opening import beside
-from .planning import Plan, batches_needed
-from .selectors.gm_matching import AUTO_BATCH, GMMatching
+from .planning import Plan, memory_needed
+from .selectors.gm_matching import AUTO_BATCH, WHOLE_ROWS, GMMatching
 from .sources import Source
 from .sources.opening import machine_memory
 from .steps import open_plan
@@ -73,12 +73,13 @@ def estimate(plan: Plan) -> Estimate:
     data = open_plan(plan)
     checked = check_input(data.rows, data.labels, name=data.name, finite=False)
     rows, codes = checked.rows, checked.codes
-    if batches_needed(plan.entry, params, rows.shape, rows.dtype.itemsize, codes, plan.cap):
-        params["batch_size"] = "auto"
-    batch = params.get("batch_size")
-    sizes = np.array([len(rows)]) if codes is None else np.bincount(codes)
-    needed, work = _needs(rows, sizes, batch)
     selector = plan.entry.build(**params)
+    sizes = np.array([len(rows)]) if codes is None else np.bincount(codes)
+    batch = getattr(selector, "batch_size", None)
+    if batch == "auto" and sizes.max() <= WHOLE_ROWS:
+        batch = None
+    needed, work = _needs(rows, sizes, batch)
+    needed = max(needed, memory_needed(selector, checked))
     reads = _reads(selector, checked, batch)
     read_rate, work_rate = _rates(data)
     k = resolve_keep(plan.keep, len(rows))

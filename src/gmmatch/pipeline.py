@@ -17,7 +17,7 @@ from .estimating import Estimate, estimate
 from .facts import Facts
 from .opening import embed, encode, open_data
 from .outputs import check_new, check_output, materialize_rows, write_selection, write_suspects
-from .planning import OwnDefault, Plan, batches_needed
+from .planning import OwnDefault, Plan, check_memory
 from .records import Selection
 from .sources import Source
 from .steps import (
@@ -104,8 +104,8 @@ def run(plan: Plan) -> Outcome:
     if plan.suspects is not None:
         check_suspects(data, checked)
     rows, content = checked.rows, open_content_of(plan, data)
-    if batches_needed(plan.entry, params, rows.shape, rows.dtype.itemsize, checked.codes, plan.cap):
-        params["batch_size"] = "auto"
+    if plan.cap is not None:
+        check_memory(plan.entry.build(**params), checked, plan.cap)
     with open_engine(plan.engine, data, plan.address, plan.workers) as running, use_engine(running):
         checked = leave_out_bad_rows(checked, data.name, plan.on_bad_rows)
         trained, training = train_if_needed(plan, params, checked)
@@ -116,7 +116,7 @@ def run(plan: Plan) -> Outcome:
             recipe = {"bad_rows": len(rows) - checked.n_usable, "method": plan.method, **asked}
             checkpoint = FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume)
         verdict, by_class = judge_once(plan, selector, checked)
-        fitted = selector.fit(checked, verdict=verdict, checkpoint=checkpoint)
+        fitted = selector.fit(checked, verdict=verdict, checkpoint=checkpoint, memory=plan.cap)
     selection = describe(fitted.selection_, plan, data, checked, verdict, by_class, training)
     found = None
     if plan.suspects is not None:

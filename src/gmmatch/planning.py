@@ -14,20 +14,15 @@ from .compute.engine import ENGINES
 from .compute.passes import Engine
 from .errors import InvalidInput, InvalidParameter
 from .matching.budgets import class_budgets
-from .matching.candidates import GRAM_BYTES
+from .matching.cells import SAMPLE_ROWS
 from .outputs import check_folder, check_new, check_output
 from .records import IntArray
-from .selectors import find_method
+from .selectors import GMMatching, Selector, find_method
+from .selectors.gm_matching import WHOLE_ROWS
 from .selectors.registry import METHODS, Method
-from .sources.opening import machine_memory
-from .validation import as_size, check_choice, check_keep, resolve_keep
+from .validation import CheckedRows, as_size, check_choice, check_keep, is_whole, resolve_keep
 
-# Beyond this many multiply-adds (half a minute) matching against all rows of a class gives way to batches.
-MOST_WORK = 2e12
-# A multiply-add of a product per pick, which waits for memory, costs as many of a Gram matrix.
-_PRODUCT_COST = 50
-_SCORING_COST = 64  # of finding the best of the rows at every pick, in the same units per row
-
+_SPARE_BYTES = 100 << 20  # that a run may take beyond its cap, as the libraries in memory do
 
 _PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
 
@@ -175,26 +170,27 @@ def check_labels(entry: Method, params: Mapping[str, Any], codes: IntArray | Non
         class_budgets(sizes, resolve_keep(params["keep"], int(sizes.sum())))
 
 
-def batches_needed(
-    entry: Method,
-    params: Mapping[str, Any],
-    shape: tuple[int, ...],
-    itemsize: int,
-    codes: IntArray | None,
-    memory: int | None,
-) -> bool:
-    """Tell whether to match in batches because all rows at once would not fit, or take very long."""
-    if not entry.streams or "batch_size" in params:
-        return False
-    n_rows, width = shape
-    by_class = codes is not None and params.get("by_class", True)
-    sizes = np.bincount(codes) if by_class and codes is not None else np.array([n_rows])
-    sizes = sizes[sizes > 0]
-    k = resolve_keep(params["keep"], n_rows)
-    budgets = class_budgets(sizes, k)
-    gram = sizes.astype(float) ** 2 * itemsize <= GRAM_BYTES
-    bytes_needed = 2.0 * sizes * width * itemsize + np.where(gram, sizes.astype(float) ** 2 * itemsize, 0)
-    products = _PRODUCT_COST * budgets * sizes.astype(float) * (width + _SCORING_COST)
-    work = np.where(gram, sizes.astype(float) ** 2 * width, products)
-    cap = machine_memory() // 4 if memory is None else memory
-    return bool(bytes_needed.max() > cap or work.sum() > MOST_WORK)
+def check_memory(selector: Selector, checked: CheckedRows, cap: int) -> None:
+    """Refuse a memory cap that the run cannot keep: picks never depend on it."""
+    needed = memory_needed(selector, checked)
+    if needed > cap + _SPARE_BYTES:
+        raise InvalidInput(
+            f"memory is {cap / 1e6:,.0f} MB; expected at least {(needed - _SPARE_BYTES) / 1e6:,.0f} MB, for the"
+            " sample that rows are judged by and the rows of a class that is matched whole"
+        )
+
+
+def memory_needed(selector: Selector, checked: CheckedRows) -> int:
+    """Return the bytes without which the sample, and a class that is matched whole, cannot be held."""
+    rows, codes = checked.rows, checked.codes
+    width, itemsize = rows.shape[1], rows.dtype.itemsize
+    by_class = codes is not None and selector.by_class
+    sizes = np.bincount(codes[codes >= 0]) if by_class and codes is not None else np.array([len(rows)])
+    sample = 0
+    if selector.guard != "off":
+        # Cells are found on a copy in float64.
+        sample = min(len(rows), SAMPLE_ROWS) * width * (itemsize if by_class else itemsize + 16)
+    if not isinstance(selector, GMMatching) or is_whole(selector.batch_size):
+        return sample
+    whole = sizes if selector.batch_size is None else sizes[sizes <= WHOLE_ROWS]
+    return max(sample, 2 * int(whole.max(initial=0)) * int(width * itemsize))

@@ -58,9 +58,10 @@ def judge_once(plan: Plan, selector: Selector, checked: CheckedRows) -> tuple[Ve
         wanted = worth_judging(checked.rows.shape[0], checked.rows.shape[1], len(present))
     if not wanted:
         return None, by_class
-    labelled = by_class and checked.codes is not None
+    if selector.guard != "off":
+        return selector.judge(checked), by_class
     seed = as_seed(selector.random_state)
-    return judge(checked.rows, codes, len(present), seed, labelled=labelled), by_class
+    return judge(checked.rows, codes, len(present), seed, labelled=checked.codes is not None), by_class
 
 
 def train_if_needed(

@@ -85,10 +85,14 @@ class Selector(Estimator, ABC):
         """Return whether rows are lifted before they are compared; see `GMMatching`."""
         return "off"
 
-    def _judge(self, checked: CheckedRows, groups: list[Group], seed: int) -> Verdict:
+    def judge(self, checked: CheckedRows) -> Verdict:
         """Judge which rows to believe."""
+        seed = as_seed(self.random_state)
+        return self._judge(divide_rows(checked, self.by_class, seed), seed)
+
+    def _judge(self, groups: list[Group], seed: int) -> Verdict:
         labelled = groups[0].label is not None
-        return judge(checked.rows, group_codes(groups), len(groups), seed, labelled=labelled)
+        return judge(groups[0].source, group_codes(groups), len(groups), seed, labelled=labelled)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
         """Divide rows without labels further, and say what that tells of them; by default they stay."""
@@ -118,6 +122,7 @@ class Selector(Estimator, ABC):
         usable: npt.NDArray[np.bool_] | None = None,
         verdict: Verdict | None = None,
         checkpoint: Checkpoint | None = None,
+        memory: int | None = None,
     ) -> Self:
         """Choose rows of `X`, by class where labels `y` are given.
 
@@ -133,6 +138,8 @@ class Selector(Estimator, ABC):
             What `gmmatch.trust.judge` found for these rows and classes, where that is known already.
         checkpoint
             Where a method that can be resumed saves its state.
+        memory
+            Bytes that may be used where a method can do with less by taking longer; the picks are the same.
 
         Returns
         -------
@@ -144,13 +151,13 @@ class Selector(Estimator, ABC):
         self._check()
         checked = X if isinstance(X, CheckedRows) else check_input(X, y, usable, label_name="y")
         k = resolve_keep(self.keep, checked.n_usable)
-        self._checkpoint = checkpoint
+        self._checkpoint, self._memory = checkpoint, memory
         seed = as_seed(self.random_state)
         groups = divide_rows(checked, self.by_class, seed)
         if self.guard == "off":
             verdict = None
         else:
-            groups, verdict = self._divide(groups, k, verdict or self._judge(checked, groups, seed))
+            groups, verdict = self._divide(groups, k, verdict or self._judge(groups, seed))
         evidence = None if verdict is None else evidence_of(verdict, checked, self.by_class)
         self.tiers_ = None if evidence is None else evidence.tiers
         weights, most = self._weigh(groups, k)

@@ -15,6 +15,7 @@ from ..compute.passes import engine_for
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import CENTERS, find_center, find_centers
 from ..matching.budgets import split
+from ..matching.candidates import GRAM_BYTES
 from ..matching.cells import cell_count, find_cells, light_cells
 from ..matching.features import MatchedRows
 from ..matching.greedy import Matching, Step, match
@@ -23,11 +24,14 @@ from ..matching.targets import StreamCenters, saved_centers, stream_centers
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..trust import FEWEST_ROWS, TRUSTED, Verdict, judge
-from ..validation import CheckedRows, check_choice, check_positive_int
+from ..validation import check_choice, check_positive_int
 from .base import Selector
 from .groups import Checkpoint, Group, Picks, group_codes
 
 AUTO_BATCH = 256
+WHOLE_ROWS = 1 << 14
+"""Classes of at most so many rows are matched whole: their Gram matrix, in float32, has a gigabyte."""
+
 _AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
 _MANY_GROUPS = 64
@@ -63,7 +67,7 @@ class GMMatching(Selector):
     batch_size
         None: all rows of a class compete for every pick. A number: seeded random batches of that many
         rows, the accumulated error carried from one to the next: one pass, rows may be larger than
-        memory. `auto` is 256.
+        memory. `auto`: batches of 256 for classes of more than 16,384 rows, all rows at once for others.
     streams
         With batches: into how many independent chains of batches each class is split, so that they can
         run side by side on several machines. `auto` is one, and one more for each further 1,048,576 rows
@@ -113,7 +117,7 @@ class GMMatching(Selector):
     center: Any = "auto"
     start: Any = None
     normalize: str = "none"
-    batch_size: int | Literal["auto"] | None = None
+    batch_size: int | Literal["auto"] | None = "auto"
     streams: int | Literal["auto"] = "auto"
     lift: int | Literal["auto", "off"] = "auto"
     cells: int | Literal["auto", "off"] = "auto"
@@ -149,10 +153,10 @@ class GMMatching(Selector):
     def _finds_cells(self, groups: list[Group]) -> bool:
         return groups[0].label is None and self.cells != "off" and self._wants_features()
 
-    def _judge(self, checked: CheckedRows, groups: list[Group], seed: int) -> Verdict:
+    def _judge(self, groups: list[Group], seed: int) -> Verdict:
         if not self._finds_cells(groups):
-            return super()._judge(checked, groups, seed)
-        return judge(checked.rows, group_codes(groups), 1, seed, labelled=False, one_cloud=False)
+            return super()._judge(groups, seed)
+        return judge(groups[0].source, group_codes(groups), 1, seed, labelled=False, one_cloud=False)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
         """Divide rows without labels into cells; rows of light cells are left to the last tier."""
@@ -195,7 +199,9 @@ class GMMatching(Selector):
     def _select(self, group: Group, k: int) -> Picks:
         return self._match(group, k, self._target([group]))
 
-    def _match(self, group: Group, k: int, target: Any, found: Center | None = None) -> Picks:
+    def _match(
+        self, group: Group, k: int, target: Any, found: Center | None = None, gram_bytes: int = GRAM_BYTES
+    ) -> Picks:
         """Match the centre of a group, which may have been found already, all its rows at once."""
         rows = unit_rows(group.rows) if self.normalize == "unit" else group.rows
         center, epsilon = found or find_center(target, rows, group.label)
@@ -204,14 +210,22 @@ class GMMatching(Selector):
             # values, leaves no tie for the order of the rows to decide.
             center, epsilon = np.array(min(rows.tolist())), 0.0
         state = Matching.begin(center, self._theta(center))
-        order, scores, distances = match(rows, k, state, self.step)
+        order, scores, distances = match(rows, k, state, self.step, gram_bytes)
         return Picks(order, scores, distances, center, float(scores[-1]), epsilon, _name(target))
 
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         target = self._target(groups)
-        if self.batch_size is None:
-            return self._side_by_side(groups, budgets, target)
-        return self._stream(groups, budgets, target)
+        small = np.array([len(group.members) <= WHOLE_ROWS for group in groups])
+        if self.batch_size != "auto":
+            small[:] = self.batch_size is None
+        picks: list[Picks | None] = [None] * len(groups)
+        for whole, places in ((True, np.flatnonzero(small)), (False, np.flatnonzero(~small))):
+            if len(places):
+                some, shares = [groups[place] for place in places], budgets[places]
+                way = self._side_by_side if whole else self._stream
+                for place, found in zip(places, way(some, shares, target), strict=True):
+                    picks[place] = found
+        return [found for found in picks if found is not None]
 
     def _side_by_side(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
@@ -222,12 +236,14 @@ class GMMatching(Selector):
             centers[:] = find_centers(target, self._as_matched(rows), group_codes(groups), labels)
         work = [_Work(*item) for item in zip(groups, map(int, budgets), centers, strict=True)]
         # A copy without what `fit` found: only the parameters are needed elsewhere.
-        match = _MatchGroup(type(self)(**self.get_params(deep=False)), rows, target)
+        gram_bytes = GRAM_BYTES if self._memory is None else min(GRAM_BYTES, self._memory // 2)
+        match = _MatchGroup(type(self)(**self.get_params(deep=False)), rows, target, gram_bytes)
         engine = engine_for(rows)
         largest = max(len(group.members) for group in groups)
         needed = largest * rows.dtype.itemsize * (2 * rows.shape[1] + largest)
         cores = os.cpu_count() or 1
-        threads = max(1, min(len(groups), cores, _SIDE_BY_SIDE_BYTES // needed))
+        fitting = min(_SIDE_BY_SIDE_BYTES, self._memory or _SIDE_BY_SIDE_BYTES) // needed
+        threads = max(1, min(len(groups), cores, fitting))
         if len(groups) > _MANY_GROUPS:
             threads = 1  # groups are small, and threads would only wait for each other
         done = map_in_order(match, work, threads) if threads > 1 else map(match, work)
@@ -322,12 +338,12 @@ class _Work:
 class _MatchGroup:
     """The function that matches a group, wherever the rows can be read."""
 
-    def __init__(self, selector: GMMatching, source: FloatArray, target: Any) -> None:
-        self.selector, self.source, self.target = selector, source, target
+    def __init__(self, selector: GMMatching, source: FloatArray, target: Any, gram_bytes: int) -> None:
+        self.selector, self.source, self.target, self.gram_bytes = selector, source, target, gram_bytes
 
     def __call__(self, work: _Work) -> Picks:
         group = Group(self.source, work.rows, *work.facts)
-        return self.selector._match(group, work.k, self.target, work.center)
+        return self.selector._match(group, work.k, self.target, work.center, self.gram_bytes)
 
 
 def _name(target: Any) -> str:
