@@ -175,8 +175,8 @@ def check_memory(selector: Selector, checked: CheckedRows, cap: int) -> None:
     needed = memory_needed(selector, checked)
     if needed > cap + _SPARE_BYTES:
         raise InvalidInput(
-            f"memory is {cap / 1e6:,.0f} MB; expected at least {(needed - _SPARE_BYTES) / 1e6:,.0f} MB, for the"
-            " sample that rows are judged by and the rows of a class that is matched whole"
+            f"memory is {cap / 1e6:,.0f} MB; expected at least {(needed - _SPARE_BYTES) / 1e6:,.0f} MB,"
+            " for the sample that rows are judged by and the rows of a class that is matched whole"
         )
 
 
