@@ -28,8 +28,8 @@ from threadpoolctl import threadpool_limits
 import gmmatch
 from gmmatch.compute.blocks import limit_threads
 from gmmatch.compute.ray import RayEngine, ray_engine
+from gmmatch.data import Dataset
 from gmmatch.progress import listen
-from gmmatch.sources import Source
 
 FEATURES = 256
 CHUNK = 100_000
@@ -59,7 +59,7 @@ def one_core() -> Any:
         os.sched_setaffinity(0, cores)
 
 
-def measure(source: Source, engine: Any, params: dict[str, Any]) -> dict[str, Any]:
+def measure(source: Dataset, engine: Any, params: dict[str, Any]) -> dict[str, Any]:
     """Select, and return the seconds in all, and by phase those of the clock and of this process."""
     phases: dict[str, float] = {}
     cores: dict[str, float] = {}
@@ -95,7 +95,7 @@ def core_seconds(engine: RayEngine) -> list[float]:
     return ray.get(asked)
 
 
-def on_workers(source: Source, workers: int, params: dict[str, Any]) -> dict[str, Any]:
+def on_workers(source: Dataset, workers: int, params: dict[str, Any]) -> dict[str, Any]:
     """Select on a cluster of this machine with so many workers, and count what went through the driver."""
     started = time.perf_counter()
     with ray_engine(source, workers=workers) as engine:
@@ -116,7 +116,7 @@ def on_workers(source: Source, workers: int, params: dict[str, Any]) -> dict[str
     }
 
 
-def compare(source: Source, params: dict[str, Any], repeats: int) -> dict[str, Any]:
+def compare(source: Dataset, params: dict[str, Any], repeats: int) -> dict[str, Any]:
     """Measure the three engines in turn, the best of each, and check that their picks are the same."""
     runs: dict[str, list[dict[str, Any]]] = {"local, one core": [], "one worker": [], "two workers": []}
     for _ in range(repeats):
@@ -157,7 +157,7 @@ def main() -> None:
             labels = (
                 np.random.default_rng(1).integers(0, arguments.labels, size) if arguments.labels else None
             )
-            source = gmmatch.open_source(path, labels=labels)
+            source = gmmatch.open(path, labels=labels)
             params = {"keep": arguments.keep, "guard": "auto" if arguments.guard else "off"}
             results.append(compare(source, params, arguments.repeats))
             path.unlink()

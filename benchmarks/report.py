@@ -27,7 +27,7 @@ def measure(folder: Path, n_rows: int) -> dict[str, float]:
     make(folder / "rows.npy", n_rows)
     np.save(folder / "labels.npy", np.random.default_rng(1).integers(0, CLASSES, n_rows))
     one_pass = read_pass(folder / "rows.npy")
-    source = gmmatch.open_source(folder / "rows.npy", labels=folder / "labels.npy")
+    source = gmmatch.open(folder / "rows.npy", labels=folder / "labels.npy")
     peak, done = [0], threading.Event()
 
     def watch() -> None:

@@ -66,7 +66,7 @@ def measure(path: Path) -> dict[str, float]:
     watcher = threading.Thread(target=watch)
     watcher.start()
     started = time.perf_counter()
-    selection = gmmatch.select(gmmatch.open_source(path), keep=0.1, guard="off", batch_size="auto")
+    selection = gmmatch.select(gmmatch.open(path), keep=0.1, guard="off", batch_size="auto")
     seconds = time.perf_counter() - started
     done.set()
     watcher.join()

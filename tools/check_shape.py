@@ -15,7 +15,6 @@ SRC = Path(__file__).parents[1] / "src"
 # What is longer all the same, as `file` or `file: function`; an entry that is not needed is a find as well.
 KNOWN = frozenset(
     {
-        "gmmatch/encoders/embed.py: embed_input",
     }
 )
 

@@ -10,16 +10,16 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import corrupt, errors, report
+    from .data import register_format
     from .encoders import register_encoder
     from .facts import Facts
     from .location import geometric_median
     from .matching.features import label_aware
-    from .opening import embed
+    from .opening import embed, open_source
     from .opening import open_data as open  # noqa: A004 - the name that users know
     from .pipeline import Plan, plan, select, suspects
     from .records import GeometricMedian, Selection, load_selection
     from .selectors import GMMatching, methods, register_method
-    from .sources import open_source
     from .trust import Suspects
 
 # Where each public name is: it is imported when it is first asked for, so that `import gmmatch` is quick.
@@ -36,9 +36,10 @@ _HOMES = {
     "load_selection": "records",
     "methods": "selectors",
     "open": "opening:open_data",
-    "open_source": "sources",
+    "open_source": "opening",
     "plan": "pipeline",
     "register_encoder": "encoders",
+    "register_format": "data",
     "register_method": "selectors",
     "select": "pipeline",
     "suspects": "pipeline",
@@ -63,6 +64,7 @@ __all__ = [
     "open_source",
     "plan",
     "register_encoder",
+    "register_format",
     "register_method",
     "report",
     "select",

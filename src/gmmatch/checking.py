@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .compute.passes import map_blocks
+from .data import Dataset
 from .errors import InvalidInput
 from .records import IntArray
 from .validation import CheckedRows, bad_rows, describe_bad_rows
@@ -32,23 +33,26 @@ def find_bad_rows(rows: Any) -> IntArray:
     return np.concatenate(list(map_blocks(look, rows, "checking rows", step)))
 
 
-def leave_out_bad_rows(checked: CheckedRows, name: str, on_bad_rows: str) -> CheckedRows:
+def leave_out_bad_rows(checked: CheckedRows, data: Dataset, on_bad_rows: str) -> CheckedRows:
     """Return what is left without bad rows, or refuse them.
 
     Parameters
     ----------
     checked
         Rows whose values were not looked at yet.
-    name
-        What to call them in messages.
+    data
+        Where they come from, and which of them were found bad when it was opened.
     on_bad_rows
         `error` or `drop`.
     """
     bad = find_bad_rows(checked.rows)
+    if bad.size and on_bad_rows == "error":
+        raise InvalidInput(f"{data.name} has {describe_bad_rows(bad)}")
+    bad = np.union1d(bad, data.bad_rows)
     if not bad.size:
         return checked
-    if on_bad_rows == "error":
-        raise InvalidInput(f"{name} has {describe_bad_rows(bad)}")
+    if len(bad) == len(checked.rows):
+        raise InvalidInput(f"all {len(bad)} rows of {data.name} are bad; nothing is left to choose from")
     usable = np.ones(len(checked.rows), dtype=bool)
     usable[bad] = False
     return replace(checked, usable=usable)

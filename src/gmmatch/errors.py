@@ -6,6 +6,9 @@ Each one is also the built-in exception that a Python programmer would expect (`
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 
 class GmmatchError(Exception):
     """Base of every error that gmmatch raises on purpose."""
@@ -52,3 +55,11 @@ class MissingExtra(GmmatchError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; install it with: pip install 'gmmatch[{extra}]'")
+
+
+def require(module: str, package: str, extra: str) -> Any:
+    """Import an optional module, or say which extra installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtra(package, extra) from error

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from .data import Dataset, machine_memory, open_dataset
 from .matching.candidates import GRAM_BYTES
-from .opening import beside
 from .planning import Plan, memory_needed
 from .selectors.gm_matching import AUTO_BATCH, WHOLE_ROWS, GMMatching
-from .sources import Source
-from .sources.opening import machine_memory
 from .steps import open_plan
 from .trust.guard import expected_reads
 from .validation import CheckedRows, check_input, resolve_keep
@@ -71,7 +69,7 @@ def estimate(plan: Plan) -> Estimate:
     if plan.encoder is not None or plan.text is not None or plan.image is not None:
         return _before_encoding(plan)
     data = open_plan(plan)
-    checked = check_input(data.rows, data.labels, name=data.name, finite=False)
+    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     rows, codes = checked.rows, checked.codes
     selector = plan.entry.build(**params)
     sizes = np.array([len(rows)]) if codes is None else np.bincount(codes)
@@ -124,16 +122,24 @@ def _reads(selector: Any, checked: CheckedRows, batch: Any) -> int:
 
 def _before_encoding(plan: Plan) -> Estimate:
     """Return what is known of images or texts before they are encoded."""
-    from .encoders import choose_encoder, open_input
+    from .encoders import choose_encoder
 
-    options = choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1]
-    found = open_input(plan.source, **options, labels=beside(plan.labels), ids=plan.ids)
+    found = open_dataset(
+        plan.source,
+        plan.labels,
+        plan.ids,
+        text=plan.text,
+        image=plan.image,
+        holds=choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1],
+        on_bad_rows=plan.on_bad_rows,
+        unlabelled=plan.unlabelled,
+    )
     k = resolve_keep(plan.keep, len(found))
     classes = None if found.labels is None else len(np.unique(found.labels))
     return Estimate(len(found), None, classes, k, plan.method, encode=len(found), disk_bytes=48 * k)
 
 
-def _rates(source: Source) -> tuple[float, float]:
+def _rates(source: Dataset) -> tuple[float, float]:
     """Return bytes read per second and multiply-adds per second on this machine."""
     rows = source.rows
     started = time.perf_counter()

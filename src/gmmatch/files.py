@@ -1,9 +1,10 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and the folder of the cache."""
 
 from __future__ import annotations
 
 import glob
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,3 +44,14 @@ def remove_partials(path: Path) -> None:
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
         with suppress(OSError):  # the file itself is written; a leftover that cannot go does no harm
             left.unlink()
+
+
+def cache_folder() -> Path:
+    """Return the folder named by ``GMMATCH_CACHE``, or ``gmmatch`` in the user's cache folder."""
+    if named := os.environ.get("GMMATCH_CACHE"):
+        return Path(named)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "gmmatch"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "gmmatch"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gmmatch"

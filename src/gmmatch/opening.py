@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .compute.engine import open_engine
+from .data import Dataset, open_dataset
 from .errors import InvalidParameter
-from .records import IntArray
-from .sources import Source, open_source, read_values
 
 if TYPE_CHECKING:
     from .encoders import Embedded
@@ -26,63 +23,80 @@ def open_data(
     *,
     text: str | None = None,
     image: str | None = None,
-    embedding: str | None = None,
-    memory: int | None = None,
     on_bad_rows: str = "error",
+    unlabelled: str = "error",
+    split: str = "train",
     engine: Any = "local",
-) -> Source:
-    """Open rows for selection without loading more than fits; images and texts are encoded first.
+    **options: Any,
+) -> Dataset:
+    """Open whatever holds rows, images or texts; with an encoder, images and texts become rows.
 
     Parameters
     ----------
-    x
-        A file, a folder, a glob, a URL, an array, a Hugging Face dataset, or what was opened already.
-    labels, ids
-        A column, a file with one value per row, or an array.
-    encoder, text, image
-        What turns images or texts into rows, as for `gmmatch.embed`, and the column that holds them.
-    embedding
-        Column, array or tensor that holds the embeddings.
-    memory
-        Bytes that rows may take in memory; a quarter of the machine by default.
-    on_bad_rows
-        `error` refuses images and texts that cannot be encoded; `drop` leaves them out.
+    x, labels, ids, text, image, on_bad_rows, unlabelled, split
+        See `gmmatch.data.open_dataset`: files, folders, globs, addresses, arrays, tables, datasets; columns,
+        files or values of labels and ids; and what to do with rows that have none.
+    encoder
+        What turns images or texts into rows, as for `gmmatch.embed`. Not needed where a column of texts
+        or images is named; without it, `rows` of what holds images or texts is None.
     engine
         `ray` decodes columns into files, so that other processes can map them.
+    **options
+        Without encoding, others of `gmmatch.data.open_dataset`: `embedding`, `memory`, `cache`, `mapped`.
+        With it, others of `gmmatch.encoders.embed_input`: `batch_size`, `cache_dir`, `size` and so on.
+
+    Returns
+    -------
+    Dataset
+        What `gmmatch.select`, `gmmatch.suspects` and `gmmatch.report` take.
 
     Examples
     --------
     >>> import numpy as np, gmmatch
     >>> gmmatch.open(np.eye(5), labels=[0, 0, 1, 1, 1]).shape
     (5, 5)
+    >>> pictures = np.random.default_rng(0).integers(0, 256, (6, 8, 8), dtype=np.uint8)
+    >>> gmmatch.open(pictures).rows is None, gmmatch.open(pictures, encoder="pixels").shape
+    (True, (6, 64))
     """
-    if isinstance(x, Source):
-        return _with(x, labels, ids)
-    if encoder is not None or text is not None or image is not None:
-        if engine != "local":
-            raise InvalidParameter(
-                f"--engine {engine} selects from embeddings; encode first, with:"
-                f" gmmatch embed --engine {engine}"
-            )
-        options = {"text": text, "image": image, "labels": beside(labels), "ids": ids}
-        return encode(x, encoder, on_bad_rows=on_bad_rows, **options)
-    if isinstance(x, (str, os.PathLike)) or (hasattr(x, "with_format") and hasattr(x, "features")):
-        return open_source(x, embedding, labels, ids, memory, mapped=engine == "ray")
-    return _with(Source(x, "X", "array"), labels, ids)
+    handling: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unlabelled": unlabelled}
+    if encoder is None and text is None and image is None:
+        options["mapped"] = options.get("mapped", False) or engine == "ray"
+        return open_dataset(x, labels, ids, split=split, **handling, **options)
+    if engine != "local":
+        raise InvalidParameter(
+            f"--engine {engine} selects from embeddings; encode first, with: gmmatch embed --engine {engine}"
+        )
+    from .encoders import choose_encoder, embed_input
+
+    for name in ("embedding", "memory", "mapped"):
+        options.pop(name, None)  # what has to do with rows that are there already
+    chosen, kind = choose_encoder(x, encoder, text, image)
+    found = open_dataset(x, labels, ids, text=text, image=image, holds=kind, split=split, **handling)
+    return _encoded(found, embed_input(found, chosen, on_bad_rows=on_bad_rows, **options))
 
 
-def beside(labels: Any) -> Any:
-    """Return the labels in a table that lies beside images or texts; others as they are."""
-    table = isinstance(labels, (str, os.PathLike)) and str(labels).endswith((".csv", ".parquet"))
-    return read_values(labels, "labels") if table and os.path.isfile(labels) else labels
+def _encoded(found: Dataset, embedded: Embedded) -> Dataset:
+    """Return a dataset with its embeddings; rows that could not be encoded are bad, and NaN."""
+    rows = embedded.embeddings
+    if embedded.bad_rows:
+        rows = np.full((embedded.n_rows, embedded.embeddings.shape[1]), np.nan, rows.dtype)
+        rows[embedded.rows] = embedded.embeddings
+    reasons = {bad.row: bad.reason for bad in embedded.bad_rows}
+    return found.replace(rows=rows, bad={**found.bad, **reasons})
 
 
-def _with(source: Source, labels: Any, ids: Any) -> Source:
-    """Return a source with other labels and ids, where there are some."""
-    if isinstance(labels, (str, os.PathLike)):
-        labels = read_values(labels, "labels")
-    source = source if labels is None else replace(source, labels=labels)
-    return source if ids is None else replace(source, ids=read_values(ids, "ids"))
+def open_source(
+    path: Any, embedding: str | None = None, labels: Any = None, ids: Any = None, *rest: Any, **options: Any
+) -> Dataset:
+    """Open rows by the former name of `gmmatch.open`."""
+    warnings.warn(
+        "gmmatch.open_source goes with the next version; use gmmatch.open(x, labels=..., ids=...)",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    options |= dict(zip(("memory", "cache", "mapped"), rest, strict=False))
+    return open_dataset(path, labels, ids, embedding=embedding, **options)
 
 
 def embed(
@@ -115,27 +129,3 @@ def embed(
     with open_engine(engine, None, address, workers) as running:
         spread = None if running is None else running.map
         return embed_input(path, encoder, spread=spread, **options)
-
-
-def encode(path: Any, encoder: Any = None, **options: Any) -> Source:
-    """Turn images or texts into a source of rows; see `gmmatch.encoders.embed_input` for the options.
-
-    Rows that cannot be encoded are left out where ``on_bad_rows="drop"`` asks for it: they are rows of NaN
-    here, so that row numbers stay those of the input.
-    """
-    embedded = embed(path, encoder, **options)
-    rows, ids, labels = embedded.embeddings, embedded.ids, embedded.labels
-    if embedded.bad_rows:
-        rows = np.full((embedded.n_rows, rows.shape[1]), np.nan, rows.dtype)
-        rows[embedded.rows] = embedded.embeddings
-        ids = _spread(ids, embedded.rows, embedded.n_rows)
-        labels = None if labels is None else _spread(labels, embedded.rows, embedded.n_rows)
-    content = None if embedded.content.kind == "rows" else embedded.content
-    return Source(rows, str(path), "encoded", ids=ids, labels=labels, content=content)
-
-
-def _spread(values: npt.NDArray[Any], rows: IntArray, n_rows: int) -> npt.NDArray[Any]:
-    """Put values at their rows; other rows, which take no part, repeat the first value."""
-    spread = np.full(n_rows, values[0], values.dtype)
-    spread[rows] = values
-    return spread

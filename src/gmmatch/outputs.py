@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import shutil
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .data import Dataset, write_rows
 from .errors import InvalidInput, InvalidParameter
 from .files import remove_partials, whole_file
 from .records import Selection
-from .sources import Source
 from .trust import Suspects
 
 ENDINGS = {
@@ -55,7 +54,7 @@ def check_folder(path: Path) -> None:
         raise InvalidInput(f"cannot write {path}: permission denied")
 
 
-def write_selection(selection: Selection, path: Path, source: Source, all_rows: bool = False) -> None:
+def write_selection(selection: Selection, path: Path, source: Dataset, all_rows: bool = False) -> None:
     """Write a selection in the form that the ending of `path` asks for.
 
     `.parquet` and `.csv` have a line per kept row (per input row with `all_rows`), `.npy` and `.txt`
@@ -78,7 +77,7 @@ def write_selection(selection: Selection, path: Path, source: Source, all_rows: 
     remove_partials(path)
 
 
-def write_suspects(suspects: Suspects, path: Path, source: Source) -> None:
+def write_suspects(suspects: Suspects, path: Path, source: Dataset) -> None:
     """Write the evidence about every row as `.parquet`, `.csv` or `.jsonl`, most suspicious first."""
     columns = suspects.columns()
     ids = columns["row"] if source.ids is None else source.ids[columns["row"]]
@@ -88,7 +87,7 @@ def write_suspects(suspects: Suspects, path: Path, source: Source) -> None:
     remove_partials(path)
 
 
-def _all_rows(selection: Selection, source: Source) -> pa.Table:
+def _all_rows(selection: Selection, source: Dataset) -> pa.Table:
     """Return one line per input row; what only kept rows have is empty elsewhere."""
     n_rows = selection.n_rows
     kept = selection.mask()
@@ -102,7 +101,7 @@ def _all_rows(selection: Selection, source: Source) -> pa.Table:
         {
             "id": np.arange(n_rows) if source.ids is None else source.ids,
             "row": np.arange(n_rows),
-            "label": pa.nulls(n_rows) if source.labels is None else pa.array(source.labels),
+            "label": _labels(source),
             "rank": spread(np.arange(len(selection))),
             "score": spread(selection.scores),
             "distance": spread(selection.distances),
@@ -110,6 +109,13 @@ def _all_rows(selection: Selection, source: Source) -> pa.Table:
             "tier": pa.nulls(n_rows, pa.int8()) if selection.tiers is None else pa.array(selection.tiers),
         }
     )
+
+
+def _labels(source: Dataset) -> pa.Array:
+    """Return the label of each row; bad rows have none."""
+    if source.labels is None:
+        return pa.nulls(len(source))
+    return pa.array(source.labels, mask=np.isin(np.arange(len(source)), source.bad_rows))
 
 
 def _write_table(table: pa.Table, file: Path, ending: str) -> None:
@@ -141,7 +147,7 @@ def _save_npy(file: Path, ids: npt.NDArray[Any]) -> None:
         np.save(handle, ids.astype(str) if ids.dtype.kind == "O" else ids, allow_pickle=False)
 
 
-def materialize_rows(selection: Selection, source: Source, folder: Path) -> None:
+def materialize_rows(selection: Selection, source: Dataset, folder: Path) -> None:
     """Write the kept rows themselves, in pick order, as the kind of file that they came from.
 
     Memory: the kept rows.
@@ -151,76 +157,9 @@ def materialize_rows(selection: Selection, source: Source, folder: Path) -> None
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
         partial.mkdir(parents=True)
-        if source.kind in ("parquet", "arrow", "hugging-face") and source.files:
-            _materialize_table(selection, source, partial)
-        else:
-            _materialize_arrays(selection, source, partial)
+        write_rows(source, selection.indices, partial)
         os.replace(partial, folder)
     except OSError as error:
         raise InvalidInput(f"cannot write {folder}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _materialize_arrays(selection: Selection, source: Source, folder: Path) -> None:
-    arrays: dict[str, npt.NDArray[Any]] = {"embeddings": source.take(selection.indices)}
-    if selection.labels is not None:
-        arrays["labels"] = selection.labels
-    if selection.ids is not None:
-        arrays["ids"] = selection.ids
-    if source.kind == "npz":
-        np.savez(folder / "kept.npz", **arrays)  # type: ignore[arg-type]
-    elif source.kind == "safetensors":
-        _write_safetensors(folder / "kept.safetensors", arrays)
-    else:
-        for name, array in arrays.items():
-            np.save(folder / f"{name}.npy", array, allow_pickle=False)
-
-
-def _materialize_table(selection: Selection, source: Source, folder: Path) -> None:
-    """Take the kept rows of every column, file by file."""
-    order = np.argsort(selection.indices, kind="stable")
-    wanted = selection.indices[order]
-    pieces, start = [], 0
-    for file in source.files:
-        table = _read_table(file, source.kind)
-        here = wanted[(wanted >= start) & (wanted < start + table.num_rows)] - start
-        pieces.append(table.take(pa.array(here)))
-        start += table.num_rows
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    kept = pa.concat_tables(pieces).take(pa.array(back))
-    if source.kind == "parquet":
-        pq.write_table(kept, folder / "kept.parquet")
-    else:
-        with pa.ipc.new_file(folder / "kept.arrow", kept.schema) as writer:
-            writer.write_table(kept)
-
-
-def _read_table(file: str, kind: str) -> pa.Table:
-    if kind == "parquet":
-        return pq.read_table(file)
-    with pa.memory_map(file) as handle:
-        try:
-            return pa.ipc.open_file(handle).read_all()
-        except pa.ArrowInvalid:
-            handle.seek(0)
-            return pa.ipc.open_stream(handle).read_all()
-
-
-def _write_safetensors(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
-    kinds = {"f8": "F64", "f4": "F32", "i8": "I64", "i4": "I32"}
-    header, start, bodies = {}, 0, []
-    for name, array in arrays.items():
-        if array.dtype.str[1:] not in kinds:
-            continue  # safetensors holds numbers; text ids are in the selection file
-        body = np.ascontiguousarray(array).tobytes()
-        header[name] = {
-            "dtype": kinds[array.dtype.str[1:]],
-            "shape": list(array.shape),
-            "data_offsets": [start, start + len(body)],
-        }
-        start += len(body)
-        bodies.append(body)
-    head = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(head)) + head + b"".join(bodies))

@@ -12,14 +12,14 @@ from .checking import leave_out_bad_rows
 from .checkpoints import FileCheckpoint
 from .compute.engine import open_engine
 from .compute.passes import Engine, use_engine
+from .data import Dataset
 from .errors import InvalidInput
 from .estimating import Estimate, estimate
 from .facts import Facts
-from .opening import embed, encode, open_data
+from .opening import embed, open_data
 from .outputs import check_new, check_output, materialize_rows, write_selection, write_suspects
 from .planning import OwnDefault, Plan, check_memory
 from .records import Selection
-from .sources import Source
 from .steps import (
     check_suspects,
     describe,
@@ -37,7 +37,6 @@ __all__ = [
     "Outcome",
     "Plan",
     "embed",
-    "encode",
     "estimate",
     "open_data",
     "plan",
@@ -73,7 +72,7 @@ class Outcome:
     plan: Plan
     selection: Selection
     verdict: Verdict | None
-    dataset: Source
+    dataset: Dataset
     checked: CheckedRows
     suspects: Suspects | None = None
     content: Any = None
@@ -99,7 +98,7 @@ def run(plan: Plan) -> Outcome:
     params = plan.parameters()
     plan.check_outputs()
     data = open_plan(plan)
-    checked = check_input(data.rows, data.labels, name=data.name, finite=False)
+    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     data = replace(data, rows=checked.rows)
     if plan.suspects is not None:
         check_suspects(data, checked)
@@ -107,7 +106,7 @@ def run(plan: Plan) -> Outcome:
     if plan.cap is not None:
         check_memory(plan.entry.build(**params), checked, plan.cap)
     with open_engine(plan.engine, data, plan.address, plan.workers) as running, use_engine(running):
-        checked = leave_out_bad_rows(checked, data.name, plan.on_bad_rows)
+        checked = leave_out_bad_rows(checked, data, plan.on_bad_rows)
         trained, training = train_if_needed(plan, params, checked)
         selector = plan.entry.build(**params, **trained)
         checkpoint = None
@@ -193,6 +192,7 @@ def select(
     projection: str = "pca",
     memory: int | str | None = None,
     on_bad_rows: str = "error",
+    unlabelled: str = "error",
     overwrite: bool = False,
     state: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -209,8 +209,8 @@ def select(
     Parameters
     ----------
     X
-        Rows of numbers, or images or texts with an `encoder`: an array, a torch tensor, a file, a folder,
-        a glob, a URL, a Hugging Face dataset, or what `gmmatch.open` returned.
+        Rows of numbers, or images or texts with an `encoder`: whatever `gmmatch.open` opens, or what it
+        returned.
     keep
         Fraction in (0, 1], count of rows to keep, or text such as ``"10%"``.
     labels, ids
@@ -237,7 +237,10 @@ def select(
         matching against all rows of a class does not fit, or would take very long, it runs in batches
         (``batch_size="auto"``).
     on_bad_rows
-        `error` refuses rows with NaN or infinite values; `drop` leaves them out and counts them.
+        `error` refuses rows with NaN or infinite values or without a label; `drop` leaves them out and
+        counts them.
+    unlabelled
+        `class` keeps rows without a label as a class of their own.
     overwrite
         Whether existing outputs may be replaced.
     state, resume
@@ -251,7 +254,7 @@ def select(
         file of them; and where. The seed of the run is `random_state`.
     engine
         `local` runs on this machine, `ray` on a Ray cluster (extra `ray`), with the same picks. For `ray`,
-        `X` must be mapped from files that every node can read: a memory map, or a source of one. Or an
+        `X` must be mapped from files that every node can read: a memory map, or a dataset of one. Or an
         engine for `X` that is open already, from `gmmatch.compute.ray.ray_engine`.
     address, workers
         With ``engine="ray"``: a running cluster to join (`auto`: the one this machine is part of; None: a
@@ -302,6 +305,7 @@ def suspects(
     embedding: str | None = None,
     memory: int | str | None = None,
     on_bad_rows: str = "error",
+    unlabelled: str = "error",
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
 ) -> Suspects:
@@ -315,7 +319,7 @@ def suspects(
         Labels, one per row: an array, a file or a column. Those of `X` by default.
     random_state
         Seed of the folds and samples, which depend on the rows' values, not on their order.
-    ids, encoder, text, image, embedding, memory, on_bad_rows
+    ids, encoder, text, image, embedding, memory, on_bad_rows, unlabelled
         As for `gmmatch.select`.
     output, overwrite
         Where to write the evidence (.parquet, .csv or .jsonl), and whether it may replace a file.
@@ -341,10 +345,12 @@ def suspects(
         check_new(path, overwrite)
         check_output(path, kind="suspects")
     cap = None if memory is None else as_size(memory)
-    columns = {"text": text, "image": image, "embedding": embedding}
-    data = open_data(X, y, ids, encoder, memory=cap, on_bad_rows=on_bad_rows, **columns)
-    checked = check_input(data.rows, data.labels, name=data.name, label_name="y", finite=False)
-    checked = leave_out_bad_rows(checked, data.name, on_bad_rows)
+    columns: dict[str, Any] = {"text": text, "image": image, "embedding": embedding}
+    data = open_data(
+        X, y, ids, encoder, memory=cap, on_bad_rows=on_bad_rows, unlabelled=unlabelled, **columns
+    )
+    checked = check_input(data.numbers(), data.labels, name=data.name, label_name="y", finite=False)
+    checked = leave_out_bad_rows(checked, data, on_bad_rows)
     check_suspects(data, checked)
     found = find_suspects(checked, None, True, random_state)
     if path is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from .compute.engine import ENGINES
 from .compute.passes import Engine
+from .data import machine_memory
 from .errors import InvalidInput, InvalidParameter
 from .matching.budgets import class_budgets
 from .matching.cells import SAMPLE_ROWS
@@ -51,6 +52,7 @@ class Plan:
     image: str | None = None
     memory: int | str | None = None
     on_bad_rows: str = "error"
+    unlabelled: str = "error"
     images: Any = None
     train_config: Any = None
     device: str = "auto"

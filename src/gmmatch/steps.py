@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from .data import Dataset
 from .errors import InvalidInput, InvalidParameter
 from .opening import open_data
 from .planning import Plan, check_labels
 from .records import Selection
 from .selectors import Selector
 from .selectors.base import evidence_of
-from .sources import Source
 from .trust import Suspects, Verdict, judge, suspects_from
 from .validation import CheckedRows, as_seed
 
 
-def open_plan(plan: Plan) -> Source:
+def open_plan(plan: Plan) -> Dataset:
     """Open what a plan names."""
     return open_data(
         plan.source,
@@ -33,11 +33,12 @@ def open_plan(plan: Plan) -> Source:
         embedding=plan.embedding,
         memory=plan.cap,
         on_bad_rows=plan.on_bad_rows,
+        unlabelled=plan.unlabelled,
         engine=plan.engine,
     )
 
 
-def open_content_of(plan: Plan, data: Source) -> Any:
+def open_content_of(plan: Plan, data: Dataset) -> Any:
     """Open what the rows look like, if a report is to show it."""
     if plan.report is None:
         return None
@@ -98,7 +99,7 @@ def train_if_needed(
 def describe(
     selection: Selection,
     plan: Plan,
-    data: Source,
+    data: Dataset,
     checked: CheckedRows,
     verdict: Verdict | None,
     by_class: bool,
@@ -123,7 +124,7 @@ def describe(
     return replace(selection, ids=ids, facts=facts)
 
 
-def check_suspects(data: Source, checked: CheckedRows) -> None:
+def check_suspects(data: Dataset, checked: CheckedRows) -> None:
     """Refuse to look for suspects where there are no labels."""
     if checked.classes is None:
         raise InvalidInput(f"suspects need labels, and {data.name} has none; name them with --labels")

@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from .classes import kind_of, label_values
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter
 from .records import FloatArray, IntArray
 
@@ -27,8 +28,8 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     """Return `X` as a finite float32 or float64 array of shape (rows, features).
 
     Memory maps and arrays of these types are returned as they are; float16 becomes float32, integers
-    and booleans become float64. An object that is read like such an array (`gmmatch.sources.RowView`)
-    is returned as it is, too. Without `finite`, the values are not looked at.
+    and booleans become float64; masked values become NaN. An object that is read like such an array
+    (`gmmatch.data.StackedRows`) is returned as it is, too. Without `finite`, the values are not looked at.
 
     Raises
     ------
@@ -39,16 +40,20 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     """
     if hasattr(X, "detach"):  # a torch tensor, which NumPy refuses while it tracks gradients
         X = X.detach().cpu()
+        X = X.float() if str(X.dtype) == "torch.bfloat16" else X
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.promote_types(X.dtype, np.float32)), np.nan)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InvalidInputType(f"{name} is a sparse matrix; pass a dense array, for example {name}.toarray()")
     try:
-        array = X if isinstance(X, np.ndarray) or getattr(X, "reads_like_rows", False) else np.asarray(X)
+        plain = type(X) in (np.ndarray, np.memmap) or getattr(X, "reads_like_rows", False)
+        array = X if plain else np.asarray(X)
     except ValueError:
         raise InvalidInput(f"the rows of {name} differ in length; expected one length for all") from None
     if array.dtype.kind == "O" and all(isinstance(value, numbers.Real) for value in array.flat):
         array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
-        raise InvalidInputType(f"{name} must hold numbers; got {_kind_of(array)}")
+        raise InvalidInputType(f"{name} must hold numbers; got {kind_of(array)}")
     if array.ndim != 2:
         raise InvalidInput(
             f"{name} must have two dimensions (rows, features); got {array.ndim}, shape {array.shape}"
@@ -166,44 +171,15 @@ def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[npt.NDArr
     InvalidInput
         Another length than the rows, more than one dimension, missing or fractional values.
     """
-    if hasattr(labels, "detach"):
-        labels = labels.detach().cpu()
-    array = np.asarray(labels)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise InvalidInput(f"{name} must have one dimension; got shape {array.shape}")
+    array, missing = label_values(labels, name)
     if len(array) != n_rows:
         raise InvalidInput(f"{name} has {len(array)} entries for {n_rows} rows; expected one per row")
-    if array.dtype.kind == "O":
-        array = _object_labels(array, name)
-    if array.dtype.kind == "f":
-        whole = np.isfinite(array) & (array == np.floor(array))
-        if not whole.all():
-            row = int(np.flatnonzero(~whole)[0])
-            raise InvalidInput(
-                f"{name} must be classes (whole numbers or text); got {array[row]} at row {row}"
-            )
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iubUS":
-        raise InvalidInputType(f"{name} must be whole numbers or text; got {_kind_of(array)}")
+    if missing.size:
+        rows = "row" if missing.size == 1 else "rows"
+        first = ", ".join(map(str, missing[:10]))
+        raise InvalidInput(f"{name} has no value in {missing.size} {rows} (first: {first})")
     classes, codes = np.unique(array, return_inverse=True)
     return classes, codes.astype(np.int64)
-
-
-def _object_labels(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Turn labels held as Python objects into an array of one kind."""
-    missing = [row for row, label in enumerate(array) if label is None or label != label]
-    if missing:
-        rows = "row" if len(missing) == 1 else "rows"
-        first = ", ".join(map(str, missing[:10]))
-        raise InvalidInput(f"{name} has no value in {len(missing)} {rows} (first: {first})")
-    if all(isinstance(label, str) for label in array):
-        return array.astype(str)
-    if all(isinstance(label, numbers.Real) for label in array):
-        return np.array([float(label) for label in array])
-    kinds = sorted({type(label).__name__ for label in array})
-    raise InvalidInputType(f"{name} must be all whole numbers or all text; got {' and '.join(kinds)}")
 
 
 def resolve_keep(keep: Any, n_rows: int) -> int:
@@ -362,16 +338,6 @@ def fingerprint(rows: npt.NDArray[Any], codes: IntArray | None = None) -> str:
     if codes is not None:
         digest.update(codes.tobytes())
     return digest.hexdigest()
-
-
-def _kind_of(array: npt.NDArray[Any]) -> str:
-    """Name what an array holds in the user's words, with the first value where that helps."""
-    if array.dtype.kind in "US":
-        return f"text (first value: {str(array.flat[0])!r})" if array.size else "text"
-    if array.dtype.kind == "O":
-        odd = [value for value in array.flat if not isinstance(value, numbers.Real)]
-        return f"{type(odd[0]).__name__} (for example {str(odd[0])[:40]!r})" if odd else "Python objects"
-    return f"values of type {array.dtype}"
 
 
 def _or(words: list[str]) -> str:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import gmmatch
-from gmmatch.encoders import open_input
+from gmmatch.data import Dataset, open_dataset
 from gmmatch.report import Content, summarise, write_report
-from gmmatch.sources import Source
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -99,8 +98,10 @@ def digits(tmp_path_factory):
     images = np.zeros((300, 8, 8), np.uint8)
     images[:, :, 0] = np.arange(300)[:, None] % 256
     selection = gmmatch.select(rows, 0.2, labels)
-    source = Source(rows, MARKUP, "array", labels=labels, ids=ids)
-    report = summarise(selection, source, content=Content(open_input(images, "image")), command=SCRIPT)
+    source = Dataset(rows, MARKUP, "array", labels=labels, ids=ids)
+    report = summarise(
+        selection, source, content=Content(open_dataset(images, holds="image")), command=SCRIPT
+    )
     path = tmp_path_factory.mktemp("reports") / "digits.html"
     write_report(report, path)
     return path, report

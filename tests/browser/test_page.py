@@ -9,9 +9,8 @@ import pytest
 from PIL import Image
 
 import gmmatch
-from gmmatch.encoders import open_input
+from gmmatch.data import Dataset, open_dataset
 from gmmatch.report import Content, summarise, write_report
-from gmmatch.sources import Source
 
 from .conftest import MARKUP, SCRIPT, settle
 
@@ -346,8 +345,8 @@ def test_print_leaves_out_what_paper_cannot_do(visit, digits):
 
 def written(path, rows, keep, labels=None, ids=None, texts=None, **params):
     selection = gmmatch.select(rows, keep, labels, **params)
-    content = None if texts is None else Content(open_input(texts, "text"))
-    report = summarise(selection, Source(rows, "X", "array", labels=labels, ids=ids), content=content)
+    content = None if texts is None else Content(open_dataset(texts, holds="text"))
+    report = summarise(selection, Dataset(rows, "X", "array", labels=labels, ids=ids), content=content)
     write_report(report, path)
     return report
 

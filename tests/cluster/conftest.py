@@ -43,7 +43,7 @@ def alone(folder):
     @functools.cache
     def pick(labelled, **params):
         labels = folder / "labels.npy" if labelled else None
-        return gmmatch.select(gmmatch.open_source(folder / "rows.npy", labels=labels), **PARAMS | params)
+        return gmmatch.select(gmmatch.open(folder / "rows.npy", labels=labels), **PARAMS | params)
 
     return pick
 
@@ -74,6 +74,6 @@ def cluster():
 @pytest.fixture(scope="session")
 def engine(cluster, folder):
     """One engine for many tests: what was lost in one is replaced before the next."""
-    source = gmmatch.open_source(folder / "rows.npy", labels=folder / "labels.npy")
+    source = gmmatch.open(folder / "rows.npy", labels=folder / "labels.npy")
     with ray_engine(source, workers=3) as opened:
         yield opened

@@ -71,7 +71,7 @@ def test_the_picks_are_those_of_the_local_engine(labelled, params, engine, alone
 def test_sharded_parquet_by_the_public_function(folder, tmp_path, alone):
     import ray
 
-    source = gmmatch.open_source(folder / "shards", labels="label", cache=tmp_path, mapped=True)
+    source = gmmatch.open(folder / "shards", labels="label", cache=tmp_path, mapped=True)
     found = gmmatch.select(source, engine="ray", address="auto", workers=2, guard="off", **PARAMS)
     assert_same(found, alone(True, guard="off"))
     assert ray.is_initialized()
@@ -144,7 +144,7 @@ def test_a_cluster_of_its_own_ends_with_the_call(folder):
     pytest.importorskip("ray", reason="ray is not installed")
     script = (
         "import gmmatch, ray; from gmmatch.compute.ray import ray_engine\n"
-        "with ray_engine(gmmatch.open_source('rows.npy'), workers=1) as engine:\n"
+        "with ray_engine(gmmatch.open('rows.npy'), workers=1) as engine:\n"
         "    print(*engine.map(lambda span: span.stop, [slice(0, 5)]), ray.nodes()[0]['NodeID'])\n"
         "print(ray.is_initialized())"
     )
@@ -171,7 +171,7 @@ def commands():
 @pytest.mark.usefixtures("cluster")
 def test_rows_that_a_node_cannot_read_are_named_with_the_node(tmp_path):
     np.save(tmp_path / "gone.npy", np.zeros((100, 4)))
-    source = gmmatch.open_source(tmp_path / "gone.npy")
+    source = gmmatch.open(tmp_path / "gone.npy")
     (tmp_path / "gone.npy").unlink()
     with pytest.raises(
         InvalidInput, match=r"node [\d.]+ \(\w+\) cannot read rows 0 to 100 of .*gone.npy"
@@ -183,7 +183,7 @@ def test_rows_that_a_node_cannot_read_are_named_with_the_node(tmp_path):
 @pytest.mark.usefixtures("cluster")
 def test_other_rows_under_the_same_path_are_refused(tmp_path):
     np.save(tmp_path / "rows.npy", np.zeros((100, 4)))
-    source = gmmatch.open_source(tmp_path / "rows.npy")
+    source = gmmatch.open(tmp_path / "rows.npy")
     (tmp_path / "rows.npy").unlink()
     np.save(tmp_path / "rows.npy", np.ones((100, 4)))
     with pytest.raises(InvalidInput, match="sees other rows than this machine"):
@@ -214,7 +214,7 @@ def test_rows_in_memory_and_other_methods_are_refused(folder):
     with pytest.raises(InvalidInput, match="held in memory"):
         gmmatch.select(np.zeros((10, 2)), keep=5, engine="ray")
     with pytest.raises(InvalidParameter, match="'k-center' runs on one machine"):
-        gmmatch.select(gmmatch.open_source(folder / "rows.npy"), method="k-center", keep=5, engine="ray")
+        gmmatch.select(gmmatch.open(folder / "rows.npy"), method="k-center", keep=5, engine="ray")
     with pytest.raises(InvalidParameter, match="engine must be 'local' or 'ray'"):
         gmmatch.select(np.zeros((10, 2)), keep=5, engine="dask")
     with pytest.raises(InvalidParameter, match="address and workers are for the engine 'ray'"):

@@ -90,5 +90,5 @@ def test_the_order_of_the_rows_does_not_matter(method: str) -> None:
 @every_method
 def test_a_file_gives_the_same_rows_as_memory(method: str, tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", DAMAGED)
-    source = gmmatch.open_source(tmp_path / "rows.npy")
+    source = gmmatch.open(tmp_path / "rows.npy")
     np.testing.assert_array_equal(run(method, source).indices, run(method).indices)

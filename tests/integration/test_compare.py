@@ -98,7 +98,7 @@ def bad_files(folder):
         (("rows.npy", "--labels", "rare.npy"), 3, "at least 4 rows"),
         (("nan.npy", "--labels", "labels.npy"), 3, "row"),
         (("text.csv", "--labels", "kind"), 3, "must be numbers; got b"),
-        (("text.csv", "--labels", "sort"), 3, "one of its columns a, b, kind"),
+        (("text.csv", "--labels", "sort"), 3, "text.csv has the columns a, b, kind"),
         (("rows.npy", "--labels", "labels.npy", "--target", "resnet8"), 3, "needs images"),
         (("rows.npy", "--labels", "labels.npy", "--methods", "gm"), 2, "there is no method 'gm'"),
         (("rows.npy", "--labels", "labels.npy", "--corrupt", "labels"), 2, "there is no scenario"),

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import gmmatch
 from gmmatch import pipeline, trust, validation
 from gmmatch.cli import app
-from gmmatch.encoders import open_input
+from gmmatch.data import opening
 
 
 def run(words):
@@ -65,7 +65,7 @@ def data_of(page):
 
 WATCHED = {
     "judge": trust.judge,
-    "open": open_input,
+    "open": opening.open_dataset,
     "as_rows": validation.as_rows,
     "as_labels": validation.as_labels,
     "fingerprint": validation.fingerprint,
@@ -87,7 +87,7 @@ def test_the_report_of_a_saved_selection_judges_nothing(folder):
     assert run(select).exit_code == 0
     found, done = calls(WATCHED, lambda: run("report kept.parquet rows.npy --labels labels.npy -o s.html"))
     assert done.exit_code == 0, done.output
-    assert found == {"as_rows": 1, "as_labels": 1, "fingerprint": 1}
+    assert found == {"open": 1, "as_rows": 1, "as_labels": 1, "fingerprint": 1}
     here, saved = data_of("r.html"), data_of("s.html")
     for part in ("map", "galleries", "classes", "curve", "notes"):
         assert here[part] == saved[part]

@@ -47,7 +47,7 @@ def test_the_same_picks_from_memory_files_shards_and_parquet(labelled, tmp_path)
     values = pa.FixedSizeListArray.from_arrays(pa.array(ROWS.ravel()), 24)
     pq.write_table(pa.table({"vector": values}), tmp_path / "rows.parquet", row_group_size=7_000)
     for name in ("rows.npy", "shards", "rows.parquet"):
-        source = gmmatch.open_source(tmp_path / name, memory=1 << 20, cache=tmp_path / "cache")
+        source = gmmatch.open(tmp_path / name, memory=1 << 20, cache=tmp_path / "cache")
         picked = gmmatch.select(source, labels=labels, **PARAMS)
         assert picked.indices.tolist() == expected.indices.tolist(), name
         assert picked.scores.tolist() == expected.scores.tolist()
@@ -212,7 +212,7 @@ def test_interrupted_by_hand_it_says_how_to_go_on(rows_file):
 
 def test_a_state_of_another_run_is_refused_with_both_fingerprints(tmp_path):
     np.save(tmp_path / "rows.npy", ROWS)
-    first = gmmatch.open_source(tmp_path / "rows.npy")
+    first = gmmatch.open(tmp_path / "rows.npy")
     state = tmp_path / "kept.parquet.state"
     from gmmatch.checkpoints import FileCheckpoint
 
@@ -296,7 +296,7 @@ def test_materialized_rows_are_of_the_kind_of_the_input(ending, tmp_path, monkey
     done = CliRunner().invoke(app, ["select", f"rows.{ending}", "--keep", "30", "--materialize", "kept"])
     assert done.exit_code == 0, done.stderr
     picks = gmmatch.load_selection("kept.parquet").indices
-    again = gmmatch.open_source(f"kept/kept.{ending}", embedding=None if ending in ("parquet", "arrow") else
+    again = gmmatch.open(f"kept/kept.{ending}", embedding=None if ending in ("parquet", "arrow") else
                                 {"npz": "embeddings", "safetensors": "embeddings"}[ending])  # fmt: skip
     np.testing.assert_array_equal(np.asarray(again.rows), rows[picks])
     if ending == "parquet":
@@ -327,7 +327,7 @@ def test_a_dry_run_plans_and_writes_nothing(tmp_path, monkeypatch):
 
 def test_rows_beyond_the_memory_cap_are_matched_in_batches(tmp_path):
     np.save(tmp_path / "rows.npy", ROWS)
-    source = gmmatch.open_source(tmp_path / "rows.npy")
+    source = gmmatch.open(tmp_path / "rows.npy")
     capped = gmmatch.select(source, keep=500, memory=1 << 20, guard="off")
     assert capped.params["batch_size"] == "auto"
     assert capped.facts.reads >= 3
@@ -348,7 +348,7 @@ def test_files_without_permission_get_a_sentence(tmp_path):
     np.save(tmp_path / "rows.npy", ROWS[:10])
     (tmp_path / "rows.npy").chmod(0)
     with pytest.raises(gmmatch.errors.InvalidInput, match="permission denied"):
-        gmmatch.open_source(tmp_path / "rows.npy")
+        gmmatch.open(tmp_path / "rows.npy")
 
 
 def test_a_full_disk_gets_a_sentence_and_leaves_nothing(tmp_path):

@@ -52,8 +52,11 @@ def test_bad_rows_get_one_sentence(rows, words):
         ([0, 1], "2 entries for 6 rows"),
         (np.zeros((6, 2)), "must have one dimension; got shape (6, 2)"),
         ([0.5, 1, 1, 1, 0, 0], "got 0.5 at row 0"),
-        ([0, 1, np.nan, 0, 1, 0], "got nan at row 2"),
-        (np.array(["a", None, "a", "b", None, "b"], dtype=object), "no value in 2 rows (first: 1, 4)"),
+        ([0, 1, np.nan, 0, 1, 0], "1 of 6 rows of X cannot be used: row 2: no label; --on-bad-rows drop"),
+        (
+            np.array(["a", None, "a", "b", None, "b"], dtype=object),
+            "2 of 6 rows of X cannot be used: row 1: no label; row 4: no label",
+        ),
         (
             np.array(["a", 1, "a", "b", "a", "b"], dtype=object),
             "all whole numbers or all text; got int and str",

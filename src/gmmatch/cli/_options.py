@@ -23,7 +23,14 @@ Memory = Annotated[
 OnBadRows = Annotated[
     str,
     typer.Option(
-        metavar="error|drop", help="Rows with NaN or infinite values: refuse the input, or drop them."
+        metavar="error|drop",
+        help="Rows with NaN or infinite values, or without a label: refuse the input, or drop them.",
+    ),
+]
+Unlabelled = Annotated[
+    str,
+    typer.Option(
+        metavar="error|class", help="Rows without a label: as --on-bad-rows says, or a class of their own."
     ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace outputs that exist.")]

@@ -13,6 +13,7 @@ from ..errors import InvalidParameter
 from ..selectors import compared_methods
 from ..validation import parse_keep
 from ._friendly import show_progress
+from ._options import Embedding, OnBadRows, Unlabelled
 from .reproduce import print_means
 
 
@@ -54,9 +55,9 @@ def compare(
             " such as efficientnet-lite0."
         ),
     ] = "pixels",
-    embedding: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column, array or tensor with the embeddings.")
-    ] = None,
+    embedding: Embedding = None,
+    on_bad_rows: OnBadRows = "error",
+    unlabelled: Unlabelled = "error",
     test_share: Annotated[
         str, typer.Option(help="Share of each class held out to measure on; its labels are believed.")
     ] = "25%",
@@ -106,7 +107,7 @@ def compare(
         epochs=epochs,
         severity=severity,
     )
-    data = OwnData(source, labels, embedding, float(held_out))
+    data = OwnData(source, labels, embedding, float(held_out), on_bad_rows, unlabelled)
     with show_progress(quiet):
         say = None if quiet else lambda words: typer.echo(words, err=True)
         done, files = run(data, plan, output, workers=workers, say=say)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,9 +20,10 @@ from ..corrupt import (
     damage_images,
 )
 from ..corrupt.files import ARRAY_SUFFIXES, TEXT_SUFFIXES, ArrayFile, LabelFile, read_array, read_labels
-from ..corrupt.folder import corrupt_folder, list_images, read_image
+from ..corrupt.folder import corrupt_folder, list_files, read_image
 from ..corrupt.preview import sample_image, save_contact_sheet
 from ..corrupt.writing import mask_path
+from ..data import open_dataset
 from ..errors import InvalidInput, InvalidParameter
 from ..validation import nearest
 
@@ -74,7 +74,7 @@ def corrupt(
     severity: Annotated[int, typer.Option(help="Strength of image damage, 1 to 5.")] = 3,
     seed: Annotated[int, typer.Option(help="Same seed, same output.")] = 0,
     labels: Annotated[
-        Path | None, typer.Option(show_default=False, help="Label file, for --kind other-class.")
+        str | None, typer.Option(show_default=False, help="Labels, for --kind other-class: a file.")
     ] = None,
     features: Annotated[
         Path | None, typer.Option(show_default=False, help="Array file, for --kind instance.")
@@ -189,6 +189,9 @@ def _file(
     _check_output(opened.path, output)
     what = _content(opened, kind)
     names = _names(what, kind)
+    if extras["labels"] is not None and isinstance(opened, ArrayFile):
+        rows = open_dataset(opened.path, extras["labels"], holds="rows", embedding=opened.name)
+        extras = extras | {"labels": rows.labels}
     try:
         corrupted, mask, counts = _corrupted(opened.values, what, names, share, severity, seed, extras)
     except InvalidInput as error:
@@ -217,8 +220,10 @@ def _corrupted(
         changed, mask = corrupt_labels(values, part, name, seed, **own)
     else:
         _refuse({key: extras[key] for key in ("features", "matrix")}, what)
-        given, far = _label_values(extras["labels"]), extras["distance"]
-        changed, mask = contaminate(values, _or_fifth(share), name, seed, labels=given, distance=far)
+        far = extras["distance"]
+        changed, mask = contaminate(
+            values, _or_fifth(share), name, seed, labels=extras["labels"], distance=far
+        )
     return changed, mask, {name: int(mask.sum())}
 
 
@@ -326,15 +331,7 @@ def _matrix(path: Path | None) -> npt.NDArray[Any] | None:
 
 
 def _features(path: Path | None) -> npt.NDArray[Any] | None:
-    return None if path is None else read_array(path).values
-
-
-def _label_values(path: Path | None) -> npt.NDArray[Any] | None:
-    if path is None:
-        return None
-    read: Callable[[Path], ArrayFile | LabelFile]
-    read = read_array if path.suffix.lower() in ARRAY_SUFFIXES else read_labels
-    return read(path).values
+    return None if path is None else np.asarray(open_dataset(path, holds="rows").rows)
 
 
 def _first_image(source: Path | None, opened: ArrayFile | LabelFile | None) -> npt.NDArray[Any]:
@@ -342,7 +339,7 @@ def _first_image(source: Path | None, opened: ArrayFile | LabelFile | None) -> n
     if source is None:
         return sample_image()
     if opened is None:
-        return read_image(source / list_images(source)[0][0])
+        return read_image(source / list_files(source)[0][0])
     if _looks_like(opened) != "images":
         raise InvalidInput(f"--preview shows images, but {source} holds {_looks_like(opened)}")
     return np.asarray(opened.values[0])

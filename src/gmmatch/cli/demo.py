@@ -9,10 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..encoders import open_input
+from ..data import Dataset, open_dataset
 from ..errors import MissingExtra
 from ..report import Content, check_report, summarise, write_report
-from ..sources import Source
 from ._friendly import show_progress
 
 if TYPE_CHECKING:
@@ -59,8 +58,8 @@ def write_demo_report(result: DemoResult, path: Path) -> Path:
     """Write the page about the demo's selection, with the digits as pictures."""
     check_report(path)
     digits = result.digits
-    source = Source(digits.rows, "handwritten digits, damaged on purpose", "array", labels=digits.labels)
-    content = Content(open_input(digits.images, "image"))
+    source = Dataset(digits.rows, "handwritten digits, damaged on purpose", "array", labels=digits.labels)
+    content = Content(open_dataset(digits.images))
     command = f"gmmatch demo --seed {result.selection.random_state}"
     page = summarise(result.selection, source, content=content, seconds=result.seconds, command=command)
     write_report(page, path)

@@ -14,7 +14,7 @@ import typer
 from .. import pipeline
 from ..encoders import FAMILIES, Embedded, spec_form
 from ._friendly import parse_params, show_progress
-from ._options import Address, Engine, Workers
+from ._options import Address, Engine, OnBadRows, Unlabelled, Workers
 
 SHOWN = 10
 
@@ -55,9 +55,8 @@ def embed(
     batch_size: Annotated[
         int | None, typer.Option(help="Rows encoded together, in place of the encoder's number.", min=1)
     ] = None,
-    on_bad_rows: Annotated[
-        str, typer.Option(help="error: stop if a row is unreadable; drop: leave such rows out.")
-    ] = "error",
+    on_bad_rows: OnBadRows = "error",
+    unlabelled: Unlabelled = "error",
     cache: Annotated[
         bool, typer.Option(help="Keep vectors by content, so that nothing is encoded twice.")
     ] = True,
@@ -102,6 +101,7 @@ def embed(
             ids=ids,
             split=split,
             on_bad_rows=on_bad_rows,
+            unlabelled=unlabelled,
             batch_size=batch_size,
             cache=cache,
             cache_dir=cache_dir,

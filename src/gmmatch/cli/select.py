@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from .. import pipeline
+from ..data import read_values
 from ..estimating import Estimate
 from ..facts import Facts
-from ..sources import read_values
 from ..validation import parse_keep
 from . import INTERRUPTED
 from ._friendly import parse_params, show_progress
@@ -32,6 +32,7 @@ from ._options import (
     Quiet,
     Seed,
     Text,
+    Unlabelled,
     Workers,
 )
 
@@ -119,6 +120,7 @@ def select(
     overwrite: Overwrite = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
     on_bad_rows: OnBadRows = "error",
+    unlabelled: Unlabelled = "error",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

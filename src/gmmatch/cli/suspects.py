@@ -11,7 +11,20 @@ import typer
 
 from .. import pipeline
 from ._friendly import show_progress
-from ._options import AsJson, Embedding, Encoder, Ids, Image, Memory, OnBadRows, Overwrite, Quiet, Seed, Text
+from ._options import (
+    AsJson,
+    Embedding,
+    Encoder,
+    Ids,
+    Image,
+    Memory,
+    OnBadRows,
+    Overwrite,
+    Quiet,
+    Seed,
+    Text,
+    Unlabelled,
+)
 
 
 def suspects(
@@ -30,6 +43,7 @@ def suspects(
     memory: Memory = None,
     seed: Seed = 0,
     on_bad_rows: OnBadRows = "error",
+    unlabelled: Unlabelled = "error",
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -57,6 +71,7 @@ def suspects(
             embedding=embedding,
             memory=memory,
             on_bad_rows=on_bad_rows,
+            unlabelled=unlabelled,
             output=output,
             overwrite=overwrite,
         )

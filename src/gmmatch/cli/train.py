@@ -11,10 +11,13 @@ import numpy.typing as npt
 import typer
 
 from .. import training
+from ..data import open_dataset
+from ..data.images import stack_images
 from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray, load_selection
 from ..validation import as_labels
 from ._friendly import show_progress
+from ._options import OnBadRows, Unlabelled
 
 if TYPE_CHECKING:
     from ..training.networks import Network
@@ -22,10 +25,13 @@ if TYPE_CHECKING:
 
 def train(
     source: Annotated[
-        Path, typer.Argument(metavar="IMAGES", help="uint8 images: .npy, or .npz with images and labels.")
+        Path,
+        typer.Argument(
+            metavar="IMAGES", help="Images of one size: a folder, .npy, .npz, IDX, CIFAR, a table."
+        ),
     ],
     labels: Annotated[
-        str | None, typer.Option(help="Labels: a .npy file, or the name of an array in the .npz file.")
+        str | None, typer.Option(help="Labels: a column or an array of IMAGES, or a file.")
     ] = None,
     network: Annotated[
         str | None, typer.Option(help=f"{', '.join(training.NETWORKS)}.  [default: resnet8]")
@@ -50,6 +56,8 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run that --output was left with.")
     ] = False,
+    on_bad_rows: OnBadRows = "error",
+    unlabelled: Unlabelled = "error",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 0,
     as_json: Annotated[
@@ -73,9 +81,7 @@ def train(
         gmmatch train flowers.npz --from network.pt -o flowers.pt
     """
     with show_progress(quiet):
-        images, given = training.read_images(source, labels)
-        if given is None:
-            raise InvalidInput(f"{source} holds no labels; name them with --labels")
+        images, given, usable = _labelled_images(source, labels, on_bad_rows, unlabelled)
         classes, codes = as_labels(given, len(images))
         learner = _learner(start, network, classes, images.shape[3], seed)
         config = training.TrainConfig(
@@ -86,7 +92,7 @@ def train(
             device=device,
         )
         judged = None if test is None else _test_set(test, test_labels, classes)
-        kept = slice(None) if rows is None else _kept_rows(rows, len(images))
+        kept = usable if rows is None else np.intersect1d(_kept_rows(rows, len(images)), usable)
         run = training.train(
             learner,
             images[kept],
@@ -137,6 +143,17 @@ def _learner(
     if trained.labels == tuple(classes.tolist()):
         return trained.network
     return training.replace_head(trained.network, len(classes), seed=seed)
+
+
+def _labelled_images(
+    source: Path, labels: str | None, on_bad_rows: str, unlabelled: str
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any], IntArray]:
+    """Return images, their labels, and the rows that take part."""
+    found = open_dataset(source, labels, holds="image", on_bad_rows=on_bad_rows, unlabelled=unlabelled)
+    if found.labels is None or found.content is None:
+        raise InvalidInput(f"{source} holds no labels; name them with --labels")
+    images = training.as_images(stack_images(found.content, found.name), found.name)
+    return images, found.labels, np.setdiff1d(np.arange(len(found)), found.bad_rows)
 
 
 def _kept_rows(path: Path, n_rows: int) -> IntArray:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..data import StackedRows
 from ..errors import InvalidInput
-from ..sources import RowView
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class MappedFiles:
 
     parts: tuple[MappedFile, ...]
 
-    def open(self) -> RowView:
+    def open(self) -> StackedRows:
         """Map the arrays into memory."""
-        return RowView([part.open() for part in self.parts], [part.path for part in self.parts])
+        return StackedRows([part.open() for part in self.parts], [part.path for part in self.parts])
 
 
 Place = MappedFile | MappedFiles
@@ -61,7 +61,7 @@ def by_path(rows: Any, name: str) -> Place:
     Parameters
     ----------
     rows
-        A memory map, or a `RowView` of some.
+        A memory map, or a `StackedRows` of some.
     name
         What to call them in messages.
 
@@ -79,7 +79,7 @@ def by_path(rows: Any, name: str) -> Place:
     memmap([[0., 1., 0.],
             [0., 0., 1.]])
     """
-    if isinstance(rows, RowView):
+    if isinstance(rows, StackedRows):
         return MappedFiles(tuple(_locate(part, name) for part in rows.parts))
     return _locate(rows, name)
 

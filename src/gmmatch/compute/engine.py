@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
+from ..data import Dataset
 from ..errors import InvalidParameter
-from ..sources import Source
 from ..validation import check_choice
 from .passes import Engine
 from .ray import ray_engine
@@ -15,7 +15,7 @@ ENGINES = ("local", "ray")
 
 
 def open_engine(
-    engine: str | Engine, source: Source | None, address: str | None = None, workers: int | None = None
+    engine: str | Engine, source: Dataset | None, address: str | None = None, workers: int | None = None
 ) -> AbstractContextManager[Engine | None]:
     """Return a context manager that opens an engine for the rows of a source, and closes it.
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..data import Dataset
 from ..errors import InvalidInput, MissingExtra, WorkerFailed
-from ..sources import Source
 from ..validation import fingerprint
 from ._agenda import Agenda, Bundles, Sequences, Shards, Task
 from ._by_path import Place, by_path
@@ -62,14 +62,14 @@ class RayEngine:
         The workers that are ready.
     """
 
-    def __init__(self, ray: Any, source: Source | None, workers: int) -> None:
+    def __init__(self, ray: Any, source: Dataset | None, workers: int) -> None:
         self.workers = workers
         self.sent = self.received = 0
         self.source, self._ray = source, ray
         self._rows = None if source is None else source.rows
         self._name = "the input" if source is None else source.name
         self._place: Place | None = None if source is None else by_path(source.rows, source.name)
-        self._expected = "" if self._rows is None else fingerprint(self._rows)  # type: ignore[arg-type]
+        self._expected = "" if self._rows is None else fingerprint(self._rows)
         self._pickler = importlib.import_module("ray.cloudpickle").Pickler
         options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         self._actor = ray.remote(Worker).options(**options)
@@ -242,7 +242,7 @@ class RayEngine:
 
 @contextmanager
 def ray_engine(
-    source: Source | None, address: str | None = None, workers: int | None = None
+    source: Dataset | None, address: str | None = None, workers: int | None = None
 ) -> Iterator[RayEngine]:
     """Open an engine for the rows of a source, on a running cluster or on one of this machine's cores.
 

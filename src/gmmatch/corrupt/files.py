@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..data import read_values
+from ..data.columns import label_column
+from ..data.delimited import Delimited, Record, read_delimited
+from ..data.formats.npy import map_npy
+from ..data.formats.npz import load_npz, npz_shapes, write_archive
 from ..errors import InvalidInput
 from ..validation import nearest
 from .writing import mask_path, whole_or_nothing
 
 ARRAY_SUFFIXES = (".npy", ".npz")
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
-_LABEL_NAMES = ("label", "labels", "class", "target", "y")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class ArrayFile:
                 if self.name is None:
                     np.save(file, values)
                 else:
-                    _write_archive(file, {**(self.others or {}), self.name: values})
+                    write_archive(file, {**(self.others or {}), self.name: values})
             with partial_mask.open("wb") as file:
                 np.save(file, mask)
         return mask_file
@@ -53,11 +54,9 @@ class LabelFile:
 
     path: Path
     values: npt.NDArray[Any]
-    records: list[str]
+    found: Delimited
     column: int
     has_header: bool
-    delimiter: str | None
-    encoding: str
 
     def write(self, target: Path, values: npt.NDArray[Any], mask: npt.NDArray[np.bool_]) -> Path:
         """Write the file with changed labels and, beside it, the mask; return the mask's path.
@@ -66,36 +65,34 @@ class LabelFile:
         """
         mask_file = mask_path(target, target.suffix)
         written = self._written_forms()
-        records = list(self.records)
+        records = [record.raw for record in self.found.records]
         for row in np.flatnonzero(mask):
             place = int(row) + self.has_header
-            records[place] = self._with_label(records[place], written[values[row].item()])
+            records[place] = self._with_label(self.found.records[place], written[values[row].item()])
         marks = [f"{int(wrong)}\n" for wrong in mask]
-        if self.delimiter is not None:
-            marks = [f"{row}{self.delimiter}{mark}" for row, mark in enumerate(marks)]
-            marks.insert(0, f"row{self.delimiter}corrupted\n")
+        if mark := self.found.delimiter:
+            marks = [f"{row}{mark}{wrong}" for row, wrong in enumerate(marks)]
+            marks.insert(0, f"row{mark}corrupted\n")
         with whole_or_nothing(target, mask_file) as (partial, partial_mask):
-            partial.write_bytes("".join(records).encode(self.encoding))
+            partial.write_bytes("".join(records).encode(self.found.encoding, "surrogateescape"))
             partial_mask.write_text("".join(marks), encoding="utf-8", newline="")
         return mask_file
 
     def _written_forms(self) -> dict[Any, str]:
         """Return how the file first spells each class."""
         forms: dict[Any, str] = {}
-        for record, value in zip(self.records[self.has_header :], self.values.tolist(), strict=False):
-            if value not in forms:
-                forms[value] = _cells(record, self.delimiter)[self.column]
+        for record, value in zip(self.found.records[self.has_header :], self.values.tolist(), strict=True):
+            forms.setdefault(value, record.cells[self.column])
         return forms
 
-    def _with_label(self, record: str, label: str) -> str:
-        body = record.rstrip("\r\n")
-        ending = record[len(body) :]
-        if self.delimiter is None:
+    def _with_label(self, record: Record, label: str) -> str:
+        ending = record.raw[len(record.raw.rstrip("\r\n")) :]
+        if self.found.delimiter is None:
             return label + ending
-        cells = _cells(record, self.delimiter)
+        cells = list(record.cells)
         cells[self.column] = label
         line = io.StringIO()
-        csv.writer(line, delimiter=self.delimiter, lineterminator=ending).writerow(cells)
+        csv.writer(line, delimiter=self.found.delimiter, lineterminator=ending).writerow(cells)
         return line.getvalue()
 
 
@@ -109,27 +106,19 @@ def read_array(path: Path, name: str | None = None) -> ArrayFile:
     name
         The array inside a .npz file; may be left out where there is only one. A .npy file has no names.
     """
-    try:
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return ArrayFile(path, loaded)
-        with loaded:
-            arrays = {key: loaded[key] for key in loaded.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InvalidInput(f"cannot read the array {path}: {error}") from error
-    if name is None and len(arrays) == 1:
-        name = next(iter(arrays))
-    if name not in arrays:
-        asked = "name one of them" if name is None else f"there is no {name!r}{nearest(name, arrays)}"
-        raise InvalidInput(f"{path} holds the arrays {', '.join(arrays) or '(none)'}; {asked}")
-    values = arrays.pop(name)
-    return ArrayFile(path, values, name, arrays)
+    if path.suffix.lower() == ".npy":
+        return ArrayFile(path, map_npy(path))
+    names = list(npz_shapes(path))
+    name = names[0] if name is None and len(names) == 1 else name
+    if name not in names:
+        asked = "name one of them" if name is None else f"there is no {name!r}{nearest(name, names)}"
+        raise InvalidInput(f"{path} holds the arrays {', '.join(names) or '(none)'}; {asked}")
+    others = {other: load_npz(path, other) for other in names if other != name}
+    return ArrayFile(path, load_npz(path, name), name, others)
 
 
 def read_labels(path: Path, column: str | None = None) -> LabelFile:
     """Read labels from a .csv or .tsv file with a header or a single column, or one per line of a .txt.
-
-    Whole numbers are read as numbers, so that classes stand in their order.
 
     Parameters
     ----------
@@ -138,86 +127,7 @@ def read_labels(path: Path, column: str | None = None) -> LabelFile:
     column
         The name of the column; by default the only one, or the one called label, class, target or y.
     """
-    try:
-        content = path.read_bytes()
-        text = content.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InvalidInput(f"cannot read the labels {path}: {reason}") from error
-    encoding = "utf-8-sig" if content.startswith(codecs.BOM_UTF8) else "utf-8"
-    delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
-    try:
-        records = _records(text, delimiter)
-        rows = [_cells(record, delimiter) for record in records]
-    except csv.Error as error:
-        raise InvalidInput(f"cannot read the labels {path}: {error}") from error
-    while rows and not any(cell.strip() for cell in rows[-1]):
-        rows.pop()
-    if not rows:
-        raise InvalidInput(f"{path} holds no labels")
-    position, has_header = _find_column(path, rows, column)
-    labels = []
-    for number, row in enumerate(rows[has_header:], start=has_header + 1):
-        if len(row) != len(rows[0]) or not row[position].strip():
-            raise InvalidInput(
-                f"record {number} of {path} is {','.join(row)!r};"
-                f" expected {len(rows[0])} column(s) with a label"
-            )
-        labels.append(row[position])
-    if not labels:
-        raise InvalidInput(f"{path} holds no labels")
-    return LabelFile(path, _as_values(labels), records, position, has_header, delimiter, encoding)
-
-
-def _write_archive(file: BinaryIO, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write a .npz file; unlike ``numpy.savez`` an array may have any name, such as ``file``."""
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, values in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(values), allow_pickle=False)
-
-
-def _records(text: str, delimiter: str | None) -> list[str]:
-    """Split a text into records, line ends included; a quoted cell may hold line ends of its own."""
-    lines = io.StringIO(text, newline="").readlines()
-    if delimiter is None:
-        return lines
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    ends = [0]
-    ends.extend(reader.line_num for _ in reader)
-    return ["".join(lines[start:end]) for start, end in pairwise(ends)]
-
-
-def _cells(record: str, delimiter: str | None) -> list[str]:
-    if delimiter is None:
-        return [record.rstrip("\r\n")]
-    return next(csv.reader([record], delimiter=delimiter), [])
-
-
-def _find_column(path: Path, rows: list[list[str]], column: str | None) -> tuple[int, bool]:
-    """Return the position of the label column, and whether the first record is a header."""
-    first = rows[0]
-    if column is not None:
-        if column not in first:
-            raise InvalidInput(
-                f"{path} has no column {column!r}{nearest(column, first)}; it has: {', '.join(first)}"
-            )
-        return first.index(column), True
-    if len(first) == 1:
-        named = first[0].strip().lower() in _LABEL_NAMES
-        numbers_below = len(rows) > 1 and all(len(row) == 1 and _is_whole(row[0]) for row in rows[1:])
-        return 0, named or (numbers_below and not _is_whole(first[0]))
-    found = [place for place, name in enumerate(first) if name.strip().lower() in _LABEL_NAMES]
-    if len(found) != 1:
-        raise InvalidInput(f"which column of {path} holds the labels? It has: {', '.join(first)}")
-    return found[0], True
-
-
-def _as_values(labels: list[str]) -> npt.NDArray[Any]:
-    if all(_is_whole(label) for label in labels):
-        return np.array([int(label) for label in labels])
-    return np.array(labels)
-
-
-def _is_whole(text: str) -> bool:
-    return text.strip().removeprefix("-").isdecimal() and len(text.strip()) < 19
+    found = read_delimited(path)
+    place, has_header = label_column(found, column=column)
+    values = read_values(path if column is None else f"{path}:{column}", "labels")
+    return LabelFile(path, values, found, place, has_header)

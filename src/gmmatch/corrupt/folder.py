@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..data import open_dataset
 from ..errors import InvalidInput
 from ..progress import task
 from ._draw import as_generator, check_share, count_of, draw_rows
@@ -21,7 +22,6 @@ from .writing import mask_path, whole_or_nothing
 if TYPE_CHECKING:
     from PIL import Image
 
-IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _LOSSY = {"JPEG": {"quality": 95, "subsampling": 0}, "WEBP": {"quality": 95}}
 # Pillow's modes that hold no more than eight bits per channel, and the one to damage them in.
 _MODES = {
@@ -87,7 +87,7 @@ def corrupt_folder(
     chosen = as_kinds(kinds)
     level = check_severity(severity)
     root, out = Path(source), Path(target)
-    files, others = list_images(root)
+    files, others = list_files(root)
     _check_target(root, out)
     generator = as_generator(rng)
     rows = draw_rows(len(files), count_of(check_share(share), len(files)), generator)
@@ -116,23 +116,19 @@ def corrupt_folder(
     return files, names
 
 
-def list_images(root: Path) -> tuple[list[str], list[str]]:
+def list_files(root: Path) -> tuple[list[str], list[str]]:
     """Return the pictures and the other files below a folder, as sorted paths with forward slashes."""
-    images: list[str] = []
-    others: list[str] = []
+    found = open_dataset(root, holds="image")
+    images = [] if found.ids is None else found.ids.tolist()
+    known, others = set(images), []
     for folder, below, files in os.walk(root):
         linked = [name for name in below if os.path.islink(os.path.join(folder, name))]
         if linked:
             raise InvalidInput(
                 f"{os.path.join(folder, linked[0])} is a link to a folder; give the folder itself"
             )
-        for file in files:
-            path = Path(folder, file)
-            is_image = path.suffix.lower() in IMAGE_SUFFIXES and not file.startswith(".")
-            (images if is_image else others).append(path.relative_to(root).as_posix())
-    if not images:
-        raise InvalidInput(f"{root} holds no images; expected files ending in {', '.join(IMAGE_SUFFIXES)}")
-    return sorted(images), sorted(others)
+        others += [Path(folder, file).relative_to(root).as_posix() for file in files]
+    return images, sorted(set(others) - known)
 
 
 def read_image(path: Path) -> ImageArray:

@@ -3,7 +3,6 @@
 from .base import Encoder, Unreadable
 from .embed import Embedded, choose_encoder, embed_input
 from .files import default_cache_dir
-from .inputs import Input, open_input
 from .registry import FAMILIES, Family, encoder, register_encoder, spec_form
 from .run import BadRow
 
@@ -13,13 +12,11 @@ __all__ = [
     "Embedded",
     "Encoder",
     "Family",
-    "Input",
     "Unreadable",
     "default_cache_dir",
     "choose_encoder",
     "embed_input",
     "encoder",
-    "open_input",
     "register_encoder",
     "spec_form",
 ]

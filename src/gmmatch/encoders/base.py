@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidInput, MissingExtra
+from ..data.items import Kind, Unreadable
+from ..errors import require
 
-Kind = Literal["image", "text", "rows"]
+__all__ = ["Encoder", "Float32Array", "Kind", "UInt8Array", "Unreadable", "cores", "require"]
+
 Float32Array = npt.NDArray[np.float32]
 UInt8Array = npt.NDArray[np.uint8]
-
-
-class Unreadable(InvalidInput):
-    """One image, text or row that cannot be encoded; the message says why."""
 
 
 @runtime_checkable
@@ -53,14 +50,6 @@ class Encoder(Protocol):
 
     def encode(self, batch: Sequence[Any]) -> Float32Array:
         """Return one vector per item, prepared or not, shape (items, dimension)."""
-
-
-def require(module: str, package: str, extra: str) -> Any:
-    """Import an optional module, or say which extra installs it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtra(package, extra) from error
 
 
 def cores() -> int:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..data import Dataset, open_dataset
+from ..data.items import PLURALS
 from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray
 from ..validation import check_choice, check_positive_int
 from .base import Encoder, Float32Array, Kind
 from .files import PathLike, default_cache_dir, folder_name, make_cache_folder
-from .inputs import TEXT_TABLES, Input, open_input
 from .output import check_output, write_rows, write_vectors
 from .registry import encoder as find_encoder
 from .registry import find_family, parameters
@@ -26,6 +27,7 @@ from .run import BadRow, Run
 from .shards import EncodeShard, Spread, encode_spread
 from .store import VectorStore
 
+TEXT_ENDINGS = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".txt"])
 DEFAULT_ENCODERS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "wordllama"}
 
 
@@ -66,7 +68,7 @@ class Embedded:
     revision: str | None
     n_rows: int
     encoded: int
-    content: Input
+    content: Dataset
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -82,6 +84,7 @@ def embed_input(
     ids: str | None = None,
     split: str = "train",
     on_bad_rows: str = "error",
+    unlabelled: str = "error",
     batch_size: int | None = None,
     cache: bool = True,
     cache_dir: PathLike | None = None,
@@ -94,14 +97,14 @@ def embed_input(
     Parameters
     ----------
     source
-        A path or a list, see :func:`gmmatch.encoders.open_input`.
+        What :func:`gmmatch.data.open_dataset` opens, or a dataset that is open.
     encoder
         A spec string, or any object with the members of :class:`Encoder`. By default
         ``efficientnet-lite0`` for images and ``wordllama`` for texts.
     text, image
         The column of a table that holds the texts, or the images.
-    labels, ids, split
-        See :func:`gmmatch.encoders.open_input`.
+    labels, ids, split, unlabelled
+        See :func:`gmmatch.data.open_dataset`.
     on_bad_rows
         ``error``: refuse the input if any row is unreadable, once all were tried. ``drop``: leave such
         rows out and list them in the result.
@@ -139,58 +142,59 @@ def embed_input(
     """
     check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
     target = None if output is None else check_output(output, source)
-    chosen, options = choose_encoder(source, encoder, text, image)
-    options |= {"labels": labels, "ids": ids, "split": split}
-    found = open_input(source, **options)
-    if isinstance(chosen, str):
-        if cache_dir is not None and "cache_dir" in parameters(chosen):
-            params.setdefault("cache_dir", cache_dir)
-        chosen = find_encoder(chosen, **params)
-    elif params:
-        raise InvalidParameter(
-            f"an encoder that is made already takes no parameters; got {', '.join(params)}"
-        )
-    size = chosen.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
-    with _open_store(chosen, target, cache, cache_dir) as store:
-        run = Run(found, chosen, store)
+    chosen, kind = choose_encoder(source, encoder, text, image)
+    columns: dict[str, Any] = {"text": text, "image": image, "split": split}
+    handling: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unlabelled": unlabelled}
+    opened = isinstance(source, Dataset) and labels is None and ids is None
+    found = source if opened else open_dataset(source, labels, ids, holds=kind, **handling, **columns)
+    made = _made(chosen, cache_dir, params)
+    size = made.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
+    with _open_store(made, target, cache, cache_dir) as store:
+        run = Run(found, made, store)
         if spread is None:
             run.encode_all(size)
         else:
-            del options["kind"]
-            shard = _shard(source, options, encoder or chosen.name, params, store.folder, size)
+            shard = _shard(source, columns, encoder or made.name, params, store.folder, size)
             run = encode_spread(shard, run, spread)
-            store = run.store
-        bad = run.bad_rows()
-        _check_bad_rows(bad, len(found), on_bad_rows)
-        good = np.flatnonzero(run.positions >= 0)
-        result = Embedded(
-            embeddings=np.empty((0, 0), dtype=np.float32),
-            ids=found.ids[good],
-            labels=None if found.labels is None else found.labels[good],
-            paths=None if found.paths is None else [found.paths[row] for row in good.tolist()],
-            rows=good,
-            bad_rows=bad,
-            notes=found.notes,
-            encoder=chosen.name,
-            revision=chosen.revision,
-            n_rows=len(found),
-            encoded=run.encoded,
-            content=found,
+        _check_bad_rows(run.bad_rows(), len(found), on_bad_rows)
+        return _finished(run, target)
+
+
+def _made(chosen: str | Encoder, cache_dir: PathLike | None, params: dict[str, Any]) -> Encoder:
+    """Return the encoder itself."""
+    if isinstance(chosen, str):
+        if cache_dir is not None and "cache_dir" in parameters(chosen):
+            params.setdefault("cache_dir", cache_dir)
+        return find_encoder(chosen, **params)
+    if params:
+        raise InvalidParameter(
+            f"an encoder that is made already takes no parameters; got {', '.join(params)}"
         )
-        if target is None:
-            return replace(result, embeddings=store.gather(run.positions[good]))
-        facts = {"encoder": chosen.name, "revision": chosen.revision, "input_rows": len(found)}
-        write_rows(target, result.ids, result.labels, result.paths, facts)
-        return replace(result, embeddings=write_vectors(target, store, run.positions[good]))
+    return chosen
 
 
-def choose_encoder(
-    source: Any, encoder: str | Encoder | None, text: str | None, image: str | None
-) -> tuple[str | Encoder, dict[str, Any]]:
-    """Return the encoder for an input, and what to open of the input: its `kind` and `column`."""
-    chosen = _default_encoder(source, text, image) if encoder is None else encoder
-    kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
-    return chosen, {"kind": kind, "column": _content_column(kind, text, image)}
+def _finished(run: Run, target: Path | None) -> Embedded:
+    """Return what a pass over an input gave, and write it if that is asked for."""
+    found, good = run.found, np.flatnonzero(run.positions >= 0)
+    result = Embedded(
+        embeddings=np.empty((0, 0), dtype=np.float32),
+        ids=good if found.ids is None else found.ids[good],
+        labels=None if found.labels is None else found.labels[good],
+        paths=_paths(found, good),
+        rows=good,
+        bad_rows=run.bad_rows(),
+        notes=found.notes,
+        encoder=run.encoder.name,
+        revision=run.encoder.revision,
+        n_rows=len(found),
+        encoded=run.encoded,
+        content=found,
+    )
+    if target is None:
+        return replace(result, embeddings=run.store.gather(run.positions[good]))
+    facts = {"encoder": result.encoder, "revision": result.revision, "input_rows": len(found)}
+    write_rows(target, result.ids, result.labels, result.paths, facts)
+    return replace(result, embeddings=write_vectors(target, run.store, run.positions[good]))
 
 
 def _shard(
@@ -204,33 +208,36 @@ def _shard(
     """Return the function that encodes a part of the input in another process."""
     if not isinstance(source, (str, Path)) or not isinstance(encoder, str):
         raise InvalidParameter("other processes open the input by its path and the encoder by its name")
-    named = {
-        name: str(Path(value).resolve())
-        if isinstance(value, (str, Path)) and Path(value).is_file()
-        else value
-        for name, value in options.items()
-    }
     family, colon, argument = encoder.partition(":")
     if colon and Path(argument).exists():
         encoder = f"{family}:{Path(argument).resolve()}"
-    return EncodeShard(Path(source).resolve(), named, encoder, params, store.resolve(), size)
+    return EncodeShard(Path(source).resolve(), options, encoder, params, store.resolve(), size)
 
 
-def _default_encoder(source: Any, text: str | None, image: str | None) -> str:
+def choose_encoder(
+    source: Any, encoder: str | Encoder | None, text: str | None = None, image: str | None = None
+) -> tuple[str | Encoder, Kind]:
+    """Return the encoder for an input, and what it takes."""
+    chosen = default_encoder(source, text, image) if encoder is None else encoder
+    kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
+    for name, value in (("text", text), ("image", image)):
+        if value is not None and kind != name:
+            raise InvalidParameter(f"--{name} {value} names {name}s, but the encoder takes {PLURALS[kind]}")
+    return chosen, kind
+
+
+def default_encoder(source: Any, text: str | None = None, image: str | None = None) -> str:
     """Choose by what the input must be: texts where a column of texts is named or the file is text."""
-    textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_TABLES
+    textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_ENDINGS
+    if isinstance(source, Dataset):
+        textual = source.content is not None and source.content.kind == "text"
     return DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
 
 
-def _content_column(kind: Kind, text: str | None, image: str | None) -> str | None:
-    """Return the column that is named for what the encoder takes."""
-    for name, value in (("text", text), ("image", image)):
-        if value is not None and kind != name:
-            raise InvalidParameter(f"--{name} {value} names {name}s, but the encoder takes {_PLURALS[kind]}")
-    return text if kind == "text" else image
-
-
-_PLURALS: dict[Kind, str] = {"image": "images", "text": "texts", "rows": "rows of numbers"}
+def _paths(found: Dataset, rows: IntArray) -> list[str] | None:
+    """Return where the images of rows are, if they are files."""
+    paths = None if found.content is None else found.content.paths
+    return None if paths is None else [paths[row] for row in rows.tolist()]
 
 
 def _check_bad_rows(bad: tuple[BadRow, ...], n_rows: int, on_bad_rows: str) -> None:

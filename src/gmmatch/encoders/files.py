@@ -5,23 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
 from pathlib import Path
 
 from ..errors import InvalidInput
+from ..files import cache_folder as default_cache_dir
+
+__all__ = ["PathLike", "default_cache_dir", "digest", "file_digest", "folder_name", "make_cache_folder"]
 
 PathLike = str | os.PathLike[str]
-
-
-def default_cache_dir() -> Path:
-    """Return the folder named by ``GMMATCH_CACHE``, or ``gmmatch`` in the user's cache folder."""
-    if named := os.environ.get("GMMATCH_CACHE"):
-        return Path(named)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "gmmatch"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "gmmatch"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gmmatch"
 
 
 def digest(content: bytes) -> str:

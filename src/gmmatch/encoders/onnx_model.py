@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..data.images import PIXELS_VERSION
 from ..errors import InvalidInput, InvalidParameter
 from .base import Float32Array, UInt8Array, cores, require
 from .files import file_digest
-from .images import PIXELS_VERSION, ImageEncoder, check_size
+from .images import ImageEncoder, check_size
 
 # What nearly every network trained on ImageNet expects.
 MEAN = (0.485, 0.456, 0.406)

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..data import Dataset, Items
+from ..errors import InvalidInput
 from ..progress import task
 from .base import Encoder, Float32Array, UInt8Array, Unreadable, cores
-from .inputs import Input
 from .store import KEY_BYTES, VectorStore
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ class _Batch:
 class Run:
     """One pass over an input; afterwards `positions` tells where in the store each row's vector is."""
 
-    found: Input
+    found: Dataset
     encoder: Encoder
     store: VectorStore
     encoded: int = 0
@@ -54,6 +55,7 @@ class Run:
     def __post_init__(self) -> None:
         self.positions = np.full(len(self.found), -1, dtype=np.int64)
         self._under_way: dict[bytes, int] = {}
+        self._items = _items(self.found, self.encoder)
 
     def encode_all(self, batch_size: int) -> None:
         """Read, prepare and encode the whole input."""
@@ -93,11 +95,16 @@ class Run:
     def bad_rows(self) -> tuple[BadRow, ...]:
         """Return the rows that could not be read, prepared or encoded."""
         return tuple(
-            BadRow(row, self.found.ids[row].item(), reason) for row, reason in sorted(self.reasons.items())
+            BadRow(row, row if self.found.ids is None else self.found.ids[row].item(), reason)
+            for row, reason in sorted(self.reasons.items())
         )
 
     def _read(self, start: int, count: int) -> tuple[int, list[Any], list[bytes]]:
-        contents = self.found.read(start, min(start + count, len(self.found)))
+        stop = min(start + count, len(self.found))
+        contents = self._items.read(start, stop)
+        for row in range(start, stop) if self.found.bad else ():
+            if row in self.found.bad and not isinstance(contents[row - start], Unreadable):
+                contents[row - start] = Unreadable(self.found.bad[row])
         return start, contents, [content_key(content) for content in contents]
 
     def _plan(
@@ -151,6 +158,16 @@ class Run:
         if good.size:
             self.positions[np.array(rows)[good]] = self.store.append(_as_array(keys)[good], vectors[good])
         self.encoded += len(rows)
+
+
+def _items(found: Dataset, encoder: Encoder) -> Items:
+    """Return what the encoder takes of the data."""
+    if encoder.kind == "rows":
+        rows = found.numbers()
+        return Items("rows", len(rows), lambda start, stop: list(np.asarray(rows[start:stop])))
+    if found.content is None or found.content.kind != encoder.kind:
+        raise InvalidInput(f"{found.name} holds no {encoder.kind}s, which {encoder.name} takes")
+    return found.content
 
 
 def content_key(content: Any) -> bytes:

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..data import open_dataset
 from ..progress import task
 from .base import UInt8Array
-from .inputs import open_input
 from .registry import encoder as find_encoder
 from .run import Run
 from .store import VectorStore
@@ -49,7 +49,7 @@ class EncodeShard:
     source
         Path of the input.
     options
-        Of `open_input`.
+        Of `gmmatch.data.open_dataset`.
     encoder, params
         Spec string and parameters of the encoder.
     store
@@ -69,7 +69,8 @@ class EncodeShard:
     def run(self) -> Run:
         """The input, the encoder and the store, opened."""
         made = find_encoder(self.encoder, **self.params)
-        return Run(open_input(self.source, made.kind, **self.options), made, VectorStore(self.store))
+        found = open_dataset(self.source, holds=made.kind, **self.options)
+        return Run(found, made, VectorStore(self.store))
 
     def __call__(self, part: slice) -> Encoded:
         """Encode the rows of a slice that the store does not have yet."""

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
+from ..data.pickles import read_pickle
 from ..errors import InvalidInput
-from .safe_pickle import read_pickle
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _STORAGES: Mapping[str, str] = {

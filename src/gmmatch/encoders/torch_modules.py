@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..data.images import PIXELS_VERSION, as_pixels
 from ..errors import InvalidParameter
 from .base import Float32Array, UInt8Array, require
 from .files import file_digest
-from .images import PIXELS_VERSION, ImageEncoder, as_pixels, check_one_shape, check_size
+from .images import ImageEncoder, check_one_shape, check_size
 
 TRAINING = "gmmatch.training"
 

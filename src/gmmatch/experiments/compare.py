@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..encoders.images import as_pixels
-from ..encoders.inputs import open_input
+from .. import data as opened
+from ..data import open_dataset
+from ..data.images import stack_images
 from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray
 from ..selectors import compared_methods, find_method
-from ..sources import open_source
 from ..training.config import NETWORKS
-from ..validation import as_labels, as_rows, check_choice, check_positive_int, is_number
+from ..validation import as_labels, as_rows, bad_rows, check_choice, check_positive_int, is_number
 from .datasets import Dataset
 from .proxies import content_key
 from .reproduce import write_results
@@ -37,30 +37,44 @@ class OwnData:
     Attributes
     ----------
     path
-        What :func:`gmmatch.open_source` opens, a table of numbers (``.csv``), or images: a folder, or a
-        uint8 array of three or four dimensions.
+        What :func:`gmmatch.open` opens: embeddings, a table of numbers, or images.
     labels
         A column of it, or a file with one label per row.
     embedding
         The column, array or tensor that holds the embeddings.
     test_share
         Share of the rows, of each class, that is held out to measure on; its labels are believed.
+    on_bad_rows, unlabelled
+        See :func:`gmmatch.data.open_dataset`.
     """
 
     path: str
     labels: str | None
     embedding: str | None = None
     test_share: float = 0.25
+    on_bad_rows: str = "error"
+    unlabelled: str = "error"
 
     @cached_property
     def content(self) -> tuple[npt.NDArray[Any], IntArray, npt.NDArray[Any]]:
         """The inputs, their class numbers, and the classes."""
-        inputs, labels = _read(Path(self.path), self.labels, self.embedding)
-        if inputs.dtype != np.uint8:
-            inputs = as_rows(inputs, self.path)
+        found = open_dataset(
+            self.path,
+            self.labels,
+            embedding=self.embedding,
+            on_bad_rows=self.on_bad_rows,
+            unlabelled=self.unlabelled,
+        )
+        inputs, labels = _inputs(found), found.labels
         if labels is None:
             raise InvalidInput(f"{self.path} has no labels; name a column or a file with --labels")
-        classes, codes = as_labels(labels, len(inputs))
+        good = np.setdiff1d(np.arange(len(found)), found.bad_rows)
+        if self.on_bad_rows == "drop" and found.rows is not None:
+            good = np.setdiff1d(good, bad_rows(inputs))
+        inputs = inputs[good]
+        if found.rows is not None:
+            inputs = as_rows(inputs, self.path)
+        classes, codes = as_labels(labels[good], len(inputs))
         sizes = np.bincount(codes)
         if len(classes) < 2 or sizes.min() < _FEWEST_PER_CLASS:
             rare = classes[sizes.argmin()]
@@ -165,71 +179,10 @@ def compare(
     return run, write_results(run.records, output, f"Comparison on {Path(data.path).name}")
 
 
-def _read(
-    path: Path, labels: str | None, embedding: str | None
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
-    """Return images as uint8, or rows of numbers, and the labels where there are any."""
-    if not path.exists():
-        raise InvalidInput(f"there is no file {path}")
-    if path.suffix.lower() == ".csv":
-        return _read_csv(path, labels)
-    if _holds_images(path):
-        found = open_input(path, "image", labels=labels)
-        return _pixels(found.read(0, len(found)), path), found.labels
-    source = open_source(path, embedding, labels)
-    return np.asarray(source.rows[:]), source.labels
-
-
-def _holds_images(path: Path) -> bool:
-    if path.is_dir():
-        embeddings = ("*.npy", "*.parquet", "*.arrow", "*.safetensors", "state.json", "dataset_dict.json")
-        return not any(found for pattern in embeddings for found in path.glob(pattern))
-    if path.suffix.lower() == ".npy":
-        try:
-            return np.load(path, mmap_mode="r", allow_pickle=False).ndim in (3, 4)
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"cannot read {path}: {error}") from error
-    return False
-
-
-def _pixels(items: Sequence[Any], path: Path) -> npt.NDArray[Any]:
-    images = [as_pixels(item, None) for item in items]
-    shapes = {image.shape for image in images}
-    if len(shapes) != 1:
-        first, second = sorted(shapes)[:2]
-        raise InvalidInput(f"{path} holds images of the shapes {first} and {second}; expected one shape")
-    return np.stack(images)
-
-
-def _read_csv(path: Path, labels: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Read a table of numbers; one column, or a file beside it, holds the labels."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    from ..sources import read_values
-
-    try:
-        table = csv.read_csv(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InvalidInput(f"cannot read {path}: {error}") from error
-    beside = labels is not None and labels not in table.column_names and Path(labels).is_file()
-    if labels is None or not (beside or labels in table.column_names):
-        raise InvalidInput(
-            f"name the labels of {path} with --labels: a file, or one of its columns"
-            f" {', '.join(table.column_names)}; got {labels!r}"
-        )
-    given = read_values(labels, "labels") if beside else np.asarray(table[labels].to_pylist())
-    rest = table if beside else table.drop_columns([labels])
-    wrong = [name for name in rest.column_names if not _is_numeric(rest[name].type, pa)]
-    if wrong or not rest.column_names:
-        raise InvalidInput(
-            f"the columns of {path} beside the labels must be numbers; got {', '.join(wrong) or 'none'}"
-        )
-    rows = np.stack([rest[name].to_numpy().astype(np.float64) for name in rest.column_names], axis=1)
-    if len(given) != len(rows):
-        raise InvalidInput(f"labels has {len(given)} entries for {len(rows)} rows of {path}")
-    return rows, given
-
-
-def _is_numeric(kind: Any, pa: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+def _inputs(found: opened.Dataset) -> npt.NDArray[Any]:
+    """Return images as uint8, or rows of numbers."""
+    if found.rows is not None:
+        return np.asarray(found.rows[:])
+    if found.content is None or found.content.kind != "image":
+        raise InvalidInput(f"{found.name} holds texts; expected embeddings, a table of numbers, or images")
+    return stack_images(found.content, found.name)

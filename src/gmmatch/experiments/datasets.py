@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..encoders.images import as_pixels
-from ..encoders.inputs import Input, open_input
+from ..data.images import as_pixels
 from ..errors import InvalidInput
 from ..records import IntArray
 from ..training.images import read_images
@@ -148,7 +147,7 @@ def _cifar(name: str, folder: Path | None, places: tuple[str, ...], files: set[s
     for place in [] if folder is None else [folder / place for place in places]:
         if any((place / file).is_file() for file in files):
             _check_sums(place)
-            return _dataset(name, open_input(place, "image"), open_input(place, "image", split="test"))
+            return _dataset(name, place)
     raise _missing(name, folder)
 
 
@@ -156,9 +155,7 @@ def _fashion(folder: Path | None) -> Dataset:
     places = [] if folder is None else [folder / place for place in (*FASHION_FOLDERS, ".")]
     for place in (*places, _SYSTEM_FASHION):
         if place.is_dir() and any(place.glob("train-images*idx3-ubyte*")):
-            return _dataset(
-                "fashion-mnist", open_input(place, "image"), open_input(place, "image", split="test")
-            )
+            return _dataset("fashion-mnist", place)
     raise _missing("fashion-mnist", folder)
 
 
@@ -186,16 +183,15 @@ def _decoded(files: list[tuple[Path, int]]) -> tuple[npt.NDArray[np.uint8], IntA
     return images, np.array([code for _, code in files], dtype=np.int64)
 
 
-def _dataset(name: str, train: Input, test: Input) -> Dataset:
-    if train.labels is None or test.labels is None:
+def _dataset(name: str, place: Path) -> Dataset:
+    return Dataset(name, *_labelled(name, place, "train"), *_labelled(name, place, "test"))
+
+
+def _labelled(name: str, place: Path, split: str) -> tuple[npt.NDArray[np.uint8], IntArray]:
+    images, labels = read_images(place, split=split)
+    if labels is None:
         raise InvalidInput(f"the files of {name} have no labels beside them")
-    return Dataset(
-        name,
-        np.stack(train.read(0, len(train))),
-        np.asarray(train.labels, dtype=np.int64),
-        np.stack(test.read(0, len(test))),
-        np.asarray(test.labels, dtype=np.int64),
-    )
+    return images[..., 0] if images.shape[3] == 1 else images, labels.astype(np.int64)
 
 
 def _check_sums(folder: Path) -> None:

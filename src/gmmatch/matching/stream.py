@@ -31,30 +31,6 @@ Save = Callable[[dict[str, npt.NDArray[Any]]], None]
 _BUNDLES = 4  # per worker, so that none waits long for the last
 
 
-class MappedRows:
-    """Rows that go through a function when they are read.
-
-    Parameters
-    ----------
-    rows
-        What to read.
-    function
-        Function of a block of rows that gives as many rows.
-    """
-
-    reads_like_rows = True
-
-    def __init__(self, rows: FloatArray, function: Callable[[FloatArray], FloatArray]) -> None:
-        self.rows, self.function = rows, function
-        self.shape, self.dtype, self.itemsize = rows.shape, rows.dtype, rows.dtype.itemsize
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, key: Any) -> FloatArray:
-        return self.function(self.rows[key])
-
-
 @dataclass(eq=False)
 class Chain:
     """One sequence of carried batches.

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.blocks import map_in_order
-from ..encoders import Input, Unreadable, open_input
-from ..encoders.images import as_pixels
+from ..data import Dataset, Unreadable, open_dataset
+from ..data.images import as_pixels
 from ..errors import InvalidInput
 from ..progress import task
 from ..records import IntArray
@@ -34,18 +34,18 @@ class Content:
     Attributes
     ----------
     found
-        The images or texts.
+        The dataset that holds the images or texts.
     places
         By row of the input, the place of its image or text; -1: it has none. None: row by row.
     """
 
-    found: Input
+    found: Dataset
     places: IntArray | None = None
 
     @property
     def kind(self) -> str:
         """`image` or `text`."""
-        return self.found.kind
+        return "rows" if self.found.content is None else self.found.content.kind
 
     def previews(self, rows: IntArray) -> dict[int, str]:
         """Return what to show of the rows, by position in `rows`: the first ones, while there is room."""
@@ -63,6 +63,9 @@ class Content:
                         break
         return shown
 
+    def _read(self, row: int) -> Any:
+        return None if self.found.content is None else self.found.content.read(row, row + 1)[0]
+
     def _made(self, rows: IntArray, make: Callable[[Any], str | None]) -> Iterator[tuple[int, str | None]]:
         places = rows if self.places is None else self.places[rows]
         for start in range(0, len(rows), _TOGETHER):
@@ -72,7 +75,7 @@ class Content:
             items: list[Any] = [None] * len(part)
             for at in order.tolist():
                 if part[at] >= 0:
-                    items[at] = self.found.read(int(part[at]), int(part[at]) + 1)[0]
+                    items[at] = self._read(int(part[at]))
             yield from enumerate(map_in_order(make, items), start=start)
 
 
@@ -93,9 +96,9 @@ def open_content(
     n_rows, ids
         Number of rows of the input, and their ids.
     **options
-        `column` and others of `gmmatch.encoders.open_input`.
+        `image`, `text` and others of `gmmatch.data.open_dataset`.
     """
-    found = open_input(path, "image" if kind == "image" else "text", **options)
+    found = open_dataset(path, holds="image" if kind == "image" else "text", on_bad_rows="drop", **options)
     places = None if ids is None else _by_name(found, ids)
     if places is not None:
         return Content(found, places)
@@ -107,9 +110,9 @@ def open_content(
     return Content(found)
 
 
-def _by_name(found: Input, ids: npt.NDArray[Any]) -> IntArray | None:
+def _by_name(found: Dataset, ids: npt.NDArray[Any]) -> IntArray | None:
     """Return the place of each id, or None where hardly any is a name."""
-    names = [str(name) for name in (found.ids if found.paths is None else found.ids.tolist())]
+    names = [str(row) for row in range(len(found))] if found.ids is None else found.ids.astype(str).tolist()
     for key in (str, _last_part, _stem):
         known: dict[str, int] = {}
         for place, name in enumerate(names):
@@ -148,7 +151,7 @@ def thumbnail(item: Any) -> str | None:
     Parameters
     ----------
     item
-        An image as :func:`gmmatch.encoders.images.as_pixels` takes it.
+        An image as :func:`gmmatch.data.images.as_pixels` takes it.
 
     Notes
     -----

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..data import Dataset
 from ..errors import InvalidParameter
 from ..opening import open_data
 from ..outputs import check_new
 from ..records import Selection, load_selection
-from ..sources import Source
 from ..validation import as_size, check_input
 from .content import Content, open_content
 from .projection import check_projection
@@ -90,7 +90,7 @@ def report(
         memory=None if memory is None else as_size(memory),
         on_bad_rows="drop",
     )
-    checked = check_input(rows.rows, rows.labels, name=rows.name, finite=False)
+    checked = check_input(rows.numbers(), rows.labels, name=rows.name, finite=False)
     content = find_content(rows, images=images, texts=texts, image=image, text=text)
     page = summarise(
         chosen,
@@ -106,14 +106,14 @@ def report(
 
 
 def find_content(
-    rows: Source, *, images: Any = None, texts: Any = None, image: str | None = None, text: str | None = None
+    rows: Dataset, *, images: Any = None, texts: Any = None, image: str | None = None, text: str | None = None
 ) -> Content | None:
     """Open what the rows look like: images or texts beside them, or those that they were encoded from."""
     if images is not None and texts is not None:
         raise InvalidParameter("--images and --texts were both given; expected one of them")
     if images is not None:
-        return open_content(images, "image", len(rows), rows.ids, column=image)
+        return open_content(images, "image", len(rows), rows.ids, image=image)
     if texts is not None:
-        return open_content(texts, "text", len(rows), rows.ids, column=text)
+        return open_content(texts, "text", len(rows), rows.ids, text=text)
     # Row numbers are those of the input, so that the images or texts belong to the rows by order.
-    return None if rows.content is None else Content(rows.content)
+    return None if rows.content is None else Content(rows)

@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..checking import find_bad_rows
+from ..data import Dataset, MappedRows
 from ..errors import InvalidInput
 from ..location.geometric_median import group_medians
-from ..matching.stream import MappedRows
 from ..records import FloatArray, IntArray, Selection
 from ..selectors import METHODS
 from ..selectors.gm_matching import unit_rows
-from ..sources import Source
 from ..validation import CheckedRows, check_input
 
 Vector = npt.NDArray[np.float64]
@@ -71,7 +70,7 @@ class Setting:
 
 
 def prepare(
-    selection: Selection, source: Source, checked: CheckedRows | None = None, any_input: bool = True
+    selection: Selection, source: Dataset, checked: CheckedRows | None = None, any_input: bool = True
 ) -> Setting:
     """Check that a selection and an input belong together, and divide the rows as the selection did.
 

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.keys import gather
+from ..data import Dataset
 from ..errors import InvalidInput
 from ..records import IntArray, Selection
-from ..sources import Source
 from ..validation import CheckedRows
 from .content import Content
 from .curve import make_curve
@@ -38,7 +38,7 @@ _GALLERIES = (
 
 def summarise(
     selection: Selection,
-    source: Source,
+    source: Dataset,
     *,
     content: Content | None = None,
     checked: CheckedRows | None = None,
@@ -76,7 +76,7 @@ def summarise(
     --------
     >>> import numpy as np, gmmatch
     >>> rows = np.random.default_rng(0).normal(size=(500, 16))
-    >>> report = summarise(gmmatch.select(rows, keep=50), gmmatch.open_source(rows))
+    >>> report = summarise(gmmatch.select(rows, keep=50), gmmatch.open(rows))
     >>> report.glance.kept, len(report.map.row), report.curve.budgets[-1]
     (50, 500, 50)
     """
@@ -165,7 +165,7 @@ def _padded(rows: list[int]) -> list[int]:
 
 def _glance(
     setting: Setting,
-    source: Source,
+    source: Dataset,
     measures: Measures,
     evidence: Suspicion,
     seconds: float | None,
@@ -207,7 +207,7 @@ def _glance(
 
 def _notes(
     setting: Setting,
-    source: Source,
+    source: Dataset,
     measures: Measures,
     evidence: Suspicion,
     shown: IntArray,

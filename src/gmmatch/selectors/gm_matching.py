@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from ..compute.blocks import blocks, map_in_order
 from ..compute.passes import engine_for
+from ..data import MappedRows
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import CENTERS, find_center, find_centers
 from ..matching.budgets import split
@@ -19,7 +20,7 @@ from ..matching.candidates import GRAM_BYTES
 from ..matching.cells import cell_count, find_cells, light_cells
 from ..matching.features import MatchedRows
 from ..matching.greedy import Matching, Step, match
-from ..matching.stream import MappedRows, Save, Stream
+from ..matching.stream import Save, Stream
 from ..matching.targets import StreamCenters, saved_centers, stream_centers
 from ..progress import task
 from ..records import FloatArray, IntArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra
 from .config import NETWORKS, TrainConfig, load_config
-from .images import read_images
+from .images import as_images, read_images
 from .probe import LinearProbe, early_stopped_probe, linear_probe
 from .recipes import RECIPES, Recipe
 
@@ -39,6 +39,7 @@ __all__ = [
     "load_checkpoint",
     "load_config",
     "predict",
+    "as_images",
     "read_images",
     "replace_head",
     "resolve_device",

@@ -110,7 +110,7 @@ def test_left_out_rows_are_listed_on_standard_error(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["none.csv", "--text", "body"], 3, "none.csv does not exist"),
+        (["none.csv", "--text", "body"], 3, "there is no file none.csv"),
         (
             ["t.csv"],
             3,
@@ -141,6 +141,19 @@ def test_mistakes_are_one_sentence(run, tmp_path, words, code, message):
     assert not list(tmp_path.glob("*.npy"))
 
 
+@needs("wordllama")
+def test_rows_without_a_label_are_refused_left_out_or_a_class(run, tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"number,body,intent\n1,one,a\n2,two,b\n3,three,\n")
+    words = ["t.csv", "--text", "body", "--labels", "intent", "-o", "t.npy"]
+    result = run(*words)
+    assert result.exit_code == 3
+    assert "1 of 3 rows of t.csv cannot be used: row 2: no label in column 'intent'" in result.stderr
+    assert run(*words, "--on-bad-rows", "drop").exit_code == 0
+    assert np.load("t.npy").shape == (2, 256)
+    facts = json.loads(run(*words, "--unlabelled", "class", "--json").stdout)
+    assert (facts["rows"], facts["classes"]) == (3, 3)
+
+
 def test_a_missing_package_is_exit_code_4(run, tmp_path, monkeypatch):
     import sys
 
@@ -156,7 +169,6 @@ def test_a_missing_package_is_exit_code_4(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (b",x,\n", "no label in column 'intent'"),
         (b"3,   ,b\n", "an empty text"),
         (b"3,,b\n", "no text in column 'body'"),
         (b"3,caf\xe9,b\n", "not UTF-8 (byte 0xe9 at position 3)"),

@@ -18,10 +18,10 @@ from gmmatch.compute._transport import Entries, count_bytes, pack
 from gmmatch.compute._worker import Call, Failure, Worker
 from gmmatch.compute.bundles import bundles
 from gmmatch.compute.passes import PerRow, cut, spans, use_engine
+from gmmatch.data import Dataset
 from gmmatch.errors import InvalidInput
 from gmmatch.location.geometric_median import group_medians
 from gmmatch.matching import chains
-from gmmatch.sources import Source
 from gmmatch.validation import fingerprint
 
 
@@ -85,7 +85,7 @@ def source(tmp_path):
     rows = (rng.normal(size=(4000, 16)) + 3.0 * rng.normal(size=(6, 16))[labels]).astype(np.float32)
     rows[1000:1300] += 50.0
     np.save(tmp_path / "rows.npy", rows)
-    return gmmatch.open_source(tmp_path / "rows.npy", labels=labels)
+    return gmmatch.open(tmp_path / "rows.npy", labels=labels)
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -99,7 +99,7 @@ def source(tmp_path):
 @pytest.mark.parametrize("labelled", [False, True])
 def test_an_engine_gives_the_bits_of_this_machine(labelled, params, source):
     if not labelled:
-        source = Source(source.rows, source.name, source.kind)
+        source = Dataset(source.rows, source.name, source.kind)
     engine = Backwards(source.rows)
     found, expected = (gmmatch.select(source, keep=0.1, engine=one, **params) for one in (engine, "local"))
     assert engine.calls > 20
@@ -118,7 +118,7 @@ def test_rows_that_take_no_part_are_nowhere_looked_at(source, tmp_path):
     picked = [
         gmmatch.select(mapped, keep=0.1, labels=source.labels, batch_size=64, on_bad_rows="drop", engine=one)
         if isinstance(one, str)
-        else gmmatch.select(Source(mapped, "rows", "npy"), keep=0.1, labels=source.labels, batch_size=64,
+        else gmmatch.select(Dataset(mapped, "rows", "npy"), keep=0.1, labels=source.labels, batch_size=64,
                             on_bad_rows="drop", engine=one)
         for one in ("local", Backwards(mapped))
     ]  # fmt: skip
@@ -194,7 +194,7 @@ class TestByPath:
         (tmp_path / "shards").mkdir()
         np.save(tmp_path / "shards" / "0.npy", rows[:7])
         np.save(tmp_path / "shards" / "1.npy", rows[7:])
-        view = gmmatch.open_source(tmp_path / "shards").rows
+        view = gmmatch.open(tmp_path / "shards").rows
         np.testing.assert_array_equal(by_path(view, "shards").open()[:], rows.astype(np.float32))
 
     @pytest.mark.parametrize("change", [np.array, lambda rows: rows[:, 1:], lambda rows: rows[::2]])

@@ -32,7 +32,7 @@ class Counting:
         self.seen: list[bytes] = []
 
     def prepare(self, item):
-        from gmmatch.encoders.images import as_pixels
+        from gmmatch.data.images import as_pixels
 
         return as_pixels(item, 8)
 
@@ -54,7 +54,7 @@ def saved(image, **options) -> bytes:
 @pytest.fixture
 def weird(tmp_path) -> Path:
     """A folder as users have it."""
-    from .test_images import png_with_head, quarters
+    from tests.unit.data.test_images import png_with_head, quarters
 
     files = {
         "a/good.png": saved(quarters(), format="PNG"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gmmatch
-from gmmatch.sources import Source
+from gmmatch.data import Dataset
 
 
 @pytest.fixture
@@ -22,4 +22,4 @@ def blobs():
 def made(blobs):
     rows, labels = blobs
     selection = gmmatch.select(rows, 0.2, labels)
-    return selection, Source(rows, "blobs", "array", labels=labels)
+    return selection, Dataset(rows, "blobs", "array", labels=labels)

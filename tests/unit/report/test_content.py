@@ -8,12 +8,11 @@ import pytest
 from PIL import Image
 
 import gmmatch
-from gmmatch.encoders import Unreadable, open_input
+from gmmatch.data import Dataset, Unreadable, open_dataset
 from gmmatch.errors import InvalidInput
 from gmmatch.report import Content, open_content, summarise
 from gmmatch.report import content as contents
 from gmmatch.report.content import excerpt, thumbnail
-from gmmatch.sources import Source
 
 
 def decoded(uri):
@@ -48,7 +47,7 @@ def test_what_cannot_be_read_has_no_picture():
 
 def test_previews_stop_where_there_is_no_more_room(monkeypatch):
     monkeypatch.setitem(contents._ROOM, "text", 100)
-    found = open_input([f"text {row:5d}" for row in range(500)], "text")
+    found = open_dataset([f"text {row:5d}" for row in range(500)], holds="text")
     shown = Content(found).previews(np.arange(499, -1, -1))
     assert shown[0] == "text   499"
     assert 9 <= len(shown) <= 12
@@ -81,14 +80,14 @@ def test_images_belong_to_rows_by_order_where_names_say_nothing(photos):
 
 def test_texts_come_from_a_column(tmp_path):
     (tmp_path / "tickets.csv").write_text("number,body\n1,first\n2,second\n3,third\n")
-    found = open_content(tmp_path / "tickets.csv", "text", 3, None, column="body")
+    found = open_content(tmp_path / "tickets.csv", "text", 3, None, text="body")
     assert found.previews(np.array([2, 0])) == {0: "third", 1: "first"}
 
 
 def test_a_report_shows_its_galleries_before_others(monkeypatch, made):
     selection, source = made
     monkeypatch.setitem(contents._ROOM, "text", 1500)
-    texts = open_input([f"this is row {row:4d}" for row in range(400)], "text")
+    texts = open_dataset([f"this is row {row:4d}" for row in range(400)], holds="text")
     report = summarise(selection, source, content=Content(texts))
     assert report.content_kind == "text"
     for at, text in report.content.items():
@@ -98,16 +97,14 @@ def test_a_report_shows_its_galleries_before_others(monkeypatch, made):
 
 
 def test_encoded_rows_that_were_left_out_do_not_shift_the_images(tmp_path):
-    from gmmatch import pipeline
-
     (tmp_path / "in").mkdir()
     for row in range(12):
         Image.new("L", (8, 8), 20 * row).save(tmp_path / "in" / f"{row:02d}.png")
     (tmp_path / "in" / "03.png").write_bytes(b"broken")
-    source = pipeline.encode(tmp_path / "in", "pixels", on_bad_rows="drop")
+    source = gmmatch.open(tmp_path / "in", encoder="pixels", on_bad_rows="drop")
     selection = gmmatch.select(source, 5, on_bad_rows="drop")
     content = open_content(tmp_path / "in", "image", len(source), None)
-    report = summarise(selection, Source(source.rows, "in", "encoded", ids=source.ids), content=content)
+    report = summarise(selection, Dataset(source.rows, "in", "encoded", ids=source.ids), content=content)
     assert report.glance.usable == 11
     for at, row in enumerate(report.map.row):
         assert int(decoded(report.content[at])[0, 0]) == 20 * row

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gmmatch
+from gmmatch.data import Dataset, StackedRows
 from gmmatch.report.curve import choose_budgets, counts_at, make_curve
 from gmmatch.report.measure import group_objectives, measure, objective_of_prefixes
 from gmmatch.report.setting import prepare
 from gmmatch.selectors import METHODS
-from gmmatch.sources import RowView, Source
 
 
 def objectives_by_hand(rows, labels, indices, centers, k):
@@ -28,7 +28,7 @@ def objectives_by_hand(rows, labels, indices, centers, k):
 def test_the_curve_is_the_distance_of_the_mean_of_every_prefix(blobs, method):
     rows, labels = blobs
     selection = gmmatch.select(rows, 0.2, labels, method=method)
-    setting = prepare(selection, Source(rows, "blobs", "array", labels=labels))
+    setting = prepare(selection, Dataset(rows, "blobs", "array", labels=labels))
     curve, budgets = make_curve(setting, measure(rows, setting.groups, setting.centers))
     assert curve.budgets == budgets.tolist() == list(range(1, 81))
     expected = [objectives_by_hand(rows, labels, selection.indices, selection.centers, k) for k in budgets]
@@ -43,7 +43,7 @@ def test_the_curve_ends_at_the_objective_however_the_rows_were_picked(blobs, par
     rows, labels = blobs
     for guard in ("auto", "off"):
         selection = gmmatch.select(rows, 0.2, labels, guard=guard, **params)
-        setting = prepare(selection, Source(rows, "blobs", "array", labels=labels))
+        setting = prepare(selection, Dataset(rows, "blobs", "array", labels=labels))
         curve, _ = make_curve(setting, measure(rows, setting.groups, setting.centers))
         assert curve.objective[-1] == pytest.approx(selection.objective, rel=1e-4)
 
@@ -87,7 +87,7 @@ def test_measures_are_those_of_plain_numpy_from_memory_and_from_parts(blobs):
     codes[10] = -1
     centers = np.random.default_rng(2).normal(size=(3, 8))
     whole = measure(rows, codes, centers)
-    parts = measure(RowView([rows[:33], rows[33:]], ["a", "b"]), codes, centers)
+    parts = measure(StackedRows([rows[:33], rows[33:]], ["a", "b"]), codes, centers)
     usable = np.isfinite(rows).all(axis=1) & (codes >= 0)
     assert (whole.usable == usable).all()
     expected = np.linalg.norm(rows[usable].astype(float) - centers[codes[usable]], axis=1)

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import gmmatch
-from gmmatch.encoders import open_input
+from gmmatch.data import Dataset, open_dataset
 from gmmatch.errors import InvalidInput, InvalidParameter, MissingExtra
 from gmmatch.report import Content, check_report, render, summarise, write_report
 from gmmatch.report.render import SCRIPTS, embed, plot_library
-from gmmatch.sources import Source
 
 pytest.importorskip("bokeh")
 
@@ -64,8 +63,10 @@ def hostile():
     rows = rng.normal(size=(n_rows, 6)) + np.arange(n_rows)[:, None] % len(HOSTILE)
     ids = np.array([f"{HOSTILE[row % len(HOSTILE)]} {row}" for row in range(n_rows)])
     selection = gmmatch.select(rows, 0.2, labels)
-    source = Source(rows, HOSTILE[1], "array", labels=labels, ids=ids)
-    return summarise(selection, source, content=Content(open_input(ids.tolist(), "text")), command=HOSTILE[0])
+    source = Dataset(rows, HOSTILE[1], "array", labels=labels, ids=ids)
+    return summarise(
+        selection, source, content=Content(open_dataset(ids.tolist(), holds="text")), command=HOSTILE[0]
+    )
 
 
 def test_names_and_ids_reach_the_page_as_text_alone(hostile):
@@ -132,10 +133,10 @@ def test_twenty_thousand_rows_with_three_hundred_thumbnails_stay_below_eight_meg
     photographs = rng.integers(
         0, 256, (40, 128, 128, 3), dtype=np.uint8
     )  # noise: the largest files there are
-    pictures = open_input([photographs[row % 40] for row in range(25_000)], "image")
+    pictures = open_dataset([photographs[row % 40] for row in range(25_000)], holds="image")
     selection = gmmatch.select(rows, 0.1, labels, method="random")
     report = summarise(
-        selection, Source(rows, "many", "array", labels=labels, ids=ids), content=Content(pictures)
+        selection, Dataset(rows, "many", "array", labels=labels, ids=ids), content=Content(pictures)
     )
     assert len(report.map.row) == 20_000
     assert len(report.content) >= 300
@@ -185,5 +186,5 @@ def test_the_page_says_which_centre_was_matched(params, words):
     labels = rng.integers(0, 2, 120)
     rows = rng.normal(size=(120, 4)) + 3.0 * labels[:, None]
     selection = gmmatch.select(rows, 20, labels, **params)
-    page = render(summarise(selection, Source(rows, "blobs", "array", labels=labels)))
+    page = render(summarise(selection, Dataset(rows, "blobs", "array", labels=labels)))
     assert f'<dd class="more">{words}</dd>' in page

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import gmmatch
+from gmmatch.data import Dataset
 from gmmatch.errors import InvalidInput
 from gmmatch.report import summarise, suspicion
 from gmmatch.report.tables import BINS
-from gmmatch.sources import Source
 
 
 def as_source(rows, labels=None, ids=None):
-    return Source(rows, "blobs", "array", labels=labels, ids=ids)
+    return Dataset(rows, "blobs", "array", labels=labels, ids=ids)
 
 
 def test_the_facts_are_those_of_the_selection(made):

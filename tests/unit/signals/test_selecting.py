@@ -225,7 +225,7 @@ def test_the_scores_that_optimization_saves_are_the_lengths_of_the_influence(fil
     ("words", "code", "message"),
     [
         (["--method", "el2n", "--train-config", "none.toml"], 3, "cannot read the training configuration"),
-        (["--method", "el2n", "--images", "none.npy"], 3, "cannot read none.npy"),
+        (["--method", "el2n", "--images", "none.npy"], 3, "there is no file none.npy"),
         (["--method", "el2n", "--save-scores", "none/s.npy"], 3, "there is no folder none"),
         (["--method", "el2n", "--save-scores", "s.csv"], 2, "ends in .npy"),
         (["--method", "random", "--save-scores", "s.npy"], 2, "random has none"),

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from gmmatch.encoders import Unreadable, open_input
+from gmmatch.data import Unreadable, open_dataset
 from gmmatch.errors import InvalidInput, InvalidParameter
 
 RNG = np.random.default_rng(0)
@@ -20,8 +20,12 @@ def write(path, content: bytes):
     return path
 
 
+def open_input(source, kind, column=None, **options):
+    return open_dataset(source, holds=kind, **{kind: column}, **options)
+
+
 def everything(found):
-    return found.read(0, len(found))
+    return found.content.all()
 
 
 class TestFolder:
@@ -32,7 +36,7 @@ class TestFolder:
         assert found.ids.tolist() == ["cat/1.JPG", "cat/deep/3.jpeg", "dog/2.png"]
         assert found.labels.tolist() == ["cat", "cat", "dog"]
         assert everything(found) == [b"cat/1.JPG", b"cat/deep/3.jpeg", b"dog/2.png"]
-        assert found.paths == [str(tmp_path / name) for name in found.ids]
+        assert found.content.paths == [str(tmp_path / name) for name in found.ids]
 
     def test_flat_and_mixed_folders_have_no_labels(self, tmp_path):
         write(tmp_path / "a.png", b"a")
@@ -123,7 +127,7 @@ class TestCifar:
         write(tmp_path / "test_batch", self.python_batch())
         train, test = open_input(tmp_path, "image"), open_input(tmp_path, "image", split="test")
         assert len(train) == 10
-        np.testing.assert_array_equal(train.read(1, 4), self.images[[1, 0, 1]])
+        np.testing.assert_array_equal(train.content.read(1, 4), self.images[[1, 0, 1]])
         np.testing.assert_array_equal(everything(test), self.images)
         assert test.labels.tolist() == list(self.labels)
         np.testing.assert_array_equal(everything(open_input(tmp_path / "test_batch", "image")), self.images)
@@ -181,9 +185,14 @@ class TestArrays:
         assert plain.labels.tolist() == ["x", "y", "z"]
         lines = open_input(tmp_path / "a.npy", "image", labels=tmp_path / "labels.txt")
         assert lines.labels.tolist() == [4, 5, 6]
-        with pytest.raises(InvalidInput, match=r"no column 'wors' \(--labels\) \(did you mean 'worse'"):
+        with pytest.raises(
+            InvalidInput,
+            match=r"no file 'wors' to take as labels \(--labels\) \(did you mean 'worse'",
+        ):
             open_input(tmp_path / "a.npz", "image", labels="wors")
-        with pytest.raises(InvalidInput, match="for 3 rows; expected one per row"):
+        with pytest.raises(
+            InvalidInput, match=r"labels has 2 entries for 3 rows of .*; expected one per row"
+        ):
             open_input(tmp_path / "a.npy", "image", labels=[1, 2])
 
     def test_files_laid_end_to_end(self, tmp_path):
@@ -201,7 +210,7 @@ class TestArrays:
 
     def test_what_is_no_array(self, tmp_path):
         for name in ("a.npy", "a.npz"):
-            with pytest.raises(InvalidInput, match="cannot read"):
+            with pytest.raises(InvalidInput, match="is not a readable"):
                 open_input(write(tmp_path / name, b"nonsense"), "image")
         np.save(tmp_path / "b.npy", np.zeros((3, 3)))
         with pytest.raises(InvalidInput, match="expected uint8 images"):
@@ -236,7 +245,7 @@ class TestTables:
     def test_texts_labels_and_ids_are_columns(self, tmp_path, kind):
         found = open_input(self.table(tmp_path, kind), "text", column="body", labels="intent", ids="intent")
         assert everything(found) == TICKETS["body"]
-        assert found.read(1, 3) == TICKETS["body"][1:]
+        assert found.content.read(1, 3) == TICKETS["body"][1:]
         assert found.labels.tolist() == found.ids.tolist() == TICKETS["intent"]
 
     @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
@@ -247,7 +256,9 @@ class TestTables:
             match=r"has no column 'bodi' \(--text\) \(did you mean 'body'\?\); it has: body, intent$",
         ):
             open_input(path, "text", column="bodi")
-        with pytest.raises(InvalidInput, match=r"neither a column nor a file|has no column 'nope'"):
+        with pytest.raises(
+            InvalidInput, match=r"no column and no file 'nope' to take as labels \(--labels\)"
+        ):
             open_input(path, "text", column="body", labels="nope")
         with pytest.raises(InvalidInput, match=r"name the column .* with --text; it has: body, intent"):
             open_input(path, "text")
@@ -280,10 +291,10 @@ class TestTables:
 
     def test_empty_values_are_bad_rows(self, tmp_path):
         path = write(tmp_path / "a.csv", b"body,intent\n,a\ntwo,\nthree,c\n")
-        contents = everything(open_input(path, "text", column="body", labels="intent"))
-        assert str(contents[0]) == "no text in column 'body'"
-        assert str(contents[1]) == "no label in column 'intent'"
-        assert contents[2] == "three"
+        found = open_input(path, "text", column="body", labels="intent", on_bad_rows="drop")
+        assert str(everything(found)[0]) == "no text in column 'body'"
+        assert found.bad == {1: "no label in column 'intent'"}
+        assert everything(found)[2] == "three"
 
     def test_other_encodings_and_empty_files(self, tmp_path):
         utf16 = write(tmp_path / "a.csv", "body\nx\n".encode("utf-16"))
@@ -332,7 +343,7 @@ class TestTables:
         listed = open_input(tmp_path / "list.txt", "image")
         assert everything(listed)[0] == b"A"
         assert str(everything(listed)[1]) == "cannot read pictures/b.png: No such file or directory"
-        assert listed.paths[0] == str(tmp_path / "pictures" / "a.png")
+        assert listed.content.paths[0] == str(tmp_path / "pictures" / "a.png")
         assert everything(open_input(tmp_path / "table.csv", "image")) == [b"A"]
         hugging = everything(open_input(tmp_path / "pairs.parquet", "image", labels="label"))
         assert hugging[:2] == [b"A", b"A"]
@@ -348,18 +359,18 @@ class TestTables:
                 pa.table({"body": [f"{part}{row}" for row in range(4)]}), tmp_path / f"{part}.parquet"
             )
         found = open_input(tmp_path, "text", column="body")
-        assert found.read(3, 9) == ["03", "10", "11", "12", "13", "20"]
+        assert found.content.read(3, 9) == ["03", "10", "11", "12", "13", "20"]
 
 
 def test_inputs_of_the_wrong_kind(tmp_path):
-    with pytest.raises(InvalidInput, match="does not exist"):
+    with pytest.raises(InvalidInput, match="there is no file"):
         open_input(tmp_path / "nothing", "image")
     (tmp_path / "a.png").write_bytes(b"")
-    with pytest.raises(InvalidInput, match="holds no text"):
+    with pytest.raises(InvalidInput, match="holds no texts"):
         open_input(tmp_path, "text")
     with pytest.raises(InvalidParameter, match="it has no columns"):
         open_input(tmp_path, "image", column="image")
-    with pytest.raises(InvalidInput, match="no kind of input that is known"):
+    with pytest.raises(InvalidInput, match="of a kind that is not known"):
         open_input(write(tmp_path / "a.xyz", b"1234"), "image")
-    with pytest.raises(InvalidInput, match=r"cannot read .* as Parquet"):
+    with pytest.raises(InvalidInput, match="is not a readable Parquet file"):
         open_input(write(tmp_path / "a.parquet", b"PAR1 not really"), "text", column="a")

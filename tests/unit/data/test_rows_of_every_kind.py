@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
+from gmmatch.data import StackedRows, open_dataset
 from gmmatch.errors import InvalidInput, MissingExtra
-from gmmatch.sources import RowView, open_source
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(700, 6)).astype(np.float32)
@@ -97,7 +97,7 @@ MAKERS = [value for name, value in list(globals().items()) if name.startswith("m
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 def test_every_kind_gives_the_same_rows_and_picks(make, tmp_path):
     path, columns = make(tmp_path)
-    source = open_source(path, cache=tmp_path / "cache", **columns)
+    source = open_dataset(path, cache=tmp_path / "cache", **columns)
     assert source.shape == (700, 6)
     np.testing.assert_array_equal(np.asarray(source.rows), ROWS)
     np.testing.assert_array_equal(source.rows[5:9], ROWS[5:9])
@@ -115,12 +115,12 @@ def test_every_kind_gives_the_same_rows_and_picks(make, tmp_path):
 def test_columns_that_do_not_fit_are_decoded_once_into_the_cache(make, tmp_path):
     path, columns = make(tmp_path)
     cache = tmp_path / "cache"
-    source = open_source(path, memory=1 << 10, cache=cache, **columns)
+    source = open_dataset(path, memory=1 << 10, cache=cache, **columns)
     assert isinstance(source.rows, np.memmap)
     np.testing.assert_array_equal(source.rows, ROWS)
     (decoded,) = cache.iterdir()
     before = decoded.stat().st_mtime_ns
-    open_source(path, memory=1 << 10, cache=cache, **columns)
+    open_dataset(path, memory=1 << 10, cache=cache, **columns)
     assert [(file, file.stat().st_mtime_ns) for file in cache.iterdir()] == [(decoded, before)]
 
 
@@ -130,7 +130,7 @@ def test_number_types_of_a_column(kind, tmp_path):
     values = pa.array(rows.astype(kind.to_pandas_dtype()).ravel(), type=kind)
     vectors = pa.FixedSizeListArray.from_arrays(values, 3)
     pq.write_table(pa.table({"vector": vectors}), tmp_path / "rows.parquet")
-    source = open_source(tmp_path / "rows.parquet")
+    source = open_dataset(tmp_path / "rows.parquet")
     assert source.rows.dtype == (np.float64 if kind in (pa.float64(), pa.int8()) else np.float32)
     np.testing.assert_array_equal(np.asarray(source.rows), rows)
 
@@ -139,8 +139,8 @@ def test_half_precision_and_whole_numbers_are_read_as_floats(tmp_path):
     for dtype, expected in (("float16", "float32"), ("int16", "float64"), (">f4", "float32")):
         rows = np.arange(12).reshape(4, 3).astype(dtype)
         np.save(tmp_path / "rows.npy", rows)
-        view = open_source(tmp_path / "rows.npy").rows
-        assert isinstance(view, RowView)
+        view = open_dataset(tmp_path / "rows.npy").rows
+        assert isinstance(view, StackedRows)
         assert view.dtype == expected
         assert view[1].tolist() == [3.0, 4.0, 5.0]
         assert view[::2].tolist() == [[0.0, 1.0, 2.0], [6.0, 7.0, 8.0]]
@@ -153,19 +153,19 @@ def test_bfloat16_tensors(tmp_path):
 
     rows = torch.randn(9, 4).to(torch.bfloat16)
     save_file({"x": rows}, tmp_path / "rows.safetensors")
-    source = open_source(tmp_path / "rows.safetensors")
+    source = open_dataset(tmp_path / "rows.safetensors")
     np.testing.assert_array_equal(np.asarray(source.rows), rows.float().numpy())
 
 
 def test_a_dataset_object(tmp_path):
     datasets = pytest.importorskip("datasets", reason="the package datasets is not installed")
     dataset = datasets.Dataset(table())
-    source = open_source(dataset, labels="topic", ids="key", cache=tmp_path)
+    source = open_dataset(dataset, labels="topic", ids="key", cache=tmp_path)
     np.testing.assert_array_equal(np.asarray(source.rows), ROWS)
-    shuffled = open_source(dataset.select([5, 3, 1]), labels="topic", cache=tmp_path)
+    shuffled = open_dataset(dataset.select([5, 3, 1]), labels="topic", cache=tmp_path)
     np.testing.assert_array_equal(np.asarray(shuffled.rows), ROWS[[5, 3, 1]])
     dataset.save_to_disk(tmp_path / "saved")
-    saved = open_source(tmp_path / "saved", labels="topic")
+    saved = open_dataset(tmp_path / "saved", labels="topic")
     np.testing.assert_array_equal(np.asarray(saved.rows), ROWS)
 
 
@@ -173,16 +173,16 @@ def test_remote_paths_go_through_fsspec():
     fsspec = pytest.importorskip("fsspec", reason="the package fsspec is not installed")
     with fsspec.open("memory://bucket/rows.parquet", "wb") as file:
         pq.write_table(table(), file)
-    source = open_source("memory://bucket/rows.parquet", labels="topic")
+    source = open_dataset("memory://bucket/rows.parquet", labels="topic")
     np.testing.assert_array_equal(np.asarray(source.rows), ROWS)
     with pytest.raises(InvalidInput, match="no Parquet file at memory://bucket/nothing"):
-        open_source("memory://bucket/nothing.parquet")
+        open_dataset("memory://bucket/nothing.parquet")
 
 
 def test_without_fsspec_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(MissingExtra, match=r"gmmatch\[hf\]"):
-        open_source("s3://bucket/rows.parquet")
+        open_dataset("s3://bucket/rows.parquet")
 
 
 @pytest.mark.parametrize("name", ["labels.npy", "labels.csv", "labels.txt", "labels.parquet"])
@@ -198,7 +198,7 @@ def test_labels_beside_the_rows(name, tmp_path):
         file.write_text("".join(f"{code}\n" for code in codes))
     else:
         pq.write_table(pa.table({"label": codes}), file)
-    assert open_source(path, labels=str(file)).labels.tolist() == codes.tolist()
+    assert open_dataset(path, labels=str(file)).labels.tolist() == codes.tolist()
 
 
 def damage(name, folder):
@@ -212,7 +212,7 @@ def damage(name, folder):
         return folder, "has no file of embeddings", {}
     if name == "unknown kind":
         (folder / "rows.doc").write_text("x")
-        return folder / "rows.doc", "of a kind that holds no embeddings", {}
+        return folder / "rows.doc", "of a kind that is not known", {}
     if name == "truncated npy":
         np.save(folder / "rows.npy", ROWS)
         data = (folder / "rows.npy").read_bytes()
@@ -241,24 +241,27 @@ def damage(name, folder):
         words = "is not a readable Parquet file"
     elif name == "missing column":
         pq.write_table(table(), path)
-        words, columns = "has no column 'vectr'; it has: key, vector, topic", {"embedding": "vectr"}
+        words, columns = (
+            "has no column 'vectr' (--embedding) (did you mean 'vector'?)",
+            {"embedding": "vectr"},
+        )
     elif name == "text column":
         pq.write_table(table(), path)
-        words, columns = "is of type string; expected lists of numbers", {"embedding": "topic"}
+        words, columns = "expected lists of numbers", {"embedding": "topic"}
     elif name == "ragged lists":
         rows = ROWS[:10].tolist()
         rows[7] = [1.0]
         pq.write_table(pa.table({"vector": rows}), path)
-        words = "has 1 numbers at row 7; expected 6"
+        words = "row 7: 1 numbers in column 'vector', expected 6"
     elif name == "null list":
         pq.write_table(pa.table({"vector": [[1.0, 2.0], None]}), path)
-        words = "has no value at row 1"
+        words = "row 1: no value in column 'vector'; --on-bad-rows drop"
     elif name == "null number":
         pq.write_table(pa.table({"vector": [[1.0, 2.0], [3.0, None]]}), path)
-        words = "has a missing number at row 1"
+        words = "row 1: a missing number in column 'vector'"
     elif name == "null label":
         pq.write_table(pa.table({"vector": [[1.0], [2.0]], "topic": ["a", None]}), path)
-        words, columns = "has no value in 1 rows (first: 1)", {"labels": "topic"}
+        words, columns = "row 1: no label in column 'topic'; --on-bad-rows drop", {"labels": "topic"}
     elif name == "two vector columns":
         pq.write_table(pa.table({"a": [[1.0]], "b": [[2.0]]}), path)
         words = "has several columns of lists of numbers"
@@ -306,7 +309,7 @@ def test_bad_input_gets_a_sentence_exit_code_3_and_no_output(kind, tmp_path):
     folder.mkdir()
     path, words, columns = damage(kind.strip(), folder)
     with pytest.raises(InvalidInput) as caught:
-        open_source(path, cache=tmp_path / "cache", **columns)
+        open_dataset(path, cache=tmp_path / "cache", **columns)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     options = [word for name, value in columns.items() for word in (f"--{name}", value)]

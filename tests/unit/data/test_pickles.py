@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gmmatch.encoders.safe_pickle import read_pickle
+from gmmatch.data.pickles import read_pickle
 from gmmatch.errors import InvalidInput
 
 BATCH = {

@@ -7,8 +7,8 @@ import zlib
 import numpy as np
 import pytest
 
-from gmmatch.encoders.base import Unreadable
-from gmmatch.encoders.images import as_pixels
+from gmmatch.data import Unreadable
+from gmmatch.data.images import as_pixels
 
 Image = pytest.importorskip("PIL.Image", reason="needs pillow")
 

@@ -1,0 +1,130 @@
+"""Labels as users hold them: whole numbers or text, of which those that differ stay different."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidInput, InvalidInputType
+from .records import IntArray
+
+LARGEST_WHOLE_FLOAT = 2**53  # from here on float64 does not tell neighbours apart
+
+
+def label_values(labels: Any, name: str = "labels") -> tuple[npt.NDArray[Any], IntArray]:
+    """Return labels as whole numbers or as text, and the rows that have none.
+
+    Labels that differ stay different, or are refused. None, NaN, masked and empty entries are missing;
+    the values at their rows mean nothing.
+
+    Examples
+    --------
+    >>> label_values(["cat", None, "dog"])
+    (array(['cat', '', 'dog'], dtype='<U3'), array([1]))
+    """
+    if hasattr(labels, "detach"):
+        labels = labels.detach().cpu()
+    array = _as_column(labels, name)
+    if array.dtype.kind == "O" or isinstance(array, np.ma.MaskedArray):
+        return _object_labels(array, name)
+    if array.dtype.kind == "f":
+        missing = np.flatnonzero(np.isnan(array))
+        return _whole_floats(np.where(np.isnan(array), 0, array), name), missing
+    if array.dtype.kind not in "iubUS":
+        raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
+    empty = array.dtype.kind in "US" and array == array.dtype.type()
+    return np.asarray(array), np.flatnonzero(empty)
+
+
+def _as_column(labels: Any, name: str) -> npt.NDArray[Any]:
+    """Return labels as an array of one dimension, in which no value became another."""
+    array = labels if isinstance(labels, np.ma.MaskedArray) else np.asarray(labels)
+    if isinstance(labels, (list, tuple)) and array.dtype.kind in "US":
+        # NumPy would turn 1 into '1', NaN into 'nan' and 'a\0' into 'a'.
+        array = np.empty(len(labels), object)
+        array[:] = labels
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InvalidInput(f"{name} must have one dimension; got shape {array.shape}")
+    return array
+
+
+def _object_labels(array: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any], IntArray]:
+    """Turn labels held as Python objects, or masked, into an array of one kind."""
+    values = array.tolist()
+    missing = np.array([row for row, value in enumerate(values) if is_missing(value)], dtype=np.int64)
+    present = [value for value in values if not is_missing(value)]
+    fill: Any = 0
+    found: list[Any]
+    if all(isinstance(value, str) for value in present):
+        fill, found = "", present
+        odd = [value for value in present if value.endswith("\0")]
+        if odd:
+            raise InvalidInput(f"{name} has the value {odd[0]!r}; expected text that does not end in NUL")
+    elif all(isinstance(value, (bool, np.bool_)) for value in present):
+        fill, found = False, present
+    elif all(_is_whole_real(value) for value in present):
+        found = [int(value) for value in present]
+        if min(found) < -(2**63) or max(found) >= (2**63 if min(found) < 0 else 2**64):
+            fill, found = "", [str(value) for value in found]
+    else:
+        _refuse_labels(values, name)
+    result = np.full(len(values), fill, np.asarray(found).dtype if found else None)
+    good = np.ones(len(values), dtype=bool)
+    good[missing] = False
+    result[good] = found
+    return result, missing
+
+
+def _is_whole_real(value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_)):
+        return False
+    if isinstance(value, numbers.Integral):
+        return True
+    if not isinstance(value, numbers.Real):
+        return False
+    return float(value).is_integer() and abs(float(value)) < LARGEST_WHOLE_FLOAT
+
+
+def _refuse_labels(values: list[Any], name: str) -> NoReturn:
+    present = [(row, value) for row, value in enumerate(values) if not is_missing(value)]
+    if all(isinstance(value, numbers.Real) and not isinstance(value, bool) for _, value in present):
+        row, value = next((row, value) for row, value in present if not _is_whole_real(value))
+        raise InvalidInput(f"{name} must be classes (whole numbers or text); got {value} at row {row}")
+    kinds = sorted({type(value).__name__ for _, value in present})
+    raise InvalidInputType(f"{name} must be all whole numbers or all text; got {' and '.join(kinds)}")
+
+
+def _whole_floats(array: npt.NDArray[Any], name: str) -> IntArray:
+    whole = (np.abs(array) < LARGEST_WHOLE_FLOAT) & (array == np.floor(array))
+    if not whole.all():
+        row = int(np.flatnonzero(~whole)[0])
+        raise InvalidInput(f"{name} must be classes (whole numbers or text); got {array[row]} at row {row}")
+    return array.astype(np.int64)
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a value stands for none: None, NaN, pandas' NA, masked, or empty text.
+
+    Examples
+    --------
+    >>> [is_missing(value) for value in (None, float("nan"), "", 0, "nan")]
+    [True, True, True, False, False]
+    """
+    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(value == "") if isinstance(value, str) else isinstance(value, numbers.Real) and value != value
+
+
+def kind_of(array: npt.NDArray[Any]) -> str:
+    """Name what an array holds in the user's words, with the first value where that helps."""
+    if array.dtype.kind in "US":
+        return f"text (first value: {str(array.flat[0])!r})" if array.size else "text"
+    if array.dtype.kind == "O":
+        odd = [value for value in array.flat if not isinstance(value, numbers.Real)]
+        return f"{type(odd[0]).__name__} (for example {str(odd[0])[:40]!r})" if odd else "Python objects"
+    return f"values of type {array.dtype}"

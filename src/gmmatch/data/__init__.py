@@ -1,0 +1,26 @@
+"""The one door: whatever holds rows, images or texts becomes a :class:`Dataset` here."""
+
+from .columns import read_values
+from .dataset import Dataset
+from .formats import FORMATS, Format, register_format
+from .items import Items, Kind, Unreadable
+from .opening import machine_memory, open_dataset, write_rows
+from .rows import ChosenRows, MappedRows, Rows, StackedRows
+
+__all__ = [
+    "FORMATS",
+    "ChosenRows",
+    "Dataset",
+    "Format",
+    "Items",
+    "Kind",
+    "MappedRows",
+    "Rows",
+    "StackedRows",
+    "Unreadable",
+    "machine_memory",
+    "open_dataset",
+    "read_values",
+    "register_format",
+    "write_rows",
+]

@@ -1,0 +1,117 @@
+"""A dataset: rows to choose from, wherever they are, and what belongs to them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput
+from ..records import FloatArray, IntArray
+from ..validation import as_labels, fingerprint
+from .items import PLURALS, Items
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows to choose from, wherever they are, and what belongs to them.
+
+    Attributes
+    ----------
+    rows
+        Embeddings: an array, a memory map or a view (:class:`gmmatch.data.Rows`); None where the data
+        holds images or texts that are not encoded yet.
+    name
+        What to call it in messages.
+    kind
+        The format it came in.
+    ids, labels
+        One per row, where there are some. The label of a bad row means nothing.
+    files
+        The files behind it, in the order of their rows.
+    content
+        What rows look like, images or texts, opened when they are read; None where there is nothing to
+        see.
+    bad
+        Why rows of the input take no part, by row number. Rows that hold NaN or infinite numbers are
+        found when they are read, and are not among them.
+    notes
+        Sentences the user should see.
+    columns, read_column
+        Names of further columns, and what reads one.
+    original
+        The object that was opened, where it was none that files are behind.
+
+    Examples
+    --------
+    >>> data = Dataset(np.eye(3), "X", "array", labels=np.array(["a", "b", "a"]))
+    >>> len(data), data.shape, data.take(np.array([2, 0])).tolist()
+    (3, (3, 3), [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    """
+
+    rows: Any
+    name: str
+    kind: str
+    ids: npt.NDArray[Any] | None = None
+    labels: npt.NDArray[Any] | None = None
+    files: tuple[str, ...] = ()
+    content: Items | None = None
+    bad: Mapping[int, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    read_column: Callable[[str], Any] | None = None
+    original: Any = None
+
+    def __len__(self) -> int:
+        if self.rows is not None:
+            return len(self.rows)
+        return 0 if self.content is None else len(self.content)
+
+    @property
+    def n_input(self) -> int:
+        """Rows of the input, the bad ones included."""
+        return len(self)
+
+    @property
+    def bad_rows(self) -> IntArray:
+        """Numbers of the rows that take no part, ascending."""
+        return np.array(sorted(self.bad), dtype=np.int64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        rows = self.numbers()
+        return rows.shape[0], rows.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows as floats."""
+        return int(self.shape[0] * self.shape[1] * self.rows.dtype.itemsize)
+
+    def numbers(self) -> Any:
+        """Return the rows, or say that they must be encoded first."""
+        if self.rows is None:
+            held = "nothing" if self.content is None else PLURALS[self.content.kind]
+            raise InvalidInput(f"{self.name} holds {held}; name an encoder that makes numbers of them")
+        return self.rows
+
+    def take(self, rows: IntArray) -> FloatArray:
+        """Return some rows, in the order asked for."""
+        order = np.argsort(rows, kind="stable")
+        taken = self.numbers()[rows[order]]
+        back: FloatArray = np.empty_like(taken)
+        back[order] = taken
+        return back
+
+    def fingerprint(self) -> str:
+        """Return a short digest that tells these rows and labels from others."""
+        codes = None if self.labels is None else as_labels(self.labels, len(self))[1]
+        return fingerprint(self.numbers(), codes)
+
+    def replace(self, **changes: Any) -> Dataset:
+        """Return the same dataset with other attributes."""
+        return dataclasses.replace(self, **changes)

@@ -1,0 +1,116 @@
+"""What a format is: how to recognise a kind of data, open it, and write some of its rows back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InvalidInput
+from ...records import IntArray
+from ..dataset import Dataset
+from ..items import Unreadable
+from ..places import Place
+from ..request import Request
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of data.
+
+    Attributes
+    ----------
+    name
+        What a dataset of this kind says in `kind`.
+    recognise
+        Function of what was given and of the request: is it of this kind? A path, a glob or an address
+        is given as a :class:`gmmatch.data.places.Place`, anything else as it is.
+    open
+        Function of the same that returns the dataset, without labels and ids that a file or column names.
+    write
+        Function of a dataset of this kind, row numbers and an empty folder: writes those rows there, in
+        their order, as this kind of data.
+    """
+
+    name: str
+    recognise: Callable[[Any, Request], bool]
+    open: Callable[[Any, Request], Dataset]
+    write: Callable[[Dataset, IntArray, Path], None]
+
+
+SHARDS = {
+    ".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
+    ".feather": "arrow", ".ipc": "arrow", ".safetensors": "safetensors",
+}  # fmt: skip
+"""Endings of files that may stand together as the shards of one dataset, and their kinds."""
+
+
+def is_shards(x: Any, request: Request, kind: str) -> bool:
+    """Tell whether a place is files of one kind that follow each other."""
+    if not isinstance(x, Place) or not x.files:
+        return False
+    kinds = {SHARDS.get(ending) for ending in x.endings}
+    if x.folder is not None and request.wanted not in ("text", "image"):
+        kinds.discard(None)
+    if len(kinds) > 1 and kind in kinds and (x.folder is None or None not in kinds):
+        raise InvalidInput(f"{x.name} mixes files of several kinds; expected one kind")
+    return kinds == {kind}
+
+
+def is_file(x: Any, *endings: str) -> bool:
+    """Tell whether a place is files, not a folder, whose names end so."""
+    return isinstance(x, Place) and x.folder is None and x.endings <= set(endings)
+
+
+def write_arrays(dataset: Dataset, rows: IntArray, folder: Path) -> None:
+    """Write the rows, labels and ids as .npy files."""
+    for name, array in kept_arrays(dataset, rows).items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+
+
+def kept_arrays(dataset: Dataset, rows: IntArray) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays that belong to some rows: what they are, labels and ids."""
+    if dataset.content is not None and dataset.content.array is not None:
+        arrays = {"images": dataset.content.array[rows]}
+    else:
+        arrays = {"embeddings": dataset.take(rows)}
+    for name, values in (("labels", dataset.labels), ("ids", dataset.ids)):
+        if values is not None:
+            arrays[name] = values[rows].astype(str) if values.dtype.kind == "O" else values[rows]
+    return arrays
+
+
+def write_images(dataset: Dataset, rows: IntArray, folder: Path) -> None:
+    """Write images as files, in a folder per class where there are labels."""
+    from ..images import save_png
+
+    if dataset.content is None or dataset.content.kind != "image":
+        write_arrays(dataset, rows, folder)
+        return
+    width = len(str(len(dataset)))
+    for row in rows.tolist():
+        (item,) = dataset.content.read(row, row + 1)
+        if isinstance(item, Unreadable):
+            raise InvalidInput(f"row {row} of {dataset.name} cannot be written: {item}")
+        home = folder if dataset.labels is None else folder / _safe(str(dataset.labels[row]))
+        home.mkdir(exist_ok=True)
+        if isinstance(item, bytes):
+            (home / f"{row:0{width}d}{_ending(item)}").write_bytes(item)
+        else:
+            save_png(item, home / f"{row:0{width}d}.png")
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[/\\\0]|^\.+", "_", name) or "_"
+
+
+def _ending(content: bytes) -> str:
+    for head, ending in ((b"\xff\xd8", ".jpg"), (b"\x89PNG", ".png"), (b"GIF8", ".gif"), (b"BM", ".bmp")):
+        if content.startswith(head):
+            return ending
+    return ".webp" if content[8:12] == b"WEBP" else ".tif" if content[:2] in (b"II", b"MM") else ".img"

@@ -1,0 +1,66 @@
+"""Tables in memory: pandas, polars, Arrow. None of them is imported to be recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...errors import InvalidInput
+from ...records import IntArray
+from ..arrow import BATCH_ROWS, Columns, arrow_table, take_table
+from ..dataset import Dataset
+from ..request import Request
+from ..tables import table_dataset
+from .base import Format
+
+
+def _recognise(x: Any, request: Request) -> bool:
+    library = type(x).__module__.partition(".")[0]
+    return (library, type(x).__name__) in (
+        ("pandas", "DataFrame"),
+        ("polars", "DataFrame"),
+        ("polars", "LazyFrame"),
+        ("pyarrow", "Table"),
+        ("pyarrow", "RecordBatch"),
+    )
+
+
+def _as_arrow(x: Any) -> pa.Table:
+    """Return a table as Arrow; numbers are shared where that is possible."""
+    if isinstance(x, pa.Table):
+        return x
+    if isinstance(x, pa.RecordBatch):
+        return pa.Table.from_batches([x])
+    if hasattr(x, "to_arrow") or hasattr(x, "collect"):
+        return (x.collect() if hasattr(x, "collect") else x).to_arrow()
+    try:
+        return pa.Table.from_pandas(x, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidInput(f"the table cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _open(x: Any, request: Request) -> Dataset:
+    table = _as_arrow(x)
+    starts = range(0, table.num_rows, BATCH_ROWS)
+
+    def read_piece(index: int, names: list[str]) -> pa.Table:
+        return table.select(names).slice(starts[index], BATCH_ROWS)
+
+    def batches(names: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for batch in table.select(names).to_batches(max_chunksize=BATCH_ROWS):
+            yield "the table", batch
+
+    counts = [min(BATCH_ROWS, table.num_rows - start) for start in starts]
+    columns = Columns("the table", table.schema, counts, read_piece, batches, f"table {id(x)}")
+    return table_dataset(arrow_table(columns), request, "table", ()).replace(original=x)
+
+
+def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
+    pq.write_table(take_table([_as_arrow(dataset.original)], rows), folder / "kept.parquet")
+
+
+FORMAT = Format("table", _recognise, _open, _write)

@@ -1,0 +1,101 @@
+"""Hugging Face datasets: the object, and the folder that `save_to_disk` leaves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ...errors import InvalidInput
+from ...records import IntArray
+from ..arrow import BATCH_ROWS, Columns, arrow_table, take_table
+from ..dataset import Dataset
+from ..places import Place
+from ..request import Request
+from ..tables import table_dataset
+from .arrow import ipc_columns, ipc_table
+from .base import Format
+
+_STATE: dict[str, Any] = {
+    "_format_columns": None, "_format_kwargs": {}, "_format_type": None, "_output_all_columns": False,
+    "_split": None,
+}  # fmt: skip
+
+
+def _recognise(x: Any, request: Request) -> bool:
+    if isinstance(x, Place):
+        names = {Path(file).name for file in x.files}
+        saved = {"state.json", "dataset_info.json"} <= names or "dataset_dict.json" in names
+        return x.folder is not None and saved
+    return (hasattr(x, "with_format") and hasattr(x, "features")) or _is_splits(x)
+
+
+def _is_splits(x: Any) -> bool:
+    return type(x).__name__ == "DatasetDict"
+
+
+def _open(x: Any, request: Request) -> Dataset:
+    if _is_splits(x):
+        raise InvalidInput(f"the dataset holds the splits {', '.join(x)}; name one, for example x['train']")
+    if not isinstance(x, Place):
+        found = table_dataset(arrow_table(_object_columns(x)), request, "hugging-face", ())
+        return found.replace(original=x)
+    folder = x.path
+    if (folder / "dataset_dict.json").exists():
+        splits = _json(folder / "dataset_dict.json").get("splits", [])
+        example = folder / (splits[0] if splits else "train")
+        raise InvalidInput(f"{x.name} holds the splits {', '.join(splits)}; name one, for example {example}")
+    try:
+        files = [str(folder / entry["filename"]) for entry in _json(folder / "state.json")["_data_files"]]
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(f"{folder / 'state.json'} names no data files: {error!r}") from None
+    columns = ipc_columns(files, x.name, folder)
+    return table_dataset(arrow_table(columns), request, "hugging-face", files)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path} is not readable JSON: {error}") from None
+
+
+def _object_columns(dataset: Any) -> Columns:
+    arrow = dataset.with_format("arrow")
+    starts = range(0, len(dataset), BATCH_ROWS)
+
+    def read_piece(index: int, names: list[str]) -> pa.Table:
+        return arrow.select_columns(names)[starts[index] : starts[index] + BATCH_ROWS]
+
+    def batches(names: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for index in range(len(starts)):
+            for batch in read_piece(index, names).to_batches():
+                yield "the dataset", batch
+
+    counts = [min(BATCH_ROWS, len(dataset) - start) for start in starts]
+    stamp = str(getattr(dataset, "_fingerprint", id(dataset)))
+    return Columns("the dataset", dataset.features.arrow_schema, counts, read_piece, batches, stamp)
+
+
+def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
+    """Write a folder that `datasets.load_from_disk` opens."""
+    if not dataset.files:
+        dataset.original.select(rows).save_to_disk(folder)
+        return
+    kept = take_table((ipc_table(file) for file in dataset.files), rows)
+    name = "data-00000-of-00001.arrow"
+    with pa.ipc.new_stream(folder / name, kept.schema) as writer:
+        writer.write_table(kept)
+    home = Path(dataset.files[0]).parent
+    state = _STATE | _json(home / "state.json")
+    state |= {"_data_files": [{"filename": name}], "_fingerprint": uuid.uuid4().hex[:16]}
+    (folder / "state.json").write_text(json.dumps(state, indent=2), encoding="utf-8")
+    shutil.copyfile(home / "dataset_info.json", folder / "dataset_info.json")
+
+
+FORMAT = Format("hugging-face", _recognise, _open, _write)

@@ -1,0 +1,51 @@
+"""Tables and lines kept as text: CSV, TSV, JSON lines, and plain lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...records import IntArray
+from ..dataset import Dataset
+from ..delimited import DELIMITERS, read_delimited
+from ..places import Place
+from ..request import Request
+from ..tables import delimited_table, json_lines, json_table, table_dataset
+from .base import Format, is_file
+
+JSON_ENDINGS = (".jsonl", ".ndjson")
+
+
+def _open_delimited(place: Place, request: Request) -> Dataset:
+    path = place.only_file("text")
+    return table_dataset(delimited_table(path), request, "csv", place.files)
+
+
+def _open_json(place: Place, request: Request) -> Dataset:
+    return table_dataset(json_table(place.only_file("JSON")), request, "jsonl", place.files)
+
+
+def _write_delimited(dataset: Dataset, rows: IntArray, folder: Path) -> None:
+    """Write the rows as they stand, below the header where there is one."""
+    path = Path(dataset.files[0])
+    found = read_delimited(path)
+    records = [record.raw for record in found.records]
+    head = [] if found.delimiter is None else [_ended(records.pop(0))]
+    text = "".join(head + [_ended(records[row]) for row in rows.tolist()])
+    content = text.encode("utf-8", "surrogateescape")
+    (folder / f"kept{path.suffix}").write_bytes(content)
+
+
+def _ended(record: str) -> str:
+    return record if record.endswith("\n") else f"{record}\n"
+
+
+def _write_json(dataset: Dataset, rows: IntArray, folder: Path) -> None:
+    path = Path(dataset.files[0])
+    lines = [raw for _, raw in json_lines(path)]
+    (folder / f"kept{path.suffix}").write_bytes(b"".join(lines[row] + b"\n" for row in rows.tolist()))
+
+
+DELIMITED = Format(
+    "csv", lambda x, request: is_file(x, *DELIMITERS, ".txt"), _open_delimited, _write_delimited
+)
+JSON = Format("jsonl", lambda x, request: is_file(x, *JSON_ENDINGS), _open_json, _write_json)

@@ -1,0 +1,101 @@
+"""From a path, a glob or an address to files."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidInput, require
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where data is.
+
+    Attributes
+    ----------
+    name
+        As the user named it.
+    files
+        The files, sorted by name; of a folder those right in it.
+    folder
+        The folder, where the user named one.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    folder: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """The folder or the first file."""
+        return self.folder or Path(self.files[0])
+
+    @property
+    def endings(self) -> frozenset[str]:
+        """How the files' names end, in lower case."""
+        return frozenset(Path(file).suffix.lower() for file in self.files)
+
+    def of_kind(self, *endings: str) -> Place:
+        """Return the place with those files alone whose names end so."""
+        files = tuple(file for file in self.files if Path(file).suffix.lower() in endings)
+        return Place(self.name, files, self.folder)
+
+    def only_file(self, kind: str) -> Path:
+        """Return the file where there must be one."""
+        if len(self.files) != 1:
+            raise InvalidInput(f"{self.name} names {len(self.files)} {kind} files; expected one")
+        return Path(self.files[0])
+
+    def opener(self) -> Callable[[str], AbstractContextManager[Any]]:
+        """Return what opens one of the files for reading bytes."""
+        if "://" not in self.name:
+            return lambda file: open(file, "rb")
+        return lambda file: require("fsspec", "fsspec", "hf").open(file, "rb")
+
+
+def find_place(path: str | os.PathLike[str]) -> Place:
+    """Return what a path, a glob or an address names.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing is there, or neither a file nor a folder.
+    """
+    name = os.fspath(path)
+    if "://" in name:
+        return Place(name, _remote_files(name))
+    if os.path.isdir(name):
+        try:
+            entries = sorted(entry.path for entry in os.scandir(name) if not entry.is_dir())
+        except OSError as error:
+            raise InvalidInput(f"cannot read the folder {name}: {error.strerror or error}") from error
+        visible = [entry for entry in entries if not os.path.basename(entry).startswith((".", "_"))]
+        return Place(name, tuple(visible), Path(name))
+    files = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
+    if not files:
+        raise InvalidInput(f"no file matches {name}")
+    for file in files:
+        if not os.path.exists(file):
+            raise InvalidInput(f"there is no file {file}")
+        if not os.path.isfile(file):
+            raise InvalidInput(f"{file} is neither a file nor a folder; expected one of them")
+    return Place(name, tuple(files))
+
+
+def _remote_files(name: str) -> tuple[str, ...]:
+    fsspec = require("fsspec", "fsspec", "hf")
+    try:
+        filesystem, path = fsspec.url_to_fs(name)
+        found = filesystem.find(path) if filesystem.isdir(path) else filesystem.glob(path)
+    except (OSError, ValueError, ImportError) as error:
+        raise InvalidInput(f"{name} cannot be read: {error}") from None
+    files = sorted(file for file in found if file.endswith((".parquet", ".pq")))
+    if not files:
+        raise InvalidInput(f"there is no Parquet file at {name}")
+    return tuple(filesystem.unstrip_protocol(file) for file in files)

@@ -1,0 +1,196 @@
+"""Rows of numbers: one protocol, and the views of rows that are read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidInput, InvalidInputType
+from ..records import FloatArray, IntArray
+
+
+class Rows(Protocol):
+    """What every kind of rows can do: an array, a memory map, or a view that reads like one.
+
+    `rows[10:20]` and `rows[row_numbers]`, with sorted row numbers, give float arrays.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and features."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of what is read: float32 or float64."""
+
+    @property
+    def ndim(self) -> int:
+        """Always 2."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any, /) -> FloatArray: ...
+
+
+class _View:
+    """What the views share: they say of themselves what an array would."""
+
+    reads_like_rows = True
+    ndim = 2
+
+    def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
+        self.shape = shape
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.itemsize = self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any, /) -> FloatArray:
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        return self[:].astype(dtype or self.dtype, copy=False)
+
+
+class StackedRows(_View):
+    """Arrays stacked on top of each other and read as floats, without a copy of the whole.
+
+    Nothing is loaded before rows are asked for, so that the parts may be memory maps larger than memory.
+
+    Parameters
+    ----------
+    parts
+        Two-dimensional arrays of one width.
+    names
+        What to call each part in messages.
+
+    Examples
+    --------
+    >>> view = StackedRows([np.zeros((2, 3), "float16"), np.ones((1, 3), "float16")], ["a", "b"])
+    >>> view.shape, view.dtype, view[1:3].tolist()
+    ((3, 3), dtype('float32'), [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    """
+
+    def __init__(self, parts: Sequence[npt.NDArray[Any]], names: Sequence[str]) -> None:
+        for part, name in zip(parts, names, strict=True):
+            _check_part(part, name)
+            if part.shape[1] != parts[0].shape[1]:
+                raise InvalidInput(
+                    f"{name} has rows of {part.shape[1]} numbers, but {names[0]} has rows of"
+                    f" {parts[0].shape[1]}; expected one width"
+                )
+        wide = any(part.dtype.kind != "f" or part.dtype.itemsize > 4 for part in parts)
+        self.parts = list(parts)
+        self.ends = np.cumsum([len(part) for part in parts])
+        super().__init__((int(self.ends[-1]), parts[0].shape[1]), np.float64 if wide else np.float32)
+
+    def __getitem__(self, key: Any, /) -> FloatArray:
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self._between(start, stop)
+            key = np.arange(start, stop, step)
+        chosen = np.asarray(key)
+        return self._take(chosen) if chosen.ndim else self._take(chosen[None])[0]
+
+    def _between(self, start: int, stop: int) -> FloatArray:
+        begins = self.ends - [len(part) for part in self.parts]
+        pieces = [
+            part[max(start - begin, 0) : stop - begin]
+            for part, begin, end in zip(self.parts, begins, self.ends, strict=True)
+            if begin < stop and start < end
+        ]
+        if len(pieces) == 1:
+            return np.asarray(pieces[0], dtype=self.dtype)
+        rows = np.empty((max(stop - start, 0), self.shape[1]), self.dtype)
+        return np.concatenate(pieces, out=rows, casting="unsafe") if pieces else rows
+
+    def _take(self, chosen: npt.NDArray[Any]) -> FloatArray:
+        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        if len(self.parts) == 1:
+            return np.asarray(self.parts[0][chosen], dtype=self.dtype)
+        rows = np.empty((len(chosen), self.shape[1]), self.dtype)
+        home = np.searchsorted(self.ends, chosen, side="right")
+        for number in np.unique(home):
+            here = home == number
+            begin = self.ends[number] - len(self.parts[number])
+            rows[here] = self.parts[number][chosen[here] - begin]
+        return rows
+
+
+class ChosenRows(_View):
+    """Some of the rows of an array or a view.
+
+    Parameters
+    ----------
+    rows
+        What to read.
+    chosen
+        Row numbers, ascending.
+
+    Examples
+    --------
+    >>> view = ChosenRows(np.array([[1.0], [np.nan], [3.0]]), np.array([0, 2]))
+    >>> view.shape, view[1:].tolist()
+    ((2, 1), [[3.0]])
+    """
+
+    def __init__(self, rows: Rows, chosen: IntArray) -> None:
+        super().__init__((len(chosen), rows.shape[1]), rows.dtype)
+        self.rows, self.chosen = rows, chosen
+
+    def __getitem__(self, key: Any, /) -> FloatArray:
+        return np.asarray(self.rows[self.chosen[key]])
+
+
+class MappedRows(_View):
+    """Rows that go through a function when they are read.
+
+    Parameters
+    ----------
+    rows
+        What to read.
+    function
+        Function of a block of rows that gives as many rows of the same width.
+
+    Examples
+    --------
+    >>> MappedRows(np.array([[1.0], [3.0]]), np.negative)[1:].tolist()
+    [[-3.0]]
+    """
+
+    def __init__(self, rows: Rows, function: Callable[[FloatArray], FloatArray]) -> None:
+        super().__init__(rows.shape, rows.dtype)
+        self.rows, self.function = rows, function
+
+    def __getitem__(self, key: Any, /) -> FloatArray:
+        return self.function(self.rows[key])
+
+
+def as_floats(array: npt.NDArray[Any], name: str) -> Rows:
+    """Return the array itself where it holds native floats, else a view that reads it as floats."""
+    if (
+        array.ndim == 2
+        and array.shape[1]
+        and array.dtype in (np.float32, np.float64)
+        and array.dtype.isnative
+    ):
+        return array
+    return StackedRows([array], [name])
+
+
+def _check_part(part: npt.NDArray[Any], name: str) -> None:
+    if part.dtype.kind not in "fiub":
+        raise InvalidInputType(f"{name} holds values of type {part.dtype}; expected numbers")
+    if part.ndim != 2:
+        raise InvalidInput(f"{name} has shape {part.shape}; expected two dimensions (rows, features)")
+    if part.shape[1] == 0:
+        raise InvalidInput(f"{name} has rows without any numbers")

@@ -1,0 +1,322 @@
+"""Tables with named columns, whatever they are kept in, and what their columns hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..classes import is_missing
+from ..errors import InvalidInput
+from ..validation import nearest
+from .dataset import Dataset
+from .delimited import decoded, read_bytes, read_delimited, readable
+from .items import Items, Kind, Unreadable
+from .request import Request
+
+LINES = "line"
+# Names that image columns go by, most usual first.
+IMAGE_COLUMNS = ("image", "img", "image_path", "path", "file_name", "filename", "file", "bytes", "jpg", "png")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows with named columns.
+
+    Attributes
+    ----------
+    name
+        What to call it in messages.
+    names
+        The columns there are.
+    n_rows
+        How many rows, the broken ones included.
+    read
+        Function of a column's name, a first and a last row (exclusive) that returns the values
+        between; None where there is no value, an :class:`Unreadable` where it is not text.
+    broken
+        Reason for each row that could not be parsed.
+    base
+        The folder that relative paths of images begin at.
+    lists, numbers
+        The columns that hold lists of numbers, and those that hold numbers.
+    vectors
+        Function of a column of lists that returns its rows as floats, NaN where there are none, and the
+        reasons for those.
+    floats
+        Function of a column of numbers that returns it as floats, NaN where there are none; None where
+        `read` has to do.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    n_rows: int
+    read: Callable[[str, int, int], list[Any]]
+    broken: Mapping[int, str] = field(default_factory=dict)
+    base: Path | None = None
+    lists: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    vectors: Callable[[str, Request], tuple[npt.NDArray[Any], dict[int, str]]] | None = None
+    floats: Callable[[str], npt.NDArray[Any]] | None = None
+
+    def values(self, name: str, start: int = 0, stop: int | None = None) -> list[Any]:
+        """Return values of a column, with the reason in place of a broken row's."""
+        stop = self.n_rows if stop is None else stop
+        found = self.read(name, start, stop)
+        for row in range(start, stop) if self.broken else ():
+            if row in self.broken:
+                found[row - start] = Unreadable(self.broken[row])
+        return found
+
+
+def table_dataset(table: Table, request: Request, kind: str, files: Sequence[str]) -> Dataset:
+    """Return the rows, or the texts or images, that a table holds."""
+    if table.n_rows == 0:
+        raise InvalidInput(f"{table.name} has no rows")
+    request.check_columns(table.names, table.name)
+    wanted: Kind | None = request.wanted
+    if wanted is None and table.names == (LINES,):
+        wanted = "text"
+    found = Dataset(
+        None,
+        table.name,
+        kind,
+        files=tuple(files),
+        bad=dict(table.broken),
+        columns=table.names,
+        read_column=table.values,
+    )
+    if wanted in ("text", "image"):
+        return found.replace(content=_items(table, wanted, request))
+    rows, bad = _numbers(table, request)
+    return found.replace(rows=rows, bad={**bad, **table.broken})
+
+
+def check_column(name: str, names: Sequence[str], where: str, option: str) -> str:
+    """Return the name of a column that exists."""
+    if name not in names:
+        raise InvalidInput(
+            f"{where} has no column {name!r} ({option}){nearest(name, names)}; it has: {', '.join(names)}"
+        )
+    return name
+
+
+def _items(table: Table, kind: Kind, request: Request) -> Items:
+    name = _content_column(table, kind, request.text if kind == "text" else request.image)
+
+    def content(value: Any) -> Any:
+        if value is None:
+            return Unreadable(f"no {kind} in column {name!r}" if name != LINES else f"an empty {kind}")
+        return _image(value, table.base) if kind == "image" else value
+
+    def read(start: int, stop: int) -> list[Any]:
+        return [content(value) for value in table.values(name, start, stop)]
+
+    return Items(kind, table.n_rows, read, _paths(table, name) if kind == "image" else None)
+
+
+def _content_column(table: Table, kind: Kind, column: str | None) -> str:
+    if column is not None:
+        return check_column(column, table.names, table.name, f"--{kind}")
+    if table.names == (LINES,):
+        return LINES
+    usual = [name for name in IMAGE_COLUMNS if name in table.names] if kind == "image" else []
+    if not usual:
+        raise InvalidInput(
+            f"name the column of {table.name} that holds the {kind}s with --{kind}"
+            f"{' (or texts with --text)' if kind == 'image' else ''}; it has: {', '.join(table.names)}"
+        )
+    return usual[0]
+
+
+def _image(value: Any, base: Path | None) -> Any:
+    """Return the bytes of an image given as bytes, as a path, or as a pair of both."""
+    if isinstance(value, dict):
+        inner = value.get("bytes") or value.get("path")
+        return Unreadable("neither bytes nor a path") if inner is None else _image(inner, base)
+    if not isinstance(value, str):
+        known = isinstance(value, (bytes, Unreadable, np.ndarray)) or hasattr(value, "convert")
+        return value if known else Unreadable(f"expected a path or bytes; got {value!r}"[:200])
+    if not value.strip():
+        return Unreadable(f"expected a path or bytes; got {value!r}")
+    try:
+        return ((base or Path()) / value.strip()).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return Unreadable(f"cannot read {value.strip()}: {reason}")
+
+
+def _paths(table: Table, name: str) -> list[str] | None:
+    """Return the images' paths where the column holds paths."""
+    first = next(
+        (value for value in table.values(name, 0, min(table.n_rows, 100)) if value is not None), None
+    )
+    if not isinstance(first, str):
+        return None
+    base = table.base or Path()
+    values = table.values(name)
+    return [str(base / value.strip()) if isinstance(value, str) else "" for value in values]
+
+
+def _numbers(table: Table, request: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
+    """Return the embeddings: a column of lists, or all columns beside labels and ids."""
+    embedding = request.embedding
+    if embedding is not None:
+        check_column(embedding, table.names, table.name, "--embedding")
+    elif len(table.lists) > 1:
+        raise InvalidInput(
+            f"{table.name} has several columns of lists of numbers to take as embeddings; name one with"
+            f" --embedding (it has: {', '.join(table.names)})"
+        )
+    elif table.lists:
+        embedding = table.lists[0]
+    if embedding is not None:
+        if table.vectors is None or embedding not in table.lists:
+            sample = next((value for value in table.values(embedding) if value is not None), None)
+            raise InvalidInput(
+                f"column {embedding!r} of {table.name} holds {sample!r}; expected lists of numbers"[:300]
+            )
+        return table.vectors(embedding, request)
+    rest = [name for name in table.names if name not in (request.labels, request.ids)]
+    wrong = [name for name in rest if name not in table.numbers]
+    if wrong or not rest:
+        raise InvalidInput(
+            f"{table.name} has no column of lists of numbers to take as embeddings (--embedding), and"
+            f" otherwise its columns beside labels and ids must be numbers; got {', '.join(wrong) or 'none'}"
+            f" (texts are named with --text, images with --image)"
+        )
+    rows = np.stack([_floats(table, name) for name in rest], axis=1)
+    bad: dict[int, str] = {}
+    for row in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
+        column = rest[int(np.flatnonzero(np.isnan(rows[row]))[0])]
+        bad[row] = f"no number in column {column!r}"
+    return rows, bad
+
+
+def _floats(table: Table, name: str) -> npt.NDArray[Any]:
+    """Return a column of numbers, NaN where there are none."""
+    if table.floats is not None:
+        return table.floats(name)
+    values = [
+        np.nan if is_missing(value) or isinstance(value, Unreadable) else value
+        for value in table.values(name)
+    ]
+    return np.array(values).astype(np.float64)
+
+
+def delimited_table(path: Path) -> Table:
+    """Open a CSV or TSV file, whose first row names the columns, or the lines of a text."""
+    found = read_delimited(path)
+    base = path.parent
+    if found.delimiter is None:
+        lines = [readable(record.cells[0]) for record in found.records]
+        return Table(
+            str(path), (LINES,), len(lines), lambda name, start, stop: list(lines[start:stop]), base=base
+        )
+    if not found.records:
+        raise InvalidInput(f"{path} is empty")
+    names = [readable(cell) for cell in found.records[0].cells]
+    for name in names:
+        if isinstance(name, Unreadable):
+            raise InvalidInput(f"the first line of {path}, which names the columns, is {name}")
+    rows = [record.cells for record in found.records[1:]]
+    broken = {
+        row: f"{len(cells)} values for {len(names)} columns"
+        for row, cells in enumerate(rows)
+        if len(cells) != len(names)
+    }
+    places = {str(name): place for place, name in enumerate(names)}
+
+    def read(name: str, start: int, stop: int) -> list[Any]:
+        place = places[name]
+        cells = (row[place] if place < len(row) else "" for row in rows[start:stop])
+        return [readable(cell) if cell else None for cell in cells]
+
+    numbers = tuple(name for name in places if _all_numbers(read(name, 0, len(rows)), broken))
+    return Table(str(path), tuple(places), len(rows), read, broken, base, numbers=numbers)
+
+
+def _all_numbers(values: Sequence[Any], broken: Mapping[int, str]) -> bool:
+    present = [value for row, value in enumerate(values) if value is not None and row not in broken]
+    try:
+        return bool(present) and bool(np.array([float(value) for value in present]).size)
+    except (TypeError, ValueError):
+        return False
+
+
+def json_table(path: Path) -> Table:
+    """Open a file of JSON lines, each an object with named values."""
+    records: list[dict[str, Any]] = []
+    broken: dict[int, str] = {}
+    names: dict[str, None] = {}
+    for line, raw in json_lines(path):
+        record, reason = _parse_json(raw, line)
+        if reason:
+            broken[len(records)] = reason
+        names.update(dict.fromkeys(record))
+        records.append(record)
+
+    def read(name: str, start: int, stop: int) -> list[Any]:
+        return [record.get(name) for record in records[start:stop]]
+
+    lists = tuple(name for name in names if _all_lists(read(name, 0, len(records))))
+    numbers = tuple(
+        name for name in names if name not in lists and _all_numbers(read(name, 0, len(records)), broken)
+    )
+
+    def vectors(name: str, _: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
+        return list_vectors(read(name, 0, len(records)), name)
+
+    return Table(str(path), tuple(names), len(records), read, broken, path.parent, lists, numbers, vectors)
+
+
+def list_vectors(values: Sequence[Any], name: str) -> tuple[npt.NDArray[Any], dict[int, str]]:
+    """Return lists of numbers as rows, NaN where they are missing or of another length."""
+    width = next(len(value) for value in values if value is not None)
+    rows = np.full((len(values), width), np.nan)
+    bad: dict[int, str] = {}
+    for row, value in enumerate(values):
+        if value is None:
+            bad[row] = f"no value in column {name!r}"
+        elif len(value) != width:
+            bad[row] = f"{len(value)} numbers in column {name!r}, expected {width}"
+        elif any(number is None for number in value):
+            bad[row] = f"a missing number in column {name!r}"
+        else:
+            rows[row] = value
+    return rows, bad
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that are not empty, with their numbers, from 1."""
+    for number, raw in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if raw.strip():
+            yield number, raw.removesuffix(b"\r")
+
+
+def _all_lists(values: Sequence[Any]) -> bool:
+    present = [value for value in values if value is not None]
+    return bool(present) and all(
+        isinstance(value, list) and all(_is_number(number) for number in value) for value in present
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _parse_json(raw: bytes, line: int) -> tuple[dict[str, Any], str]:
+    try:
+        record = json.loads(raw)
+    except UnicodeDecodeError:
+        return {}, f"line {line} is {decoded(raw)}"
+    except (ValueError, RecursionError) as error:
+        return {}, f"line {line} is not JSON: {str(error).splitlines()[0]}"
+    if not isinstance(record, dict):
+        return {}, f"line {line} holds {type(record).__name__}; expected an object with named values"
+    return record, ""
