@@ -28,6 +28,7 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
         raise InvalidInput(f"{path} may not be read: permission denied") from None
     except (OSError, ValueError, EOFError, TypeError, SyntaxError, MemoryError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        first = "it holds Python objects" if "pickle" in first else first
         raise InvalidInput(f"{path} is not a readable .npy file of numbers: {first}") from None
     if not isinstance(array, np.ndarray):
         raise InvalidInput(f"{path} holds several arrays; expected one")
@@ -36,6 +37,7 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
 
 def _open(place: Place, request: Request) -> Dataset:
     """Open `.npy` files as one dataset, in the order of their names."""
+    place = place.of_kind(".npy")
     request.refuse_columns(place.name)
     request.check_columns((), place.name)
     if request.wanted == "text":

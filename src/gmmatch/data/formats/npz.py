@@ -55,7 +55,8 @@ def npz_errors(path: Path) -> Iterator[None]:
     except (OSError, ValueError, EOFError, KeyError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(f"{path} is not a readable .npz archive of numbers: {error}") from None
+        first = "it holds Python objects" if "pickle" in str(error) else error
+        raise InvalidInput(f"{path} is not a readable .npz archive of numbers: {first}") from None
 
 
 def only_matrix(shapes: Mapping[str, tuple[int, ...]], where: str) -> str:

@@ -1,0 +1,231 @@
+"""What is in memory already: arrays, tensors, tables, datasets, lists."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+
+import gmmatch
+from gmmatch.data import Dataset, Format, Rows, StackedRows, open_dataset
+from gmmatch.data.formats import FORMATS
+from gmmatch.data.places import Place
+from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(30, 4)).astype(np.float32)
+LABELS = np.array(["a", "b", "c"])[np.arange(30) % 3]
+
+
+class Masked:
+    mask = np.zeros(ROWS.shape, bool)
+    mask[7, 1] = True
+
+
+VECTORS = {
+    "list": ROWS.tolist(),
+    "subclass": ROWS.view(np.recarray),
+    "tensor": torch.tensor(ROWS, requires_grad=True),
+    "fortran": np.asfortranarray(ROWS),
+}
+
+
+@pytest.mark.parametrize("kind", VECTORS)
+def test_arrays(kind):
+    found = open_dataset(VECTORS[kind], labels=LABELS)
+    assert type(found.rows) is np.ndarray
+    np.testing.assert_array_equal(found.rows, ROWS)
+    assert found.labels.tolist() == LABELS.tolist()
+
+
+def test_bfloat16():
+    tensor = torch.tensor(ROWS).to(torch.bfloat16)
+    np.testing.assert_array_equal(open_dataset(tensor).rows, tensor.float().numpy())
+    assert len(gmmatch.select(tensor, keep=5)) == 5
+
+
+def test_masked_values_are_missing():
+    masked = np.ma.array(ROWS, mask=Masked.mask)
+    with pytest.raises(InvalidInput, match=r"1 row \(first: 7\)"):
+        gmmatch.select(masked, keep=5)
+    kept = gmmatch.select(masked, keep=1.0, on_bad_rows="drop")
+    assert sorted(kept.indices.tolist()) == [row for row in range(30) if row != 7]
+    whole = np.ma.array(np.arange(6).reshape(3, 2), mask=[[0, 0], [0, 0], [1, 1]])
+    assert np.isnan(open_dataset(whole).rows[2]).all()
+
+
+def tables(**more):
+    columns = {"vector": [row.tolist() for row in ROWS], "topic": LABELS.tolist(), **more}
+    return {
+        "pandas": pd.DataFrame(columns),
+        "polars": pl.DataFrame(columns),
+        "lazy": pl.DataFrame(columns).lazy(),
+        "arrow": pa.table(columns),
+        "batch": pa.RecordBatch.from_pydict(columns),
+    }
+
+
+@pytest.mark.parametrize("kind", tables())
+def test_tables_with_a_column_of_vectors(kind):
+    found = open_dataset(tables(key=list(range(100, 130)))[kind], labels="topic", ids="key")
+    np.testing.assert_array_equal(found.rows.astype(np.float32), ROWS)
+    assert found.labels.tolist() == LABELS.tolist()
+    assert found.ids.tolist() == list(range(100, 130))
+    assert found.kind == "table"
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_tables_of_numbers(library):
+    frame = library.DataFrame({f"x{column}": ROWS[:, column] for column in range(4)} | {"topic": LABELS})
+    found = open_dataset(frame, labels="topic")
+    np.testing.assert_array_equal(found.rows, ROWS)
+    assert found.rows.dtype == np.float32
+    with pytest.raises(InvalidInput, match="must be numbers; got topic"):
+        open_dataset(frame)
+    assert len(gmmatch.select(frame, labels="topic", keep=3)) == 3
+
+
+@pytest.mark.parametrize("kind", tables())
+def test_vectors_that_are_missing_are_refused_or_left_out(kind):
+    vectors = [None if row in (2, 11) else [1.0] if row == 3 else ROWS[row].tolist() for row in range(30)]
+    labels = [None if row == 5 else word for row, word in enumerate(LABELS.tolist())]
+    table = tables(vector=vectors, topic=labels)[kind]
+    with pytest.raises(InvalidInput, match=r"3 of 30 rows .*row 2: no value in column 'vector'; row 3: 1"):
+        open_dataset(table, labels="topic")
+    found = open_dataset(table, labels="topic", on_bad_rows="drop")
+    assert sorted(found.bad) == [2, 3, 5, 11]
+    assert np.isnan(found.rows[[2, 3, 11]]).all()
+    kept = gmmatch.select(table, labels="topic", keep=1.0, on_bad_rows="drop")
+    assert sorted(kept.indices.tolist()) == [row for row in range(30) if row not in (2, 3, 5, 11)]
+    assert kept.facts.bad_rows == 4
+
+
+def test_texts_and_images_of_tables():
+    frame = pd.DataFrame({"body": ["one", "two", None], "n": [1, 2, 3]})
+    found = open_dataset(frame, text="body", labels="n")
+    assert (found.rows, found.content.kind, found.labels.tolist()) == (None, "text", [1, 2, 3])
+    assert found.content.read(0, 2) == ["one", "two"]
+    assert str(found.content.all()[2]) == "no text in column 'body'"
+    pictures = pa.table({"image": [{"bytes": b"A", "path": None}, {"bytes": b"B", "path": None}]})
+    assert open_dataset(pictures, image="image").content.all() == [b"A", b"B"]
+
+
+def test_a_hugging_face_dataset_of_images(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    from PIL import Image
+
+    pictures = [Image.new("RGB", (8, 8), (shade, 0, 0)) for shade in (10, 20, 30)]
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["x", "y"])})
+    made = datasets.Dataset.from_dict({"image": pictures, "label": [0, 1, 0]}, features=features)
+    made.save_to_disk(tmp_path / "saved")
+    for given in (made, tmp_path / "saved"):
+        found = gmmatch.open(given, labels="label", image="image", encoder="pixels")
+        assert found.shape == (3, 192)
+        np.testing.assert_allclose(found.rows[:, 0] * 255, [10, 20, 30], atol=1)
+        assert found.labels.tolist() == [0, 1, 0]
+    with pytest.raises(InvalidInput, match="holds the splits train"):
+        open_dataset(datasets.DatasetDict({"train": made}))
+
+
+class Pairs(torch.utils.data.Dataset):
+    def __init__(self, values, labels):
+        self.values, self.labels = values, labels
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, row):
+        return self.values[row], self.labels[row]
+
+
+def test_torch_datasets():
+    tensors = torch.utils.data.TensorDataset(torch.tensor(ROWS), torch.arange(30) % 3)
+    found = open_dataset(tensors)
+    np.testing.assert_array_equal(found.rows, ROWS)
+    assert found.labels.tolist() == (np.arange(30) % 3).tolist()
+    pixels = RNG.integers(0, 256, (6, 3, 8, 8), dtype=np.uint8)
+    scaled = open_dataset(Pairs(torch.tensor(pixels) / 255, list("abcabc")))
+    np.testing.assert_array_equal(np.stack(scaled.content.all()), pixels.transpose(0, 2, 3, 1))
+    assert scaled.labels.tolist() == list("abcabc")
+    texts = open_dataset(Pairs(["one", "two"], [0, 1]))
+    assert (texts.content.kind, texts.content.all()) == ("text", ["one", "two"])
+
+
+def test_lists(tmp_path):
+    assert open_dataset(["one text", "another"]).content.kind == "text"
+    (tmp_path / "a.png").write_bytes(b"A")
+    paths = open_dataset([tmp_path / "a.png"])
+    assert (paths.content.kind, paths.content.all()) == ("image", [b"A"])
+    pixels = [np.zeros((8, 8), np.uint8), np.ones((9, 9, 3), np.uint8)]
+    assert [image.shape for image in open_dataset(pixels).content.all()] == [(8, 8, 1), (9, 9, 3)]
+    images = open_dataset(np.zeros((5, 8, 8, 3), np.uint8))
+    assert (images.content.kind, len(images)) == ("image", 5)
+    with pytest.raises(InvalidInput, match="holds images; name an encoder"):
+        gmmatch.select(images, keep=2)
+    with pytest.raises(InvalidInputType, match="list of texts; got int"):
+        open_dataset(3, holds="text")
+
+
+def test_a_dataset_that_is_open_takes_other_labels():
+    found = open_dataset(ROWS, labels=LABELS)
+    again = open_dataset(found, labels=np.arange(30) % 2)
+    assert again.rows is found.rows
+    assert again.labels.tolist() == (np.arange(30) % 2).tolist()
+    assert found.fingerprint() != again.fingerprint()
+
+
+def test_rows_of_all_kinds_satisfy_one_protocol():
+    def first(rows: Rows) -> list[float]:
+        return [rows.shape, rows.dtype, rows.ndim, rows.itemsize, len(rows), rows[:1].tolist()]
+
+    view = StackedRows([ROWS[:10], ROWS[10:]], ["a", "b"])
+    assert first(view) == first(ROWS)
+
+
+def test_the_former_name_still_opens_and_says_what_to_use():
+    with pytest.warns(DeprecationWarning, match=r"use gmmatch\.open"):
+        found = gmmatch.open_source(ROWS, None, LABELS)
+    assert found.labels.tolist() == LABELS.tolist()
+
+
+def test_a_format_of_ones_own(tmp_path):
+    def opened(place, request):
+        rows = np.array(
+            [[float(word) for word in line.split("|")] for line in place.path.read_text().split()]
+        )
+        return Dataset(rows, place.name, "bars", files=place.files)
+
+    def written(dataset, rows, folder):
+        lines = ["|".join(map(str, row)) for row in dataset.take(rows)]
+        (folder / "kept.bars").write_text("\n".join(lines))
+
+    def recognised(x, request):
+        return isinstance(x, Place) and x.endings == {".bars"}
+
+    gmmatch.register_format(Format("bars", recognised, opened, written))
+    try:
+        (tmp_path / "rows.bars").write_text("1|2\n3|4\n5|6\n")
+        gmmatch.select(tmp_path / "rows.bars", keep=2, materialize=tmp_path / "kept")
+        again = open_dataset(tmp_path / "kept" / "kept.bars")
+        assert set(map(tuple, again.rows.tolist())) <= {(1, 2), (3, 4), (5, 6)}
+        assert len(again) == 2
+        with pytest.raises(InvalidParameter, match="'bars' is there already"):
+            gmmatch.register_format(Format("bars", recognised, opened, written))
+    finally:
+        del FORMATS["bars"]
+
+
+@pytest.mark.parametrize("name", ["pipe", "socket"])
+def test_what_is_neither_a_file_nor_a_folder_is_refused_at_once(tmp_path, name):
+    import os
+    import socket
+
+    path = tmp_path / name
+    if name == "pipe":
+        os.mkfifo(path)
+    else:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    with pytest.raises(InvalidInput, match="is neither a file nor a folder"):
+        open_dataset(path)
