@@ -12,7 +12,6 @@ import numpy as np
 
 from .compute.engine import ENGINES
 from .compute.passes import Engine
-from .data import machine_memory
 from .errors import InvalidInput, InvalidParameter
 from .matching.budgets import class_budgets
 from .matching.cells import SAMPLE_ROWS

@@ -277,11 +277,14 @@ def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, see
 class UsableRows:
     """Rows of which some must not be looked at: those read as zeros."""
 
+    ndim = 2
+
     def __init__(self, rows: FloatArray, usable: npt.NDArray[np.bool_]) -> None:
         self.rows = rows
         self.usable = PerRow(usable)
         self.shape = rows.shape
         self.dtype = rows.dtype
+        self.itemsize = rows.dtype.itemsize
 
     def __len__(self) -> int:
         return len(self.rows)

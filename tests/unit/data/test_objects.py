@@ -8,10 +8,11 @@ import pytest
 import torch
 
 import gmmatch
-from gmmatch.data import Dataset, Format, Rows, StackedRows, open_dataset
+from gmmatch.data import ChosenRows, Dataset, Format, MappedRows, Rows, StackedRows, open_dataset
 from gmmatch.data.formats import FORMATS
 from gmmatch.data.places import Place
 from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
+from gmmatch.trust.guard import UsableRows
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(30, 4)).astype(np.float32)
@@ -179,8 +180,15 @@ def test_rows_of_all_kinds_satisfy_one_protocol():
     def first(rows: Rows) -> list[float]:
         return [rows.shape, rows.dtype, rows.ndim, rows.itemsize, len(rows), rows[:1].tolist()]
 
-    view = StackedRows([ROWS[:10], ROWS[10:]], ["a", "b"])
-    assert first(view) == first(ROWS)
+    every = np.arange(30)
+    for view in (
+        StackedRows([ROWS[:10], ROWS[10:]], ["a", "b"]),
+        ChosenRows(ROWS, every),
+        MappedRows(ROWS, np.positive),
+        UsableRows(ROWS, every >= 0),
+    ):
+        assert first(view) == first(ROWS)
+        np.testing.assert_array_equal(view[np.array([1, 5, 29])], ROWS[[1, 5, 29]])
 
 
 def test_the_former_name_still_opens_and_says_what_to_use():
