@@ -116,7 +116,9 @@ def toy_points(rate: float, rows: int, seed: int, adversary: Adversary) -> tuple
 def keep_points(points: Points, method: str, seed: int) -> npt.NDArray[np.int64]:
     """Return the points that a method of the figure keeps."""
     name, params = METHODS[method]
-    return select(points, KEEP, method=name, random_state=seed, **params).indices
+    # All points have one label, which says that the majority is right: without labels a far group is a group.
+    one_class = np.zeros(len(points), dtype=np.int64)
+    return select(points, KEEP, one_class, method=name, random_state=seed, **params).indices
 
 
 def measure(points: Points, corrupted: Mask, kept: npt.NDArray[np.int64]) -> tuple[float, float, float]:

@@ -4,8 +4,8 @@ k-means from a spread-out start, in one level or two: a few coarse cells first, 
 itself, so that the time is linear in the rows. Where rows are many, cells are found on a sample that is
 drawn by the rows' values, and all rows go to the nearest.
 
-With half as many cells again as picks, the light ones are left without: rows that are alone, which is what
-wrong rows mostly are, while every heavy one gives a pick, which is what makes the picks diverse.
+With two and a half times as many cells as picks, the light ones are left without: rows that are alone, which
+is what wrong rows mostly are, while every heavy one gives a pick, which is what makes the picks diverse.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..compute.blocks import block_rows, sum_runs
+from ..compute.blocks import block_rows, row_norms, sum_runs
 from ..compute.keys import Keys, draw_order, gather
 from ..compute.passes import map_blocks
 from ..records import FloatArray, IntArray
@@ -26,8 +26,9 @@ from .kmeans import nearest
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-CELLS_PER_PICK = 1.5
-"""Half as many cells again as picks: 1.25 to 2 are within a point of each other on texts and letters."""
+CELLS_PER_PICK = 2.5
+"""Chosen on texts with open-set rows, of which 1.5 leaves more among the picks; on letters and images, which
+it was not chosen on, 1.5 to 3 are within a point of each other (`python -m benchmarks.diversity`)."""
 
 SAMPLE_ROWS = 1 << 16
 MOST_CELLS = 4096
@@ -75,7 +76,7 @@ def cell_count(cells: Any, k: int, n_rows: int) -> int:
     Examples
     --------
     >>> cell_count("auto", 100, 5000), cell_count("auto", 4000, 5000), cell_count(7, 100, 5000)
-    (150, 1666, 7)
+    (250, 1666, 7)
     """
     most = max(1, n_rows // _ROWS_PER_CELL) if n_rows <= SAMPLE_ROWS else MOST_CELLS
     wanted = int(np.ceil(CELLS_PER_PICK * k)) if isinstance(cells, str) else int(cells)
@@ -115,15 +116,17 @@ def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int
 
 
 def light_cells(codes: IntArray) -> Mask:
-    """Tell which rows are in a cell that is lighter than a quarter of the average cell.
+    """Tell which rows are in a cell that is lighter than a quarter of the ordinary cell.
+
+    The ordinary cell is the median one, which cells full of near-copies do not make heavier.
 
     Examples
     --------
-    >>> light_cells(np.array([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, -1]))
-    array([False, False, False, False, False, False, False, False, False,  True, False])
+    >>> light_cells(np.repeat([0, 1, 2, -1], [9, 5, 1, 1]))[-4:]
+    array([False, False,  True, False])
     """
     sizes = np.bincount(codes[codes >= 0])
-    light = sizes < sizes.mean() * _LIGHT
+    light = sizes < np.median(sizes) * _LIGHT
     found: Mask = (codes >= 0) & light[codes]
     return found
 
@@ -136,8 +139,12 @@ def _divide(sample: Vector, count: int, seed: int) -> Cells:
         return Cells(middle[None], [lloyd(sample, count, rng)])
     coarse = lloyd(sample, int(np.ceil(np.sqrt(count))), rng)
     own = nearest(sample, coarse)
-    sizes = np.bincount(own, minlength=len(coarse))
-    shares = np.maximum(1, np.round(count * sizes / len(sample)).astype(np.int64))
+    # By how many rows there are and how far they spread: copies of few rows are not divided any further.
+    spread = row_norms(sample - coarse[own]) ** 2
+    weights = np.sqrt(np.bincount(own, minlength=len(coarse)) * np.bincount(own, spread, len(coarse)))
+    shares = np.ones(len(coarse), np.int64)
+    if weights.any():
+        shares = np.maximum(1, np.round(count * weights / weights.sum()).astype(np.int64))
     return Cells(coarse, [lloyd(sample[own == group], int(share), rng) for group, share in enumerate(shares)])
 
 

@@ -13,13 +13,12 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence, Facts
-from ..location.centers import CENTERS
-from ..location.mean import group_means
+from ..location.centers import CENTERS, find_centers
 from ..matching.budgets import Weights, check_budgets, check_share, weigh
 from ..matching.features import MatchedRows, choose_lift
-from ..matching.objectives import running_objectives
+from ..matching.objectives import running_objective, running_objectives
 from ..records import FloatArray, IntArray, Selection
-from ..trust import TIERS, Verdict, judge
+from ..trust import TIERS, TRUSTED, Verdict, judge
 from ..validation import CheckedRows, as_seed, check_choice, check_input, resolve_keep
 from ..version import __version__
 from .estimator import Estimator
@@ -189,7 +188,8 @@ class Selector(Estimator, ABC):
             return weigh(self.budgets, [group.label for group in groups], sizes, k)
         if isinstance(self.budgets, Mapping):
             raise InvalidInput("budgets names classes, and rows are not divided by class; pass labels")
-        return Weights(sizes), sizes
+        # No cell weighs more than four ordinary ones: one that does is full of near-copies.
+        return Weights(np.minimum(sizes, int(4 * np.median(sizes)))), sizes
 
     def _pick(
         self, groups: list[Group], shares: Shares, verdict: Verdict | None
@@ -214,19 +214,35 @@ class Selector(Estimator, ABC):
             picked[code] = np.concatenate([competing[code].members[picks.order], picked[code]])
         if verdict is None:
             return picked, found
+        if groups[0].label is None and len(groups) > 1:
+            return [shares.merge(picked)], [self._tell_as_one(groups, shares.merge(picked), found, verdict)]
         centers = [picks.center if view is None else view.to_rows(picks.center) for picks in found]
-        orders = [picked[code] for code in active]
-        for code in np.flatnonzero(shares.budgets == 0):
-            # Nothing of this group was matched, but rows of it follow after all that was.
-            if len(picked[code]):
-                centers.append(group_means(self._as_matched(source)[np.sort(picked[code])], None, 1)[0])
-                found.append(Picks(np.empty(0, np.int64), np.empty(0), np.empty(0), centers[-1], 0.0))
-                orders.append(picked[code])
-        told = running_objectives(self._as_matched(source), orders, centers)
+        told = running_objectives(self._as_matched(source), picked, centers)
         return picked, [
             self._tell(picks, center, *measured)
             for picks, center, measured in zip(found, centers, told, strict=True)
         ]
+
+    def _tell_as_one(
+        self, groups: list[Group], rows: IntArray, found: list[Picks], verdict: Verdict
+    ) -> Picks:
+        """Return the picks of all cells as those of one group: the rows without labels, and their centre."""
+        source = self._as_matched(groups[0].source)
+        together = np.where(verdict.tiers == TRUSTED, 0, -1)
+        center, epsilon = find_centers("geometric-median", source, together, [None])[0]
+        objectives, distances = running_objective(source, rows, center)
+        return Picks(
+            np.arange(len(rows)),
+            objectives,
+            distances,
+            center,
+            float(objectives[-1]),
+            epsilon,
+            found[0].target,
+            reads=max(picks.reads for picks in found),
+            batches=sum(picks.batches for picks in found),
+            chains=max(picks.chains for picks in found),
+        )
 
     def _tell(self, picks: Picks, center: Vector, objectives: Vector, distances: Vector) -> Picks:
         """Return picks in the rows' own coordinates, with those that follow after them."""
@@ -260,9 +276,8 @@ class Selector(Estimator, ABC):
         evidence: Evidence | None,
     ) -> Selection:
         """Join the groups' picks in one order and record how they came about."""
-        group, turn = shares.order(picked)
-        lengths = np.array([len(rows) for rows in picked])
-        place = (np.cumsum(lengths) - lengths)[group] + turn
+        # Cells are told as one group, which is in order.
+        place = shares.places(picked) if len(picked) == len(shares.members) else np.arange(len(picked[0]))
         indices = np.concatenate(picked)[place]
         params = self.get_params(deep=False)
         random_state = params.pop("random_state", None)

@@ -80,9 +80,9 @@ class GMMatching(Selector):
         spread in fewer than 16 directions.
     cells
         With the guard and without labels: into how many groups the rows are divided by k-means, each to be
-        matched as a class would be; `off`: all rows are one cloud. `auto`: half as many again as picks, at
+        matched as a class would be; `off`: all rows are one cloud. `auto`: 2.5 times as many as picks, at
         most a third of the rows, or 4,096 where rows are more than 65,536. The heaviest cells come first, and
-        rows of cells lighter than a quarter of the average last.
+        rows of cells lighter than a quarter of the ordinary one last.
 
     Attributes
     ----------

@@ -115,19 +115,24 @@ class Shares:
     rest: IntArray
     rest_groups: IntArray
 
-    def order(self, picked: list[IntArray]) -> tuple[IntArray, IntArray]:
-        """Return the final order of all picks: the group of each, and its place among the group's picks.
+    def places(self, picked: list[IntArray]) -> IntArray:
+        """Return the final order of all picks, as places in the groups' picks one after the other.
 
         Parameters
         ----------
         picked
             The rows picked from each group: those that competed, in pick order, then those that follow.
         """
-        follow = np.bincount(self.rest_groups, minlength=len(picked))
-        first = np.array([len(rows) for rows in picked]) - follow
+        lengths = np.array([len(rows) for rows in picked])
+        first = lengths - np.bincount(self.rest_groups, minlength=len(picked))
         group, turn = sequence(self.weights, first[None])
         rest_turn = _places(self.rest_groups, len(picked)) + first[self.rest_groups]
-        return np.concatenate([group, self.rest_groups]), np.concatenate([turn, rest_turn])
+        start = np.cumsum(lengths) - lengths
+        return np.concatenate([start[group] + turn, start[self.rest_groups] + rest_turn])
+
+    def merge(self, picked: list[IntArray]) -> IntArray:
+        """Return all picked rows in their final order."""
+        return np.concatenate(picked)[self.places(picked)]
 
 
 def share_out(

@@ -32,6 +32,9 @@ _REACH = 1.25
 _SIGMAS = 3.0
 _GROSS = 5.0  # times the median distance: no group of rows that belongs to the data is so far off
 _ROUNDS = 20
+_VALLEY_WIDTH = 1.25
+_VALLEY_SHARE = 0.005
+_FEW = 0.02  # of the rows: what is far off in smaller numbers is found by its distance alone
 _MAD_TO_SIGMA = 1.4826
 _TOLERANCE = 1 + 1e-9  # equal distances that rounding tells apart fall on one side
 
@@ -116,7 +119,7 @@ def _thresholds(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
     """Return for each class the distance beyond which a row is far outside.
 
     Where far rows are many they widen the median and the MAD, so that these are taken again of the rows
-    that passed, until nothing changes.
+    that passed, until nothing changes; and a valley in the distances is a limit as well.
     """
     thresholds = np.full(n_classes, np.inf)
     for _ in range(_ROUNDS):
@@ -128,7 +131,27 @@ def _thresholds(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
         if (latest >= thresholds).all():
             break
         thresholds = np.minimum(thresholds, latest)
+    thresholds = np.minimum(thresholds, _valleys(distances, codes, n_classes))
     return np.where(np.bincount(codes, minlength=n_classes) < FEWEST_ROWS, np.inf, thresholds)
+
+
+def _valleys(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
+    """Return for each class where a valley begins beyond the nearest half of its rows; infinite without one.
+
+    Where nearly half of the rows are far off, the MAD is as wide as the distance to them. But between them
+    and the others there is hardly a row: at most one in 200 from some distance to a quarter more.
+    """
+    found = np.full(n_classes, np.inf)
+    order = np.argsort(codes, kind="stable")
+    for code, own in enumerate(np.split(order, np.cumsum(np.bincount(codes, minlength=n_classes))[:-1])):
+        values = np.sort(distances[own])
+        half = values[len(values) // 2 :]
+        between = np.searchsorted(half, _VALLEY_WIDTH * half, side="right") - np.arange(1, len(half) + 1)
+        beyond = len(half) - 1 - np.arange(len(half))
+        low = (between <= _VALLEY_SHARE * len(values)) & (beyond > _FEW * len(values))
+        if low.any():
+            found[code] = half[int(low.argmax())]
+    return found
 
 
 def _sampled(

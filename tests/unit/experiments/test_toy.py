@@ -81,7 +81,7 @@ def test_methods_stand_below_each_other_and_rates_side_by_side_with_their_picks(
     for column, rate in zip(grid.T, RATES, strict=True):
         points, corrupted = toy_points(rate, ROWS, 0, ADVERSARIES[SHOWN])
         for axes, (name, params) in zip(column, METHODS.values(), strict=True):
-            kept = gmmatch.select(points, KEEP, method=name, **params).mask()
+            kept = gmmatch.select(points, KEEP, np.zeros(ROWS, int), method=name, **params).mask()
             drawn = [np.asarray(dots.get_offsets()) for dots in axes.collections]
             wanted = [~corrupted, corrupted, kept & ~corrupted, kept & corrupted]
             for dots, mask in zip(drawn, wanted, strict=True):
