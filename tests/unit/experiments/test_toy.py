@@ -38,7 +38,7 @@ def test_the_captions_figures_are_those_of_the_picks(files):
         clean = points[~corrupted]
         radius = np.linalg.norm(clean - clean.mean(0)) / np.sqrt(len(clean))
         for label, (name, params) in METHODS.items():
-            kept = gmmatch.select(points, KEEP, method=name, **params).indices
+            kept = gmmatch.select(points, KEEP, np.zeros(len(points), int), method=name, **params).indices
             assert len(kept) == ROWS * KEEP
             distance = np.linalg.norm(points[kept].mean(0) - clean.mean(0)) / radius
             spread = np.sqrt(points[kept].var(axis=0).sum()) / radius
