@@ -21,6 +21,7 @@ from gmmatch.cli import app
 from gmmatch.compute import blocks
 from gmmatch.matching import batches
 from gmmatch.matching.budgets import class_budgets
+from gmmatch.selectors import gm_matching
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(20_000, 24)).astype(np.float32) + RNG.normal(size=24).astype(np.float32)
@@ -318,20 +319,41 @@ def test_a_dry_run_plans_and_writes_nothing(tmp_path, monkeypatch):
     facts = json.loads(done.stdout)
     assert (facts["rows"], facts["features"], facts["classes"], facts["keep"]) == (20_000, 24, 3, 2000)
     assert facts["batch_size"] is None
+    assert facts["enough_memory"]
     assert min(facts[name] for name in ("passes", "memory_bytes", "disk_bytes", "seconds")) > 0
     small = json.loads(CliRunner().invoke(app, [*words, "--json", "--memory", "1MiB"]).stdout)
-    assert small["batch_size"] == "auto"
+    assert not small["enough_memory"]
     assert "nothing was written" in CliRunner().invoke(app, words).stdout
     assert sorted(os.listdir()) == ["labels.npy", "rows.npy"]
 
 
-def test_rows_beyond_the_memory_cap_are_matched_in_batches(tmp_path):
-    np.save(tmp_path / "rows.npy", ROWS)
-    source = gmmatch.open(tmp_path / "rows.npy")
-    capped = gmmatch.select(source, keep=500, memory=1 << 20, guard="off")
-    assert capped.params["batch_size"] == "auto"
-    assert capped.facts.reads >= 3
-    assert gmmatch.select(source, keep=500, guard="off").params["batch_size"] is None
+@pytest.mark.parametrize("params", [{}, {"guard": "off"}, {"batch_size": None, "guard": "off"}])
+def test_the_picks_do_not_depend_on_memory(params):
+    labels = LABELS[:6000] if params else None
+    found = [
+        gmmatch.select(ROWS[:6000], 300, labels, memory=memory, **params).indices.tolist()
+        for memory in ("1MB", "20MB", "2GB", None)
+    ]
+    assert all(picks == found[0] for picks in found)
+
+
+def test_classes_beyond_the_size_for_one_go_are_matched_in_batches(monkeypatch):
+    monkeypatch.setattr(gm_matching, "WHOLE_ROWS", 6700)
+    selection = gmmatch.select(ROWS, 500, LABELS, guard="off")
+    sizes = np.bincount(LABELS)
+    assert (sizes > 6700).any()
+    assert (sizes <= 6700).any()
+    assert selection.facts.batches == sum(-(-size // 256) for size in sizes[sizes > 6700])
+    for code in np.flatnonzero(sizes <= 6700):
+        whole = gmmatch.select(ROWS, 500, LABELS, guard="off", batch_size=None)
+        mine, same = (chosen.indices[LABELS[chosen.indices] == code] for chosen in (selection, whole))
+        assert mine.tolist() == same.tolist()
+
+
+def test_a_cap_that_cannot_be_kept_is_refused_before_any_work():
+    rows = np.zeros((20_000, 1000), np.float32)
+    with pytest.raises(gmmatch.errors.InvalidInput, match="memory is 1 MB; expected at least"):
+        gmmatch.select(rows, 0.1, memory="1MB")
 
 
 @pytest.mark.parametrize("size", ["lots", "12", "-1GB"])

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from ..compute.blocks import block_rows, row_norms, sum_runs
 from ..compute.keys import Keys, draw_order, gather
-from ..compute.passes import map_blocks
+from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .kmeans import nearest
 
@@ -109,8 +109,13 @@ def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int
     with threadpool_limits(1):
         cells = _divide(gather(rows, order).astype(np.float64), count, seed)
         step = block_rows(max(rows.shape[1], len(cells.coarse)))
-        found = map_blocks(lambda block: cells.assign(rows[block]), rows, "assigning rows to cells", step)
-        codes = np.concatenate(list(found))
+        own_usable = PerRow(usable)
+
+        def part(block: slice) -> IntArray:
+            # Rows that are not usable may hold anything.
+            return cells.assign(np.where(own_usable[block][:, None], rows[block], 0.0))
+
+        codes = np.concatenate(list(map_blocks(part, rows, "assigning rows to cells", step)))
     codes[~usable] = -1
     return _heaviest_first(codes, len(cells))
 
