@@ -260,7 +260,11 @@ class Selection:
         against = None if tiers is None else {"tiers": pack_array(tiers)}
         if against is not None and evidence is not None and self.n_rows <= _MOST_EVIDENCE:
             against |= evidence.pack()
-        return self.facts.as_dict() | {
+        # The same rows, parameters and seed give the same bytes, whoever ran it, wherever and how fast.
+        told = replace(
+            self.facts, seconds=None, engine="local", output=None, report=None, materialized=None
+        ).as_dict()
+        return told | {
             "format": FORMAT_VERSION,
             "params": plain(self.params),
             "n_rows": self.n_rows,

@@ -37,7 +37,7 @@ MOST_CELLS = 4096
 _ROWS_PER_CELL = 3
 _FLAT_WORK = 4e9  # multiply-adds of a round in one level; beyond that, two levels
 _ROUNDS = 12
-_LIGHT = 0.25
+_LIGHT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,18 +120,30 @@ def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int
     return _heaviest_first(codes, len(cells))
 
 
-def light_cells(codes: IntArray) -> Mask:
-    """Tell which rows are in a cell that is lighter than a quarter of the ordinary cell.
+def ordinary_size(sizes: IntArray) -> int:
+    """Return the size of the cell that the median row is in.
 
-    The ordinary cell is the median one, which cells full of near-copies do not make heavier.
+    The median cell will not do: outliers make up many cells of few rows, and near-copies few of many.
 
     Examples
     --------
-    >>> light_cells(np.repeat([0, 1, 2, -1], [9, 5, 1, 1]))[-4:]
+    >>> ordinary_size(np.array([30, 10, 9, 8, 1, 1, 1, 1, 1]))
+    10
+    """
+    order = np.sort(sizes)
+    return int(order[np.searchsorted(np.cumsum(order), order.sum() / 2)])
+
+
+def light_cells(codes: IntArray) -> Mask:
+    """Tell which rows are in a cell that is lighter than a tenth of the ordinary cell.
+
+    Examples
+    --------
+    >>> light_cells(np.repeat([0, 1, 2, -1], [11, 12, 1, 1]))[-4:]
     array([False, False,  True, False])
     """
     sizes = np.bincount(codes[codes >= 0])
-    light = sizes < np.median(sizes) * _LIGHT
+    light = sizes < ordinary_size(sizes) * _LIGHT
     found: Mask = (codes >= 0) & light[codes]
     return found
 
@@ -169,7 +181,10 @@ def lloyd(rows: Vector, count: int, rng: np.random.Generator) -> Vector:
 
 
 def _spread_out(rows: Vector, count: int, rng: np.random.Generator) -> Vector:
-    """Return distinct rows, each drawn with a chance by its squared distance to those before it."""
+    """Return distinct rows, each drawn with a chance by its squared distance to those before it.
+
+    One draw each: the best of several would be an outlier more often, and so would the cells.
+    """
     squares = np.add.reduce(rows * rows, axis=1)
     chosen = [int(rng.integers(len(rows)))]
     gaps = np.full(len(rows), np.inf)

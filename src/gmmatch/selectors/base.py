@@ -15,6 +15,7 @@ from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence, Facts
 from ..location.centers import CENTERS, find_centers
 from ..matching.budgets import Weights, check_budgets, check_share, weigh
+from ..matching.cells import ordinary_size
 from ..matching.features import MatchedRows, choose_lift
 from ..matching.objectives import running_objective, running_objectives
 from ..records import FloatArray, IntArray, Selection
@@ -189,7 +190,7 @@ class Selector(Estimator, ABC):
         if isinstance(self.budgets, Mapping):
             raise InvalidInput("budgets names classes, and rows are not divided by class; pass labels")
         # No cell weighs more than four ordinary ones: one that does is full of near-copies.
-        return Weights(np.minimum(sizes, int(4 * np.median(sizes)))), sizes
+        return Weights(np.minimum(sizes, 4 * ordinary_size(sizes))), sizes
 
     def _pick(
         self, groups: list[Group], shares: Shares, verdict: Verdict | None

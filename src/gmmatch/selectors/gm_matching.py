@@ -56,9 +56,9 @@ class GMMatching(Selector):
         paper's text: the row with the largest inner product with it.
     center
         `geometric-median`, `mean`, `huber`, `concentrated`, `coordinate-median`, a point, or a mapping
-        from class to point. `auto` is the mean of the trusted rows where rows are compared by label-aware
-        features, which needs labels and the guard, and every class has the 8 rows that the gate needs;
-        elsewhere it is the geometric median.
+        from class to point. `auto` is the mean of the trusted rows of a class where rows are compared by
+        label-aware or lifted features, which needs labels and the guard, and every class has the 8 rows that
+        the gate needs; elsewhere it is the geometric median.
     start
         theta before the first pick: `center`, `zero` or a vector. None means `zero` for the residual
         step, which works relative to the centre, and `center` for the projection step, which works in
@@ -82,7 +82,7 @@ class GMMatching(Selector):
         With the guard and without labels: into how many groups the rows are divided by k-means, each to be
         matched as a class would be; `off`: all rows are one cloud. `auto`: 2.5 times as many as picks, at
         most a third of the rows, or 4,096 where rows are more than 65,536. The heaviest cells come first, and
-        rows of cells lighter than a quarter of the ordinary one last.
+        rows of cells lighter than a tenth of the ordinary one last.
 
     Attributes
     ----------
@@ -191,10 +191,10 @@ class GMMatching(Selector):
         """Return the centre to match, by name or as given."""
         target = self.center
         if isinstance(target, str) and target == "auto":
-            view = groups[0].source
-            labelled = isinstance(view, MatchedRows) and view.labelled
-            judged = labelled and all(len(group.members) >= FEWEST_ROWS for group in groups)
-            target = "mean" if judged else "geometric-median"
+            # A view is what judged rows are compared by: their labels, or a class of theirs lifted.
+            judged = isinstance(groups[0].source, MatchedRows) and groups[0].label is not None
+            enough = all(len(group.members) >= FEWEST_ROWS for group in groups)
+            target = "mean" if judged and enough else "geometric-median"
         return target
 
     def _select(self, group: Group, k: int) -> Picks:

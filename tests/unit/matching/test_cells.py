@@ -1,0 +1,135 @@
+"""Cells against brute force and scikit-learn, and what they are for: groups, outliers, copies."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+import gmmatch
+from gmmatch.compute.keys import row_keys
+from gmmatch.matching import cells as module
+from gmmatch.matching.cells import cell_count, find_cells, light_cells, lloyd
+
+
+def blobs(n=900, groups=12, d=5, seed=0, apart=6.0):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, groups, n)
+    return apart * rng.normal(size=(groups, d))[truth] + rng.normal(size=(n, d)), truth
+
+
+def cells_of(rows, count, seed=0, usable=None):
+    usable = np.ones(len(rows), dtype=bool) if usable is None else usable
+    return find_cells(rows, usable, row_keys(rows), count, seed)
+
+
+def inertia(rows, codes):
+    return sum(((rows[codes == code] - rows[codes == code].mean(0)) ** 2).sum() for code in np.unique(codes))
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("count", [60, 300])
+def test_cells_are_nearly_as_tight_as_those_of_scikit_learn(count, levels, monkeypatch):
+    if levels == 2:
+        monkeypatch.setattr(module, "_FLAT_WORK", 0.0)
+    rows, _ = blobs()
+    codes = cells_of(rows, count)
+    peer = KMeans(count, n_init=1, random_state=0).fit(rows)
+    assert codes.max() + 1 <= 1.1 * count
+    assert inertia(rows, codes) < (1.35 if levels == 2 else 1.15) * peer.inertia_
+
+
+def test_every_row_is_in_the_cell_of_the_nearest_centre():
+    rows, _ = blobs()
+    centers = lloyd(rows, 40, np.random.default_rng(0))
+    found = module.Cells(rows.mean(axis=0)[None], [centers]).assign(rows)
+    np.testing.assert_array_equal(found, ((rows[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1))
+
+
+def test_the_heaviest_cell_comes_first_and_unusable_rows_have_none():
+    rows, _ = blobs()
+    usable = np.arange(len(rows)) % 7 > 0
+    rows[~usable] = np.nan
+    codes = cells_of(rows, 50, usable=usable)
+    assert (codes[~usable] == -1).all()
+    sizes = np.bincount(codes[usable])
+    assert (np.diff(sizes) <= 0).all()
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_the_order_of_the_rows_does_not_matter(levels, monkeypatch):
+    if levels == 2:
+        monkeypatch.setattr(module, "_FLAT_WORK", 0.0)
+    rows, _ = blobs()
+    order = np.random.default_rng(5).permutation(len(rows))
+    np.testing.assert_array_equal(cells_of(rows, 80)[order], cells_of(rows[order], 80))
+
+
+def test_rows_beyond_the_sample_go_to_the_cells_of_the_sample(monkeypatch):
+    monkeypatch.setattr(module, "SAMPLE_ROWS", 300)
+    rows, truth = blobs(apart=20.0)
+    codes = cells_of(rows, 12)
+    for code in np.unique(codes):
+        assert len(np.unique(truth[codes == code])) == 1
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_copies_of_few_rows_are_few_cells(levels, monkeypatch):
+    if levels == 2:
+        monkeypatch.setattr(module, "_FLAT_WORK", 0.0)
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(1000, 30))
+    rows[:300] = rows[:5][rng.integers(0, 5, 300)] + 1e-4 * rng.normal(size=(300, 30))
+    codes = cells_of(rows, 200)
+    assert len(np.unique(codes[:300])) <= 12
+
+
+def test_light_cells_are_those_far_below_the_ordinary_one():
+    codes = np.repeat(np.arange(8), [40, 20, 20, 19, 2, 2, 1, 1])
+    np.testing.assert_array_equal(np.unique(codes[light_cells(codes)]), [6, 7])
+
+
+def test_how_many_cells_follows_from_the_picks_and_the_rows():
+    assert cell_count("auto", 100, 5000) == 250
+    assert cell_count("auto", 3000, 5000) == 1666
+    assert cell_count("auto", 100_000, 1_000_000) == module.MOST_CELLS
+    assert cell_count(40, 100, 5000) == 40
+    assert cell_count(40, 100, 30) == 30
+
+
+def test_without_labels_every_group_has_picks_and_few_are_outliers():
+    rows, truth = blobs(n=1500, groups=30, d=4, apart=12.0)
+    rng = np.random.default_rng(9)
+    wrong = rng.permutation(1500)[:120]
+    rows[wrong] = 24.0 * rng.normal(size=(120, 4))
+    picks = gmmatch.select(rows, 60).indices
+    assert len(np.unique(truth[np.setdiff1d(picks, wrong)])) >= 28
+    assert np.isin(picks, wrong).mean() <= 0.08 / 3
+
+
+def test_a_group_beyond_all_measure_is_left_to_the_last():
+    rows, _ = blobs()
+    rows[:300] += 1e6
+    selection = gmmatch.select(rows, 200)
+    assert (selection.indices >= 300).all()
+    assert (selection.tiers[:300] == 2).all()
+
+
+@pytest.mark.parametrize("keep", [1, 7, 600, 899, 900])
+def test_any_budget_is_met_exactly(keep):
+    rows, _ = blobs()
+    selection = gmmatch.select(rows, keep)
+    assert len(np.unique(selection.indices)) == keep
+    means = np.cumsum(rows[selection.indices], axis=0) / np.arange(1, keep + 1)[:, None]
+    np.testing.assert_allclose(
+        selection.scores, np.linalg.norm(means - selection.centers[0], axis=1), atol=1e-9
+    )
+
+
+def test_one_pick_of_a_cell_is_the_row_nearest_to_its_geometric_median():
+    rows, _ = blobs()
+    codes = cells_of(rows, 40)
+    selection = gmmatch.select(rows, 20, cells=40)
+    for pick in selection.indices:
+        mine = np.flatnonzero(codes == codes[pick])
+        if len(mine) > 2:
+            center = gmmatch.geometric_median(rows[mine]).point
+            assert pick == mine[np.linalg.norm(rows[mine] - center, axis=1).argmin()]

@@ -1,0 +1,81 @@
+"""The lift against the kernel it stands for, and what it does to picks in few dimensions."""
+
+import numpy as np
+import pytest
+
+import gmmatch
+from gmmatch.errors import InvalidParameter
+from gmmatch.matching.features import AUTO_LIFT, MatchedRows, choose_lift
+from gmmatch.trust import judge
+from gmmatch.trust.lift import Lift, effective_dimension, typical_gap
+
+
+def test_inner_products_are_those_of_a_gaussian_kernel():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 6))
+    lift = Lift.draw(rows.mean(axis=0), bandwidth=1.7, n_features=60_000, seed=1)
+    squares = ((rows[:, None] - rows) ** 2).sum(axis=2)
+    lifted = lift(rows)
+    np.testing.assert_allclose(lifted @ lifted.T, np.exp(-squares / (2 * 1.7**2)), atol=0.02)
+    np.testing.assert_allclose(np.linalg.norm(lifted, axis=1), 1.0)
+
+
+def test_the_effective_dimension_is_that_of_the_covariance():
+    rows = np.random.default_rng(0).normal(size=(300, 40)) * np.geomspace(1, 0.01, 40)
+    values = np.linalg.eigvalsh(np.cov(rows.T))
+    expected = values.sum() ** 2 / (values**2).sum()
+    assert effective_dimension(rows) == pytest.approx(expected)
+    assert effective_dimension(rows[:20]) == pytest.approx(
+        np.trace(g := (c := rows[:20] - rows[:20].mean(0)) @ c.T) ** 2 / (g**2).sum()
+    )
+    assert effective_dimension(np.ones((5, 3))) == 0.0
+
+
+def test_the_typical_gap_is_the_median_distance_of_random_pairs():
+    rows = np.random.default_rng(0).normal(size=(4000, 50))
+    assert typical_gap(rows) == pytest.approx(10.0, rel=0.05)
+    assert typical_gap(np.ones((7, 2))) == typical_gap(np.ones((1, 2))) == 1.0
+
+
+@pytest.mark.parametrize("d", [2, 8])
+def test_with_the_lift_picks_spread_as_the_rows_do_and_their_mean_stays(d):
+    rows = np.random.default_rng(d).normal(size=(1000, d))
+    one_class = np.zeros(1000, int)
+    lifted, plain = (gmmatch.select(rows, 100, one_class, lift=lift).indices for lift in ("auto", "off"))
+    share = [rows[picks].var(axis=0).sum() / rows.var(axis=0).sum() for picks in (lifted, plain)]
+    assert share[0] > 0.65
+    assert share[0] > 1.5 * share[1]
+    random = gmmatch.select(rows, 100, one_class, method="random").indices
+    off = [np.linalg.norm(rows[picks].mean(axis=0) - rows.mean(axis=0)) for picks in (lifted, random)]
+    assert off[0] < off[1] / 2
+
+
+def test_in_the_lifted_space_the_error_falls_like_one_over_k():
+    rows = np.random.default_rng(1).normal(size=(3000, 3))
+    verdict = judge(rows, None, 1, seed=0)
+    view = MatchedRows(rows, verdict, choose_lift(rows, verdict, "auto", 0))
+    order = gmmatch.select(rows, 600, np.zeros(3000, int)).indices
+    trusted = np.flatnonzero(verdict.tiers == 0)
+    target = view[trusted].mean(axis=0, dtype=np.float64)
+    sums = np.cumsum(view[order] - target, axis=0)
+    budgets = np.array([25, 50, 100, 200, 400])
+    errors = np.linalg.norm(sums[budgets - 1], axis=1) / budgets
+    slope = np.polyfit(np.log(budgets), np.log(errors), 1)[0]
+    assert slope < -0.75
+    assert (budgets * errors < 5.0).all()
+
+
+def test_rows_in_many_directions_are_not_lifted():
+    rows = np.random.default_rng(0).normal(size=(500, 64))
+    verdict = judge(rows, None, 1, seed=0)
+    assert choose_lift(rows, verdict, "auto", 0) is None
+    assert choose_lift(rows, verdict, 64, 0).n_features == 64
+    flat = judge(rows[:, :3], None, 1, seed=0)
+    assert choose_lift(rows[:, :3], flat, "auto", 0).n_features == AUTO_LIFT
+    assert choose_lift(rows[:, :3], flat, "off", 0) is None
+
+
+@pytest.mark.parametrize("params", [{"lift": "on"}, {"lift": 0}, {"cells": "many"}, {"cells": -1}])
+def test_values_that_make_no_sense_are_refused(params):
+    with pytest.raises(InvalidParameter, match=next(iter(params))):
+        gmmatch.select(np.eye(8), 2, **params)
