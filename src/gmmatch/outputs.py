@@ -105,8 +105,8 @@ def _all_rows(selection: Selection, source: Dataset) -> pa.Table:
             "rank": spread(np.arange(len(selection))),
             "score": spread(selection.scores),
             "distance": spread(selection.distances),
-            "kept": kept,
             "tier": pa.nulls(n_rows, pa.int8()) if selection.tiers is None else pa.array(selection.tiers),
+            "kept": kept,
         }
     )
 

@@ -18,7 +18,7 @@ from .estimating import Estimate, estimate
 from .facts import Facts
 from .opening import embed, open_data
 from .outputs import check_new, check_output, materialize_rows, write_selection, write_suspects
-from .planning import OwnDefault, Plan, check_memory
+from .planning import OwnDefault, Plan, as_path, check_memory
 from .records import Selection
 from .steps import (
     check_suspects,
@@ -340,7 +340,7 @@ def suspects(
     >>> int(found.rows[0]), str(found.reasons[0])
     (7, "label 'dog' is unlikely, 'cat' fits better")
     """
-    path = None if output is None else Path(output)
+    path = None if output is None else as_path(output, "output")
     if path is not None:
         check_new(path, overwrite)
         check_output(path, kind="suspects")

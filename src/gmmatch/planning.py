@@ -80,7 +80,7 @@ class Plan:
             del params["budgets"]
         if isinstance(asked.get("guard"), OwnDefault):
             del asked["guard"]
-        asked |= {name: Path(asked[name]) for name in _PATHS if asked.get(name) is not None}
+        asked |= {name: as_path(asked[name], name) for name in _PATHS if asked.get(name) is not None}
         output = asked.get("output")
         if output is not None and asked.get("state") is None:
             asked["state"] = output.with_name(f"{output.name}.state")
@@ -137,6 +137,13 @@ class Plan:
             check_projection(self.projection)
 
 
+def as_path(given: Any, name: str) -> Path:
+    """Return the path of a file to write."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise InvalidParameter(f"{name} must be the path of a file; got {given!r}")
+    return Path(given)
+
+
 def _check_scores_file(path: Path, entry: Method) -> None:
     """Refuse to save scores that there will not be, or where they cannot be."""
     if not entry.needs_training:
@@ -148,7 +155,7 @@ def _check_scores_file(path: Path, entry: Method) -> None:
 
 def check_engine(engine: str | Engine, entry: Method) -> None:
     """Refuse an engine that there is not, or that cannot run a method."""
-    if isinstance(engine, str):
+    if not hasattr(engine, "holds"):
         check_choice(engine, ENGINES, "engine")
     if engine != "local" and not entry.engine:
         able = [method.name for method in METHODS.values() if method.engine]

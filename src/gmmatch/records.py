@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidInput
+from .errors import InvalidInput, InvalidParameter
 from .facts import Evidence, Facts, pack_array, plain, unpack_array
 from .files import whole_file
 
@@ -161,8 +161,8 @@ class Selection:
         >>> gmmatch.select(rows, keep=20).head(5)
         Selection(5 of 100 rows by gm-matching, objective ...)
         """
-        if not 1 <= k <= len(self):
-            raise InvalidInput(f"head takes from 1 to {len(self)} picks; got {k}")
+        if not (isinstance(k, (int, np.integer)) and 1 <= k <= len(self)) or isinstance(k, bool):
+            raise InvalidInput(f"head takes from 1 to {len(self)} picks; got {k!r}")
         cut = {
             name: None if values is None else values[:k]
             for name, values in (("labels", self.labels), ("ids", self.ids))
@@ -230,10 +230,12 @@ class Selection:
         Parameters
         ----------
         path
-            Where to write; an existing file is replaced.
+            Where to write; an existing file is replaced. For other forms, see `output` of `gmmatch.select`.
         """
         import pyarrow.parquet as pq
 
+        if str(path).lower().endswith((".csv", ".npy", ".txt", ".jsonl")):
+            raise InvalidParameter(f"Selection.save writes Parquet; name a file that ends so; got {path}")
         table = self.to_arrow().replace_schema_metadata({METADATA_KEY: json.dumps(self._stored())})
         with whole_file(path) as partial:
             pq.write_table(table, partial)
@@ -292,25 +294,13 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
     Selection(2 of 4 rows by gm-matching, objective ...)
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InvalidInput(f"cannot read the selection {path}: {error}") from error
-    try:
-        facts = json.loads((table.schema.metadata or {})[METADATA_KEY])
-    except KeyError:
-        raise InvalidInput(f"{path} is a Parquet file, but not a selection written by gmmatch") from None
-    if facts["format"] not in (1, FORMAT_VERSION):
-        raise InvalidInput(
-            f"{path} has selection format {facts['format']}; this version of gmmatch reads {FORMAT_VERSION}"
-        )
+    table, facts = _read(path)
     labels, centers, against = table.column("label"), facts["centers"], facts.get("evidence")
     if facts["format"] == 1:  # centres were packed in another way, and are found again
         told = facts["details"] | {"rows": facts["n_rows"], "kept": len(table)}
         facts, centers = told | {"reads": told.get("passes")} | facts, None
-    return Selection(
+    found = Selection(
         indices=table.column("row").to_numpy(),
         scores=table.column("score").to_numpy(),
         distances=table.column("distance").to_numpy(),
@@ -327,3 +317,48 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
         tiers=None if against is None else unpack_array(against["tiers"]),
         evidence=None if against is None or len(against) == 1 else Evidence.unpack(against),
     )
+    _check(found, path)
+    return found
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+    """Return the table of a selection file and what its metadata tells."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not os.path.isfile(path):
+        raise InvalidInput(f"cannot read the selection {path}: there is no such file")
+    try:
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInput(f"cannot read the selection {path}: {error}") from error
+    try:
+        facts = json.loads((table.schema.metadata or {})[METADATA_KEY])
+    except KeyError:
+        raise InvalidInput(f"{path} is a Parquet file, but not a selection written by gmmatch") from None
+    except ValueError as error:
+        raise InvalidInput(f"the selection {path} is damaged: its metadata is no JSON") from error
+    if facts["format"] not in (1, FORMAT_VERSION):
+        raise InvalidInput(
+            f"{path} has selection format {facts['format']}; this version of gmmatch reads {FORMAT_VERSION}"
+        )
+    return table, facts
+
+
+def _check(found: Selection, path: str | os.PathLike[str]) -> None:
+    """Refuse a selection that no run can have made: rows that there are not, or the same row twice."""
+    rows, n_rows = found.indices, found.n_rows
+    wrong = None
+    if rows.dtype.kind not in "iu":
+        wrong = f"column row holds {rows.dtype}; expected whole numbers"
+    elif len(rows) and not 0 <= rows.min() <= rows.max() < n_rows:
+        row = rows[(rows < 0) | (rows >= n_rows)][0]
+        wrong = f"column row has {row}; expected numbers from 0 to {n_rows - 1}"
+    elif len(np.unique(rows)) < len(rows):
+        values, counts = np.unique(rows, return_counts=True)
+        wrong = f"row {values[counts > 1][0]} is there more than once; expected every row once"
+    elif found.tiers is not None and found.tiers.shape != (n_rows,):
+        wrong = f"it has tiers of shape {found.tiers.shape}; expected one for each of {n_rows} rows"
+    if wrong is not None:
+        raise InvalidInput(f"the selection {path} is damaged: {wrong}")

@@ -40,6 +40,8 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     """
     if hasattr(X, "detach"):  # a torch tensor, which NumPy refuses while it tracks gradients
         X = X.detach().cpu()
+        if str(X.layout) != "torch.strided":
+            raise InvalidInputType(f"{name} is a sparse tensor; pass a dense one: {name}.to_dense()")
         X = X.float() if str(X.dtype) == "torch.bfloat16" else X
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.promote_types(X.dtype, np.float32)), np.nan)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -11,7 +13,7 @@ from typing import Any, TypeVar
 import typer
 
 from .. import progress
-from ..errors import GmmatchError, InvalidParameter
+from ..errors import GmmatchError, InvalidInput, InvalidParameter
 from . import INTERRUPTED
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -27,6 +29,13 @@ def friendly(command: Command) -> Command:
         except GmmatchError as error:
             typer.echo(f"gmmatch: {error}", err=True)
             raise typer.Exit(error.exit_code) from error
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+                raise
+            # What is left of the output would fail again when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            typer.echo(f"gmmatch: cannot write: {error.strerror}", err=True)
+            raise typer.Exit(InvalidInput.exit_code) from error
         except KeyboardInterrupt:
             typer.echo("gmmatch: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None

@@ -166,7 +166,7 @@ def select(
         except KeyboardInterrupt:
             typer.echo(f"gmmatch: interrupted{how_to_resume(plan.state)}", err=True)
             raise typer.Exit(INTERRUPTED) from None
-    typer.echo(json.dumps(facts.as_dict()) if as_json else sentence(facts))
+    typer.echo(json.dumps(facts.as_dict()) if as_json else sentence(facts, suspects))
 
 
 def how_to_resume(state: Path | None) -> str:
@@ -181,12 +181,13 @@ def this_command() -> str:
     return shlex.join(["gmmatch", *(word for word in sys.argv[1:] if word != "--resume")])
 
 
-def sentence(facts: Facts) -> str:
+def sentence(facts: Facts, suspects: Path | None = None) -> str:
     """Say in words what was done."""
     classes = f" in {facts.classes} classes" if facts.classes else ""
     dropped = f"; left out {facts.bad_rows:,} bad rows" if facts.bad_rows else ""
     wrong = f"; {facts.suspects['suspect']:,} rows seem wrong" if facts.suspects else ""
-    written = " and ".join(str(path) for path in (facts.output, facts.report, facts.materialized) if path)
+    paths = (facts.output, suspects, facts.report, facts.materialized)
+    written = " and ".join(str(path) for path in paths if path)
     return (
         f"kept {facts.kept:,} of {facts.rows:,} rows{classes} by {facts.method} in {facts.seconds or 0:.1f} s"
         f"{dropped}{wrong}; objective {facts.objective:.4g}; wrote {written}"

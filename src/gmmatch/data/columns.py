@@ -131,7 +131,9 @@ def attach(
         lacks_labels = bool(missing.size) and unlabelled != "class"
         raise refuse_bad(bad, len(dataset), dataset.name, lacks_labels)
     if bad and len(bad) == len(dataset):
-        raise refuse_bad(bad, len(dataset), dataset.name)
+        raise InvalidInput(
+            f"all {len(bad)} rows of {dataset.name} are bad (row 0: {bad[0]}); nothing is left to choose from"
+        )
     return dataset.replace(bad=bad)
 
 

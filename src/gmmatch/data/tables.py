@@ -182,7 +182,9 @@ def _numbers(table: Table, request: Request) -> tuple[npt.NDArray[Any], dict[int
                 f"column {embedding!r} of {table.name} holds {sample!r}; expected lists of numbers"[:300]
             )
         return table.vectors(embedding, request)
-    rest = [name for name in table.names if name not in (request.labels, request.ids)]
+    # Labels and ids may be given as values, which are not to be compared with names.
+    taken = [given for given in (request.labels, request.ids) if isinstance(given, str)]
+    rest = [name for name in table.names if name not in taken]
     wrong = [name for name in rest if name not in table.numbers]
     if wrong or not rest:
         raise InvalidInput(

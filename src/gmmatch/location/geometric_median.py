@@ -17,13 +17,16 @@ into the next point. Whoever holds the rows (memory, disk, a cluster) runs the p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import blocks
 from ..compute.passes import PerRow, fold_blocks
+from ..data import MappedRows
 from ..errors import InvalidParameter
 from ..records import FloatArray, GeometricMedian, IntArray
 from ..validation import as_rows, as_seed, as_weights, check_positive_int, is_number, resolve_keep
@@ -32,6 +35,7 @@ from ._median_sums import GroupSums, partial_sums
 from .mean import group_means
 
 Vector = npt.NDArray[np.float64]
+_SMALL = 1e-100  # squares of differences between numbers of this size are far from float64's limits
 
 
 def measure(
@@ -165,11 +169,34 @@ def geometric_median(
     if not (is_number(epsilon) and 0 < epsilon < np.inf):
         raise InvalidParameter(f"epsilon must be a number greater than 0; got {epsilon!r}")
     check_positive_int(max_iter, "max_iter")
-    if sample is None:
-        return group_medians(rows, None, 1, float(epsilon), weight, max_iter=max_iter)[0]
-    size = resolve_keep(sample, len(rows))
-    chosen = np.sort(np.random.default_rng(as_seed(random_state)).choice(len(rows), size, replace=False))
-    some = None if weight is None else weight[chosen]
-    rough = group_medians(rows[chosen], None, 1, float(epsilon), some, max_iter=max_iter)[0]
-    proven = certify(rows, [rough.point], None, weight)[0]
-    return GeometricMedian(proven.point, proven.objective, proven.epsilon, rough.n_iter + 1, rough.converged)
+    size = None if sample is None else resolve_keep(sample, len(rows))
+    row_power, weight_power = _power_of_rows(rows), 0
+    if row_power:
+        rows = cast(FloatArray, MappedRows(rows, partial(_scaled, power=-row_power)))
+    if weight is not None:
+        weight_power = int(np.frexp(weight.max())[1])
+        weight = _scaled(weight, -weight_power)
+    if size is None:
+        found = group_medians(rows, None, 1, float(epsilon), weight, max_iter=max_iter)[0]
+    else:
+        chosen = np.sort(np.random.default_rng(as_seed(random_state)).choice(len(rows), size, replace=False))
+        some = None if weight is None else weight[chosen]
+        rough = group_medians(rows[chosen], None, 1, float(epsilon), some, max_iter=max_iter)[0]
+        proven = certify(rows, [rough.point], None, weight)[0]
+        found = replace(proven, n_iter=rough.n_iter + 1, converged=rough.converged)
+    objective = float(_scaled(np.array(found.objective), row_power + weight_power))
+    return replace(found, point=_scaled(found.point, row_power), objective=objective)
+
+
+def _power_of_rows(rows: FloatArray) -> int:
+    """Return the power of two to divide rows by so that no square leaves float64, 0 for ordinary rows."""
+    if rows.dtype == np.float32:
+        return 0
+    largest = max(float(np.abs(rows[block]).max()) for block in blocks(rows))
+    return 0 if largest == 0 or _SMALL <= largest <= 1 / _SMALL else int(np.frexp(largest)[1])
+
+
+def _scaled(values: FloatArray, power: int) -> Vector:
+    """Multiply by a power of two, which is exact wherever the result is within float64's range."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ldexp(values, power)

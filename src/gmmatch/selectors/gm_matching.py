@@ -36,9 +36,10 @@ WHOLE_ROWS = 1 << 14
 _AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
 _MANY_GROUPS = 64
+_START_SEED = 1  # keeps random starts apart from whatever else is drawn with a group's seed
 Center = tuple[npt.NDArray[np.float64], float | None]
 STEPS = ("residual", "projection")
-STARTS = ("center", "zero")
+STARTS = ("center", "zero", "random")
 NORMALIZE = ("none", "unit")
 
 
@@ -60,9 +61,9 @@ class GMMatching(Selector):
         label-aware or lifted features, which needs labels and the guard, and every class has the 8 rows that
         the gate needs; elsewhere it is the geometric median.
     start
-        theta before the first pick: `center`, `zero` or a vector. None means `zero` for the residual
-        step, which works relative to the centre, and `center` for the projection step, which works in
-        the given coordinates.
+        theta before the first pick: `center`, `zero`, `random` (a vector of length one, its direction drawn
+        with the seed) or a vector. None means `zero` for the residual step, which works relative to the
+        centre, and `center` for the projection step, which works in the given coordinates.
     normalize
         `unit` scales every row to length one first; `none` takes rows as they are.
     batch_size
@@ -210,7 +211,7 @@ class GMMatching(Selector):
             # Every point between two rows is a geometric median of them. One that is a row, chosen by the
             # values, leaves no tie for the order of the rows to decide.
             center, epsilon = np.array(min(rows.tolist())), 0.0
-        state = Matching.begin(center, self._theta(center))
+        state = Matching.begin(center, self._theta(center, group.seed))
         order, scores, distances = match(rows, k, state, self.step, gram_bytes)
         return Picks(order, scores, distances, center, float(scores[-1]), epsilon, _name(target))
 
@@ -258,7 +259,6 @@ class GMMatching(Selector):
 
     def _stream(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
         """Match all groups in batches, in one pass."""
-        assert self.batch_size is not None
         codes = group_codes(groups)
         if codes is None:
             codes = np.zeros(len(groups[0].source), np.int64)
@@ -274,10 +274,15 @@ class GMMatching(Selector):
             rows=rows,
             codes=codes,
             centers=centers.points,
-            starts=np.stack([self._theta(center) for center in centers.points]),
+            starts=np.stack(
+                [
+                    self._theta(center, group.seed)
+                    for center, group in zip(centers.points, groups, strict=True)
+                ]
+            ),
             budgets=budgets,
             step=self.step,
-            batch_size=AUTO_BATCH if self.batch_size == "auto" else self.batch_size,
+            batch_size=self._rows_per_batch(),
             streams=self._streams(groups),
             seed=seed,
         )
@@ -304,20 +309,31 @@ class GMMatching(Selector):
     def _streams(self, groups: list[Group]) -> IntArray:
         """Return into how many chains each group is split."""
         sizes = np.array([len(group.members) for group in groups])
-        return -(-sizes // _AUTO_STREAM_ROWS) if self.streams == "auto" else np.full(len(sizes), self.streams)
+        if self.streams == "auto":
+            return -(-sizes // _AUTO_STREAM_ROWS)
+        # Chains beyond the number of batches would have none.
+        batches: IntArray = -(-sizes // self._rows_per_batch())
+        return batches.clip(max=self.streams)
 
-    def _theta(self, center: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return theta before the first pick."""
+    def _rows_per_batch(self) -> int:
+        assert self.batch_size is not None
+        return AUTO_BATCH if self.batch_size == "auto" else self.batch_size
+
+    def _theta(self, center: npt.NDArray[np.float64], seed: tuple[int, ...]) -> npt.NDArray[np.float64]:
+        """Return theta before the first pick of a group."""
         start = self.start
         if start is None:
             start = "zero" if self.step == "residual" else "center"
+        if isinstance(start, str) and start == "random":
+            direction = np.random.default_rng([*seed, _START_SEED]).normal(size=center.shape)
+            return direction / np.sqrt(np.add.reduce(direction * direction))  # type: ignore[no-any-return]
         if isinstance(start, str):
             return center.copy() if start == "center" else np.zeros_like(center)
         try:
             theta = np.array(start, dtype=np.float64)
         except (TypeError, ValueError):
             raise InvalidInputType(
-                f"start must be 'center', 'zero' or a vector; got {type(start).__name__}"
+                f"start must be 'center', 'zero', 'random' or a vector; got {type(start).__name__}"
             ) from None
         if theta.shape != center.shape or not np.isfinite(theta).all():
             raise InvalidInput(f"start must be a finite vector of shape {center.shape}; got {theta.shape}")

@@ -145,6 +145,7 @@ class Method:
 
 _HIGHEST = {"prefer": "highest"}
 _PAPER = {"step": "projection", "start": "center", "guard": "off"}
+_AUTHORS = {"step": "projection", "start": "random", "normalize": "unit", "guard": "off"}
 _GMM = "Acharya et al. 2024"
 _MATCHING = "O(n^2 d) per class, O(n d batch) in batches"
 _ALONE: dict[str, Any] = {"seeded": False, "nested": True, "equivariant": True}
@@ -157,6 +158,9 @@ _OWN = (
            _MATCHING, _GMM, **_MATCHES | {"seeded": True}),
     Method("gm-matching-paper", GMMatching, "the paper's text: projection step, no guard",
            _MATCHING, _GMM, _PAPER, **_MATCHES),
+    Method("gm-matching-authors", GMMatching,
+           "the published code: projection step on rows of length one, random start, no guard",
+           _MATCHING, _GMM, _AUTHORS, **_MATCHES | {"seeded": True, "compared": False}),
     Method("herding", Herding, "rows whose mean matches the mean", _MATCHING, "Welling 2009", **_MATCHES),
     Method("random", Random, "a uniformly random subset", "O(n)", nested=True, compared=True),
     Method("easy", Easy, "the rows nearest to the centre",

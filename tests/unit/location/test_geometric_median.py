@@ -150,6 +150,28 @@ def test_translation_rotation_scale_and_order():
     np.testing.assert_allclose(shuffled, point, atol=1e-12)
 
 
+@pytest.mark.parametrize("power", [-1000, -660, -531, 430, 460])
+def test_a_power_of_two_changes_the_scale_of_the_answer_alone(power):
+    rows = np.random.default_rng(5).normal(size=(90, 4)) + 1.0
+    plain = gmmatch.geometric_median(rows)
+    scaled = gmmatch.geometric_median(np.ldexp(rows, power))
+    assert (scaled.point == np.ldexp(plain.point, power)).all()
+    assert scaled.objective == np.ldexp(plain.objective, power)
+    assert (scaled.epsilon, scaled.n_iter) == (plain.epsilon, plain.n_iter)
+
+
+@pytest.mark.parametrize("power", [-1000, -565, 665, 1000])
+@pytest.mark.parametrize("sample", [None, 40])
+def test_only_the_ratios_of_the_weights_matter(power, sample):
+    rng = np.random.default_rng(6)
+    rows, weights = rng.normal(size=(90, 4)), rng.uniform(1, 2, 90)
+    plain = gmmatch.geometric_median(rows, weights=weights, sample=sample)
+    scaled = gmmatch.geometric_median(rows, weights=np.ldexp(weights, power), sample=sample)
+    assert (scaled.point == plain.point).all()
+    assert scaled.epsilon == plain.epsilon
+    assert scaled.objective == np.ldexp(plain.objective, power)
+
+
 def test_a_sample_is_certified_on_all_rows():
     rows = np.random.default_rng(5).normal(size=(4000, 20))
     sampled = gmmatch.geometric_median(rows, sample=0.25, random_state=1)

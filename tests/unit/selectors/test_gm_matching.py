@@ -274,6 +274,37 @@ def test_the_papers_method_is_the_projection_from_the_centre():
     assert (paper.method, by_hand.method) == ("gm-matching-paper", "gm-matching")
 
 
+def test_the_published_codes_variant_projects_unit_rows_from_a_random_start():
+    rows = np.random.default_rng(15).normal(size=(200, 5)) + 1.0
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    firsts = set()
+    for seed in range(5):
+        found = gmmatch.select(rows, keep=40, method="gm-matching-authors", random_state=seed)
+        start = np.random.default_rng([seed, 0, 1]).normal(size=5)
+        center = gmmatch.geometric_median(unit).point
+        expected = brute_force(unit, center, 40, "projection", start / np.linalg.norm(start))[0]
+        assert found.indices.tolist() == expected
+        firsts.add(int(found.indices[0]))
+    assert len(firsts) > 1
+
+
+def test_a_random_start_is_one_per_class_and_the_same_in_batches():
+    rng = np.random.default_rng(16)
+    rows, labels = rng.normal(size=(200, 5)), np.repeat([0, 1], 100)
+    whole = gmmatch.select(rows, 20, labels, method="gm-matching-authors", batch_size=None)
+    batches = gmmatch.select(rows, 20, labels, method="gm-matching-authors", batch_size=100)
+    assert whole.indices[:2].tolist() == batches.indices[:2].tolist()
+
+
+def test_more_chains_than_batches_are_as_many_as_batches():
+    rows = np.random.default_rng(17).normal(size=(200, 5))
+    many, few = (
+        gmmatch.select(rows, keep=40, guard="off", batch_size=8, streams=streams) for streams in (10**7, 25)
+    )
+    assert many.indices.tolist() == few.indices.tolist()
+    assert many.facts.chains == 25
+
+
 def test_follows_scikit_learn_conventions():
     rng = np.random.default_rng(15)
     rows, labels = rng.normal(size=(90, 3)), rng.integers(0, 3, 90)
