@@ -2,11 +2,12 @@ import dataclasses
 import json
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.errors import InvalidInput
+from gmmatch.errors import InvalidInput, InvalidParameter
 
 
 @pytest.fixture
@@ -115,3 +116,39 @@ def test_a_file_of_the_earlier_version_is_read(selection, tmp_path):
     assert back.indices.tolist() == selection.indices.tolist()
     assert (back.facts.center, back.facts.reads, back.facts.kept) == ("mean", 9, 10)
     assert (back.tiers, back.evidence, back.centers) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ([0, -1], "column row has -1; expected numbers from 0 to 49"),
+        ([0, 50], "column row has 50; expected numbers from 0 to 49"),
+        ([7, 7], "row 7 is there more than once; expected every row once"),
+        ([0.5, 1.0], "column row holds float64; expected whole numbers"),
+    ],
+)
+def test_rows_that_no_selection_can_have_are_refused(selection, tmp_path, column, words):
+    file = tmp_path / "kept.parquet"
+    selection.head(2).save(file)
+    table = pq.read_table(file)
+    place = table.column_names.index("row")
+    pq.write_table(table.set_column(place, "row", pa.array(column)), file)
+    with pytest.raises(InvalidInput) as caught:
+        gmmatch.load_selection(file)
+    assert str(caught.value) == f"the selection {file} is damaged: {words}"
+
+
+def test_a_selection_is_read_from_a_file_and_nothing_else(selection, tmp_path):
+    selection.save(tmp_path / "kept.parquet")
+    for path in (tmp_path, tmp_path / "missing.parquet"):
+        with pytest.raises(InvalidInput, match=r"there is no such file$"):
+            gmmatch.load_selection(path)
+    with pytest.raises(InvalidParameter, match="writes Parquet"):
+        selection.save(tmp_path / "kept.csv")
+    assert [file.name for file in tmp_path.iterdir()] == ["kept.parquet"]
+
+
+@pytest.mark.parametrize("k", [0, 11, 2.5, "3", True, None])
+def test_a_head_is_a_whole_number_of_picks(selection, k):
+    with pytest.raises(InvalidInput, match=f"head takes from 1 to 10 picks; got {k!r}"):
+        selection.head(k)

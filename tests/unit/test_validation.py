@@ -130,3 +130,34 @@ def test_the_fingerprint_tells_inputs_apart():
     }  # fmt: skip
     assert len(prints) == 6
     assert fingerprint(GOOD.copy()) == fingerprint(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"state": 3}, "state must be the path of a file; got 3"),
+        ({"report": True}, "report must be the path of a file; got True"),
+        ({"engine": 1}, "engine must be 'local' or 'ray'; got 1"),
+        ({"engine": None}, "engine must be 'local' or 'ray'; got None"),
+        ({"memory": [1]}, "memory (--memory) must be at least 1MB; got [1]"),
+        ({"labels": [None] * 6, "on_bad_rows": "drop"}, "all 6 rows of X are bad (row 0: no label)"),
+    ],
+)
+def test_odd_arguments_are_refused_before_any_work(arguments, words):
+    assert words in sentence(lambda: gmmatch.select(GOOD, keep=2, **arguments))
+
+
+def test_a_sparse_tensor_is_refused():
+    torch = pytest.importorskip("torch")
+    assert "sparse tensor" in sentence(lambda: gmmatch.select(torch.from_numpy(GOOD).to_sparse(), keep=2))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_labels_beside_a_table_may_be_a_column_of_another(library):
+    frames = pytest.importorskip(library)
+    rows, names = np.random.default_rng(0).normal(size=(40, 3)), np.repeat(["a", "b"], 20)
+    expected = gmmatch.select(rows, keep=6, labels=names)
+    table = frames.DataFrame(dict(zip("xyz", rows.T, strict=True)))
+    for labels in (frames.Series(names.tolist()), names, names.tolist()):
+        found = gmmatch.select(table, keep=6, labels=labels, ids=frames.Series(np.arange(40)))
+        assert found.indices.tolist() == expected.indices.tolist()
