@@ -1,4 +1,4 @@
-"""Look at all rows once, and leave out those that hold no numbers to work with."""
+"""Look at all rows once: hash them, and leave out those that hold no numbers to work with."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .compute.passes import map_blocks
+from .compute.keys import look_at_rows
 from .data import Dataset
 from .errors import InvalidInput
 from .records import IntArray
-from .validation import CheckedRows, bad_rows, describe_bad_rows
-
-_CHECK_VALUES = 1 << 22  # values looked at together for NaN
+from .validation import CheckedRows, describe_bad_rows
 
 
 def find_bad_rows(rows: Any) -> IntArray:
@@ -24,17 +22,11 @@ def find_bad_rows(rows: Any) -> IntArray:
     >>> find_bad_rows(np.array([[1.0], [np.nan], [3.0]]))
     array([1])
     """
-
-    def look(block: slice) -> IntArray:
-        found: IntArray = bad_rows(rows[block]) + block.start
-        return found
-
-    step = max(1, _CHECK_VALUES // rows.shape[1])
-    return np.concatenate(list(map_blocks(look, rows, "checking rows", step)))
+    return np.flatnonzero(~look_at_rows(rows)[0])
 
 
-def leave_out_bad_rows(checked: CheckedRows, data: Dataset, on_bad_rows: str) -> CheckedRows:
-    """Return what is left without bad rows, or refuse them.
+def leave_out_bad_rows(checked: CheckedRows, data: Dataset, on_bad_rows: str, seed: int = 0) -> CheckedRows:
+    """Return what is left without bad rows, with the hashes of the rows, or refuse them.
 
     Parameters
     ----------
@@ -44,15 +36,19 @@ def leave_out_bad_rows(checked: CheckedRows, data: Dataset, on_bad_rows: str) ->
         Where they come from, and which of them were found bad when it was opened.
     on_bad_rows
         `error` or `drop`.
+    seed
+        Seed of the hashes.
     """
-    bad = find_bad_rows(checked.rows)
+    good, keys = look_at_rows(checked.rows, seed)
+    bad = np.flatnonzero(~good)
     if bad.size and on_bad_rows == "error":
         raise InvalidInput(f"{data.name} has {describe_bad_rows(bad)}")
     bad = np.union1d(bad, data.bad_rows)
     if not bad.size:
-        return checked
+        return replace(checked, hashes=(seed, keys))
     if len(bad) == len(checked.rows):
         raise InvalidInput(f"all {len(bad)} rows of {data.name} are bad; nothing is left to choose from")
     usable = np.ones(len(checked.rows), dtype=bool)
     usable[bad] = False
-    return replace(checked, usable=usable)
+    keys[bad] = 0  # as if they were rows of zeros, so that their values change nothing
+    return replace(checked, usable=usable, hashes=(seed, keys))

@@ -108,16 +108,22 @@ def _needs(rows: Any, sizes: Any, batch: Any) -> tuple[int, float]:
 
 
 def _reads(selector: Any, checked: CheckedRows, batch: Any) -> int:
-    """Return how often all rows would be read: check, guard, centre, picks."""
+    """Return how often all rows would be read: look, guard, centre, picks."""
     labelled = checked.codes is not None and selector.by_class
     guarded = selector.guard != "off"
-    reads = 2 + (expected_reads(labelled) if guarded else 0)
+    n_classes = 1 if checked.classes is None or not labelled else len(checked.classes)
+    judging = expected_reads(len(checked.rows), checked.rows.shape[1], n_classes, labelled) if guarded else 0
+    reads = 2 + judging
     if batch is None or not isinstance(selector, GMMatching):
         return reads
     if not isinstance(selector.center, str):
         return reads
     target = ("mean" if labelled and guarded else "geometric-median") if selector.center == "auto" else ""
-    return reads + (_MEDIAN_READS if "geometric-median" in (target, selector.center) else 1)
+    if "geometric-median" in (target, selector.center):
+        return reads + _MEDIAN_READS
+    # The pass that judges by a sample adds up the mean of the trusted rows, unless they are lifted.
+    added_up = judging == 1 and labelled and selector.lift in ("auto", "off")
+    return reads + (0 if added_up and "mean" in (target, selector.center) else 1)
 
 
 def _before_encoding(plan: Plan) -> Estimate:

@@ -31,7 +31,7 @@ from .steps import (
     train_if_needed,
 )
 from .trust import Suspects, Verdict
-from .validation import CheckedRows, as_size, check_input
+from .validation import CheckedRows, as_seed, as_size, check_input, is_whole
 
 __all__ = [
     "Outcome",
@@ -96,6 +96,7 @@ def run(plan: Plan) -> Outcome:
     """
     started = time.perf_counter()
     params = plan.parameters()
+    seed = as_seed(plan.random_state) if is_whole(plan.random_state) else 0
     plan.check_outputs()
     data = open_plan(plan)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
@@ -106,7 +107,7 @@ def run(plan: Plan) -> Outcome:
     if plan.cap is not None:
         check_memory(plan.entry.build(**params), checked, plan.cap)
     with open_engine(plan.engine, data, plan.address, plan.workers) as running, use_engine(running):
-        checked = leave_out_bad_rows(checked, data, plan.on_bad_rows)
+        checked = leave_out_bad_rows(checked, data, plan.on_bad_rows, seed)
         trained, training = train_if_needed(plan, params, checked)
         selector = plan.entry.build(**params, **trained)
         checkpoint = None
@@ -350,9 +351,10 @@ def suspects(
         X, y, ids, encoder, memory=cap, on_bad_rows=on_bad_rows, unlabelled=unlabelled, **columns
     )
     checked = check_input(data.numbers(), data.labels, name=data.name, label_name="y", finite=False)
-    checked = leave_out_bad_rows(checked, data, on_bad_rows)
+    seed = as_seed(random_state)
+    checked = leave_out_bad_rows(checked, data, on_bad_rows, seed)
     check_suspects(data, checked)
-    found = find_suspects(checked, None, True, random_state)
+    found = find_suspects(checked, None, True, seed)
     if path is not None:
         write_suspects(found, path, data)
     return found

@@ -62,7 +62,9 @@ def judge_once(plan: Plan, selector: Selector, checked: CheckedRows) -> tuple[Ve
     if selector.guard != "off":
         return selector.judge(checked), by_class
     seed = as_seed(selector.random_state)
-    return judge(checked.rows, codes, len(present), seed, labelled=checked.codes is not None), by_class
+    labelled = checked.codes is not None
+    verdict = judge(checked.rows, codes, len(present), seed, labelled=labelled, keys=checked.keys(seed))
+    return verdict, by_class
 
 
 def train_if_needed(
@@ -109,7 +111,7 @@ def describe(
     facts = replace(
         selection.facts,
         bad_rows=len(checked.rows) - checked.n_usable,
-        reads=(selection.facts.reads or 0) + 1,  # and the check of the rows
+        reads=(selection.facts.reads or 0) + 1,  # and the look at the rows
         training=training,
         engine=plan.engine if isinstance(plan.engine, str) else "ray",
         output=None if plan.output is None else str(plan.output),
@@ -137,7 +139,8 @@ def find_suspects(
     assert checked.classes is not None
     codes, present = checked.judged()
     if verdict is None or not by_class:  # where labels do not divide the rows, no verdict is about them
-        verdict = judge(checked.rows, codes, len(present), as_seed(random_state))
+        seed = as_seed(random_state)
+        verdict = judge(checked.rows, codes, len(present), seed, keys=checked.keys(seed))
     codes = np.zeros(len(checked.rows), np.int64) if codes is None else codes
     return suspects_from(verdict, checked.rows, codes, checked.classes[present])
 

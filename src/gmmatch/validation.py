@@ -86,12 +86,19 @@ class CheckedRows:
         The sorted labels, and the class of each row; None without labels.
     usable
         Which rows may be picked; None: all of them.
+    hashes
+        A seed and the hashes of the rows by it, where the rows were looked at already.
     """
 
     rows: FloatArray
     classes: npt.NDArray[Any] | None = None
     codes: IntArray | None = None
     usable: npt.NDArray[np.bool_] | None = None
+    hashes: tuple[int, npt.NDArray[np.uint64]] | None = None
+
+    def keys(self, seed: int) -> npt.NDArray[np.uint64] | None:
+        """Return the hashes of the rows by this seed, if they are known."""
+        return None if self.hashes is None or self.hashes[0] != seed else self.hashes[1]
 
     @cached_property
     def fingerprint(self) -> str:

@@ -33,13 +33,25 @@ def row_keys(rows: FloatArray, seed: int = 0) -> Keys:
     >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])
     (True, False)
     """
+    return look_at_rows(rows, seed)[1]
+
+
+def look_at_rows(rows: Any, seed: int = 0) -> tuple[npt.NDArray[np.bool_], Keys]:
+    """Return which rows hold finite numbers of ordinary size, and a seeded hash of each; in one pass.
+
+    Examples
+    --------
+    >>> look_at_rows(np.array([[1.0], [np.nan], [3.0]]))[0].tolist()
+    [True, False, True]
+    """
     factors = key_factors(rows.shape[1], seed)
     check_and_hash(np.empty((0, rows.shape[1]), rows.dtype), factors)  # compiled before threads need it
 
-    def part(block: slice) -> Keys:
-        return check_and_hash(np.asarray(rows[block]), factors)[1]
+    def part(block: slice) -> tuple[npt.NDArray[np.bool_], Keys]:
+        return check_and_hash(np.asarray(rows[block]), factors)
 
-    return np.concatenate(list(map_blocks(part, rows, "hashing rows")))
+    good, keys = zip(*map_blocks(part, rows, "checking rows"), strict=True)
+    return np.concatenate(good), np.concatenate(keys)
 
 
 def key_factors(n_features: int, seed: int = 0) -> Keys:

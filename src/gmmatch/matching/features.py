@@ -14,6 +14,7 @@ from ..errors import InvalidParameter
 from ..records import FloatArray, IntArray
 from ..trust.guard import FOLDS, Verdict, judge
 from ..trust.lift import BANDWIDTH, Lift, effective_dimension, typical_gap
+from ..trust.rules import Means
 from ..validation import as_labels, as_rows, as_seed, is_number, is_whole
 
 Vector = npt.NDArray[np.float64]
@@ -41,6 +42,11 @@ class MatchedRows:
         What is appended to each row; None: nothing.
     weight
         Weight of the class probabilities beside the rows.
+
+    Attributes
+    ----------
+    means
+        By class the mean of the features of its trusted rows, where that is known without reading them.
     """
 
     dtype = np.dtype(np.float32)
@@ -70,6 +76,7 @@ class MatchedRows:
             self._factor = weight / verdict.labels.scale if verdict.labels.scale > 0 else 0.0
             width += verdict.head.weights.shape[2]
         self.shape = (len(rows), width)
+        self.means = None if lift is not None or verdict.means is None else self._features_of(verdict.means)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -93,6 +100,11 @@ class MatchedRows:
                 told = self._probabilities(read[part], numbers.ravel()[part])
                 found[part, self._lifted.stop :] = (told - self._mean) * self._factor
         return found if numbers.ndim else found[0]
+
+    def _features_of(self, means: Means) -> Vector:
+        """Return the features of means, which are the means of the features where nothing is lifted."""
+        scaled = (means.rows - self._origin) / self._scale
+        return np.hstack([scaled, (means.probabilities - self._mean) * self._factor])
 
     def _probabilities(self, rows: FloatArray, numbers: IntArray) -> Vector:
         assert self._head is not None
@@ -169,7 +181,7 @@ def label_aware(
 
     Notes
     -----
-    Time: 9 passes over the rows and O(rows * features^2) in BLAS. Memory: the result, and
+    Time: that of `gmmatch.trust.judge` and one pass over the rows. Memory: the result, a sample, and
     8 * folds * features * (features + 2 * classes) bytes.
 
     Examples

@@ -49,7 +49,12 @@ def saved_centers(state: Mapping[str, npt.NDArray[Any]] | None) -> StreamCenters
 
 
 def stream_centers(
-    center: Any, rows: FloatArray, codes: IntArray, labels: Sequence[Any], seed: int
+    center: Any,
+    rows: FloatArray,
+    codes: IntArray,
+    labels: Sequence[Any],
+    seed: int,
+    known: list[tuple[Vector, float | None]] | None = None,
 ) -> StreamCenters:
     """Find the centre of every class.
 
@@ -66,6 +71,8 @@ def stream_centers(
         Names of the classes.
     seed
         Seed of the logical order.
+    known
+        The centres and their epsilons, where they have been found already: no pass is needed.
 
     Notes
     -----
@@ -74,8 +81,8 @@ def stream_centers(
     # Where all rows are of one class, a pass need not ask for the class of each.
     grouped = None if len(labels) == 1 and codes.min() >= 0 else codes
     if not (isinstance(center, str) and center == "geometric-median"):
-        found = find_centers(center, rows, grouped, labels)
-        passes = 1 if isinstance(center, str) else 0
+        found = known or find_centers(center, rows, grouped, labels)
+        passes = 1 if isinstance(center, str) and known is None else 0
         points, epsilons = zip(*found, strict=True)
         return StreamCenters(np.stack(points), list(epsilons), passes)
     window = next(windows(len(codes), rows.shape[1], seed))

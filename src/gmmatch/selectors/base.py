@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.keys import Keys
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence, Facts
 from ..location.centers import CENTERS, find_centers
@@ -88,11 +89,11 @@ class Selector(Estimator, ABC):
     def judge(self, checked: CheckedRows) -> Verdict:
         """Judge which rows to believe."""
         seed = as_seed(self.random_state)
-        return self._judge(divide_rows(checked, self.by_class, seed), seed)
+        return self._judge(divide_rows(checked, self.by_class, seed), seed, checked.keys(seed))
 
-    def _judge(self, groups: list[Group], seed: int) -> Verdict:
+    def _judge(self, groups: list[Group], seed: int, keys: Keys | None) -> Verdict:
         labelled = groups[0].label is not None
-        return judge(groups[0].source, group_codes(groups), len(groups), seed, labelled=labelled)
+        return judge(groups[0].source, group_codes(groups), len(groups), seed, labelled=labelled, keys=keys)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
         """Divide rows without labels further, and say what that tells of them; by default they stay."""
@@ -157,7 +158,9 @@ class Selector(Estimator, ABC):
         if self.guard == "off":
             verdict = None
         else:
-            groups, verdict = self._divide(groups, k, verdict or self._judge(groups, seed))
+            groups, verdict = self._divide(
+                groups, k, verdict or self._judge(groups, seed, checked.keys(seed))
+            )
         evidence = None if verdict is None else evidence_of(verdict, checked, self.by_class)
         self.tiers_ = None if evidence is None else evidence.tiers
         weights, most = self._weigh(groups, k)
@@ -207,6 +210,11 @@ class Selector(Estimator, ABC):
             replace(group, source=compared, members=members)
             for group, members in zip(groups, shares.members, strict=True)
         ]
+        if view is not None and view.means is not None:
+            competing = [
+                replace(group, mean=mean) if np.isfinite(mean).all() else group
+                for group, mean in zip(competing, view.means, strict=True)
+            ]
         # Methods that are handed all rows may share the budget among classes by themselves.
         active = np.arange(len(groups)) if verdict is None else np.flatnonzero(shares.budgets)
         found = self._select_all([competing[code] for code in active], shares.budgets[active])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..compute.blocks import blocks, map_in_order
+from ..compute.keys import Keys
 from ..compute.passes import engine_for
 from ..data import MappedRows
 from ..errors import InvalidInput, InvalidInputType
@@ -155,10 +156,11 @@ class GMMatching(Selector):
     def _finds_cells(self, groups: list[Group]) -> bool:
         return groups[0].label is None and self.cells != "off" and self._wants_features()
 
-    def _judge(self, groups: list[Group], seed: int) -> Verdict:
+    def _judge(self, groups: list[Group], seed: int, keys: Keys | None) -> Verdict:
         if not self._finds_cells(groups):
-            return super()._judge(groups, seed)
-        return judge(groups[0].source, group_codes(groups), 1, seed, labelled=False, one_cloud=False)
+            return super()._judge(groups, seed, keys)
+        codes = group_codes(groups)
+        return judge(groups[0].source, codes, 1, seed, labelled=False, one_cloud=False, keys=keys)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
         """Divide rows without labels into cells; rows of light cells are left to the last tier."""
@@ -235,7 +237,9 @@ class GMMatching(Selector):
         centers: list[Center | None] = [None] * len(groups)
         if len(groups) > _MANY_GROUPS:
             labels = [group.label for group in groups]
-            centers[:] = find_centers(target, self._as_matched(rows), group_codes(groups), labels)
+            centers[:] = known_means(target, groups) or find_centers(
+                target, self._as_matched(rows), group_codes(groups), labels
+            )
         work = [_Work(*item) for item in zip(groups, map(int, budgets), centers, strict=True)]
         # A copy without what `fit` found: only the parameters are needed elsewhere.
         gram_bytes = GRAM_BYTES if self._memory is None else min(GRAM_BYTES, self._memory // 2)
@@ -267,7 +271,8 @@ class GMMatching(Selector):
         checkpoint = self._checkpoint
         saved = checkpoint.load() if checkpoint else None
         labels = [group.label for group in groups]
-        centers = saved_centers(saved) or stream_centers(target, rows, codes, labels, seed)
+        known = known_means(target, groups)
+        centers = saved_centers(saved) or stream_centers(target, rows, codes, labels, seed, known)
         if checkpoint and saved is None:
             checkpoint.save(centers.arrays())
         stream = Stream(
@@ -338,6 +343,12 @@ class GMMatching(Selector):
         if theta.shape != center.shape or not np.isfinite(theta).all():
             raise InvalidInput(f"start must be a finite vector of shape {center.shape}; got {theta.shape}")
         return theta
+
+
+def known_means(target: Any, groups: list[Group]) -> list[Center] | None:
+    """Return the centres of all groups where they are means, and known already."""
+    found: list[Center] = [(group.mean, 0.0) for group in groups if group.mean is not None]
+    return found if isinstance(target, str) and target == "mean" and len(found) == len(groups) else None
 
 
 class _Work:

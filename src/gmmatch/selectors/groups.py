@@ -44,6 +44,8 @@ class Group:
         Entropy for `numpy.random.default_rng`, of this group alone.
     n_classes
         How many groups there are.
+    mean
+        Mean of the group's rows, where it is known already.
     """
 
     source: FloatArray
@@ -51,6 +53,7 @@ class Group:
     label: Any
     seed: tuple[int, ...]
     n_classes: int
+    mean: Vector | None = None
 
     @property
     def rows(self) -> FloatArray:

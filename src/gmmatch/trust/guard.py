@@ -1,10 +1,10 @@
 """The guard: which rows to believe, as tiers, and the features by which they are best compared.
 
-Passes over the rows, all classes in each: one for hashes, at most one to draw samples, three for the
-gate, one for the heads, two for the label filter: eight at most, five without labels, eleven where so
-many labels are unlikely that the heads are fitted again. What is kept is O(rows) numbers and
-O(features * (features + classes)); probabilities of all classes are never held for more than a block of
-rows.
+Where rows are many, a sample of them, drawn by their values and held in memory, teaches all that rows are
+judged by: centres, limits and clumps of the gate, heads, temperature, thresholds of the labels. One pass
+then judges every row, and adds up the trusted ones of each class. Where rows are few, they are judged by
+what all of them teach, in more passes. What is kept is O(rows) numbers and O(features * (features +
+classes)); probabilities of all classes are held for few rows only.
 """
 
 from __future__ import annotations
@@ -16,37 +16,29 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.keys import Keys, draw_order, gather, row_keys
+from ..compute.keys import Keys, row_keys
 from ..compute.passes import PerRow
 from ..facts import Evidence
-from ..location.distances import group_distances
-from ..location.geometric_median import group_medians
 from ..records import FloatArray, IntArray
-from .gate import Gate, find_gate
-from .head import Head, Inputs, Labelled, assign_folds, fit_heads
-from .labels import LabelFilter, filter_labels
-from .lift import BANDWIDTH, Lift, typical_gap
+from .gate import Gate
+from .head import Head, assign_folds
+from .labels import LabelFilter
+from .learning import Case, draw_sample, learn, sample_size
+from .rules import LabelRules, Means, judge_rows, measure_rows
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-_Choice = tuple[Head, dict[str, float]]
 
 TRUSTED, UNLIKELY_LABEL, OUTSIDE = 0, 1, 2
 TIERS = ("trusted", "unlikely label", "outside its class")
 """Names of the tiers, in the order in which rows are picked from them."""
 
 FOLDS = 3
-PASSES_OF_GATE = 5
-PASSES_OF_LABELS = 3
+PASSES_OF_GATE = 4  # one for samples, two for distances, one for a mean
+PASSES_OF_LABELS = 3  # one for heads, two for the label filter
 _LIGHT_SUSPICION = 0.25  # of rows that few others are like: more than none, less than of rows far off
-_ORIGIN_ROWS = 4096
-_SAMPLE_ROWS = 1 << 16
 _FEWEST_PER_CLASS = 5
 _MOST_BYTES = 4 << 30
-_LIFTED_FEATURES = 1024
-_EVIDENCE_WORK = 4e10  # multiply-adds that choosing the head may take: a second or two
-_EVIDENCE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
-_MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned from them are not good enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +68,12 @@ class Verdict:
         Loss out of fold of each kind of head that was tried.
     light
         Rows of light cells, where rows without labels were divided into cells.
+    sample
+        How many rows the guard learned from; None: all of them.
+    means
+        What the trusted rows of each class are on average, where they were added up while judging.
+    reads
+        How often all rows were read.
     """
 
     tiers: npt.NDArray[np.int8]
@@ -90,16 +88,14 @@ class Verdict:
     rounds: int = 1
     losses: Mapping[str, float] = field(default_factory=dict)
     light: Mask | None = None
+    sample: int | None = None
+    means: Means | None = None
+    reads: int = 0
 
     @property
     def lifted(self) -> bool:
         """Whether heads read the rows lifted, because that judges labels better."""
         return self.head is not None and self.head.inputs.lift is not None
-
-    @property
-    def reads(self) -> int:
-        """How often the rows were read."""
-        return PASSES_OF_GATE + (0 if self.labels is None else self.rounds * PASSES_OF_LABELS)
 
     def with_light(self, light: Mask) -> Verdict:
         """Return the verdict that rows of light cells are outside as well."""
@@ -138,6 +134,7 @@ class Verdict:
                 "thresholds": [float(limits.min()), float(limits.max())] if limits.size else None,
                 "classes_too_small": int(len(gate.thresholds) - limits.size),
             },
+            "sample": self.sample,
             "reads": self.reads,
         }
         if labels is None:
@@ -159,8 +156,16 @@ class Verdict:
         return facts
 
 
-def expected_reads(labelled: bool) -> int:
-    """Return how often `judge` reads the rows, unless very many labels are unlikely."""
+def expected_reads(n_rows: int, n_features: int, n_classes: int, labelled: bool) -> int:
+    """Return how often `judge` reads rows with known hashes, unless few and with very many unlikely labels.
+
+    Examples
+    --------
+    >>> expected_reads(10**6, 512, 10, labelled=True), expected_reads(1000, 512, 10, labelled=True)
+    (1, 7)
+    """
+    if n_rows > sample_size(n_features, n_classes):
+        return 1
     return PASSES_OF_GATE + (PASSES_OF_LABELS if labelled else 0)
 
 
@@ -172,6 +177,7 @@ def judge(
     folds: int = FOLDS,
     labelled: bool = True,
     one_cloud: bool = True,
+    keys: Keys | None = None,
 ) -> Verdict:
     """Judge which rows to believe.
 
@@ -192,12 +198,16 @@ def judge(
         Whether the classes are labels that may be wrong; if not, the gate alone decides.
     one_cloud
         Whether the rows of a class are one cloud; if not, only gross outliers are outside.
+    keys
+        Hashes of the rows by this seed, from `compute.keys.row_keys`, where they are known already.
 
     Notes
     -----
     Deterministic, and a function of the rows' values alone: another order of the rows gives the same
-    tiers in that order. Time: 8 passes and O(rows * features^2) in BLAS; 5 passes without labels, 11 where
-    many labels are unlikely. Memory beyond the input: twice that of `sum_heads`, and some 70 bytes per row.
+    tiers in that order. Time: one pass over all rows, O(rows * features * classes), beside one for hashes
+    where they are not known, and O(sample * features^2) in BLAS, with the sample of `sample_size`; fewer
+    rows than that are read 4 times, 7 with labels, 10 where many labels are unlikely. Memory beyond the
+    input: the sample, twice that of `fit_heads`, and some 70 bytes per row.
 
     Examples
     --------
@@ -213,65 +223,47 @@ def judge(
     usable = np.ones(len(rows), dtype=bool) if codes is None else codes >= 0
     if not usable.all():
         rows = cast(FloatArray, UsableRows(rows, usable))
-    keys = row_keys(rows, seed)
-    origin, scale = _origin(rows, keys, usable)
-    gate = find_gate(rows, codes, n_classes, keys, one_cloud)
-    passed = gate.passed & usable
-    tiers = np.where(passed, TRUSTED, OUTSIDE).astype(np.int8)
+    reads = int(keys is None)
+    if keys is None:
+        keys = row_keys(rows, seed)
     reason = _too_little(rows, int(usable.sum()), n_classes, folds) if labelled else "no labels"
-    if codes is None or reason is not None:
-        return Verdict(tiers, gate, None, None, None, origin, scale, keys, reason or "one class only")
-    data = Labelled(rows, codes, n_classes, assign_folds(keys, codes, folds), folds, keys)
-    sampled = _sample(keys, passed, rows.shape[1], n_classes)
-    head, losses = _choose_head(data, sampled, origin, scale, seed)
-    labels = filter_labels(rows, codes, n_classes, data.folds, passed, head)
-    rounds = 1
-    if labels.dropped.sum() > _MANY_UNLIKELY * passed.sum():
-        believed = passed & ~labels.dropped
-        kept = sampled & believed
-        head = fit_heads(data.among(kept, rows[np.flatnonzero(kept)]), None, head.inputs)
-        again = filter_labels(rows, codes, n_classes, data.folds, believed, head)
-        labels = replace(again, dropped=labels.dropped | again.dropped)
-        rounds = 2
-    tiers[labels.dropped] = UNLIKELY_LABEL
-    return Verdict(tiers, gate, labels, head, data.folds, origin, scale, keys, rounds=rounds, losses=losses)
-
-
-def _sample(keys: Keys, passed: Mask, n_features: int, n_classes: int) -> Mask:
-    """Return the rows that heads are fitted on: all that passed, or a sample of them by their values.
-
-    A head has a weight per feature and class: 32 rows for each feature and 256 for each class are enough to
-    tell them apart from noise, beyond 65,536 rows.
-    """
-    size = max(_SAMPLE_ROWS, 32 * n_features, 256 * n_classes)
-    if int(passed.sum()) <= size:
-        return passed
-    order = draw_order(keys)
-    sampled = np.zeros(len(keys), dtype=bool)
-    sampled[order[passed[order]][:size]] = True
-    return sampled
-
-
-def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, seed: int) -> _Choice:
-    """Fit heads that read the rows alone, and lifted as well; keep those with the lower loss out of fold.
-
-    Where rows are many, the choice is made on a part of them.
-    """
-    rows = data.rows[np.flatnonzero(passed)]
-    data = data.among(passed, rows)
-    order = draw_order(data.keys)
-    gap = typical_gap(gather(rows, order[:_ORIGIN_ROWS]))
-    lift = Lift.draw(origin, BANDWIDTH * gap, _LIFTED_FEATURES, seed)
-    kinds = {"linear": Inputs(origin, scale), "lifted": Inputs(origin, scale, lift)}
-    enough = max(_EVIDENCE_ROWS, int(_EVIDENCE_WORK // kinds["lifted"].width ** 2))
-    chosen = np.zeros(len(rows), dtype=bool)
-    chosen[order[:enough]] = True
-    heads = {name: fit_heads(data, chosen, inputs) for name, inputs in kinds.items()}
-    losses = {name: head.loss for name, head in heads.items()}
-    best = heads[min(losses, key=lambda name: losses[name])]
-    if len(rows) > enough:
-        best = fit_heads(data, None, best.inputs)
-    return best, losses
+    if codes is None and reason is None:
+        reason = "one class only"
+    fold = None if codes is None or reason is not None else assign_folds(keys, codes, folds)
+    case = Case(rows, codes, n_classes, fold, folds, keys, usable, seed, one_cloud)
+    sample = draw_sample(keys, codes, usable, sample_size(rows.shape[1], n_classes))
+    learned = learn(case if sample is None else case.among(sample))
+    gate, labels, means = learned.gate, learned.labels, None
+    rounds = max(1, len(learned.rounds))
+    if sample is None:
+        reads += PASSES_OF_GATE + (0 if labels is None else rounds * PASSES_OF_LABELS)
+    else:
+        reads += 1
+        code = np.zeros(len(rows), np.int64) if codes is None else codes
+        if labels is None or fold is None:
+            gate = measure_rows(rows, code, gate.limits)
+        else:
+            rules = LabelRules(learned.rounds, labels.mean, labels.scale)
+            gate, labels, means = judge_rows(rows, code, fold, gate.limits, rules)
+    tiers = np.where(gate.passed & usable, TRUSTED, OUTSIDE).astype(np.int8)
+    if labels is not None:
+        tiers[labels.dropped] = UNLIKELY_LABEL
+    return Verdict(
+        tiers,
+        gate,
+        labels,
+        learned.rounds[-1][0] if learned.rounds else None,
+        fold,
+        learned.origin,
+        learned.scale,
+        keys,
+        reason,
+        rounds,
+        learned.losses,
+        sample=None if sample is None else len(sample),
+        means=means,
+        reads=reads,
+    )
 
 
 class UsableRows:
@@ -304,13 +296,3 @@ def _too_little(rows: FloatArray, n_rows: int, n_classes: int, folds: int) -> st
     if 8 * folds * rows.shape[1] * (rows.shape[1] + 2 * n_classes) > _MOST_BYTES:
         return f"a head of {rows.shape[1]} features and {n_classes} classes would take more than 4 GB"
     return None
-
-
-def _origin(rows: FloatArray, keys: Keys, usable: npt.NDArray[np.bool_]) -> tuple[Vector, float]:
-    """Return the middle of the rows and their typical distance to it, from a sample."""
-    order = draw_order(keys)
-    sample = gather(rows, order[usable[order]][:_ORIGIN_ROWS])
-    origin = group_medians(sample, None, 1, 1e-4)[0].point
-    distances = group_distances(sample, None, origin[None])
-    scale = float(np.sort(distances)[len(distances) // 2]) or float(distances.mean()) or 1.0
-    return origin, scale

@@ -105,7 +105,11 @@ class Head:
 
         Time: O(rows * inputs * classes). Memory: O(rows * (inputs + classes)).
         """
-        return softmax(self.sharpness * _scores(self.inputs(rows), folds, self.weights))
+        return self.told(self.inputs(rows), folds)
+
+    def told(self, read: Vector, folds: IntArray) -> Vector:
+        """Return the class probabilities of rows whose inputs have been computed."""
+        return softmax(self.sharpness * _scores(read, folds, self.weights))
 
 
 @dataclass(frozen=True, eq=False)

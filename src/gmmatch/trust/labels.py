@@ -34,8 +34,6 @@ class LabelFilter:
         Rows with a likely wrong label.
     own
         Probability of each row's label.
-    likeliest
-        Likeliest class of each row.
     thresholds
         By class, the average probability that passed rows with this label give it.
     mean, scale
@@ -51,7 +49,6 @@ class LabelFilter:
 
     dropped: Mask
     own: Vector
-    likeliest: IntArray
     thresholds: Vector
     mean: Vector
     scale: float
@@ -93,6 +90,11 @@ def best_other(probabilities: Vector, codes: IntArray, thresholds: Vector) -> tu
     return np.divide(best, best + own, out=np.zeros(len(own)), where=best + own > 0), suggested
 
 
+def may_be_kept(n_rows: int, n_classes: int) -> bool:
+    """Tell whether the class probabilities of all rows are few enough to keep."""
+    return n_rows * n_classes <= _MOST_KEPT
+
+
 def filter_labels(
     rows: FloatArray, codes: IntArray, n_classes: int, folds: IntArray, passed: Mask, head: Head
 ) -> LabelFilter:
@@ -115,49 +117,50 @@ def filter_labels(
     take at most 128 MB they are kept, and the second pass is not needed. Memory beyond the input:
     O(block * (features + classes)), some 20 bytes per row, and those 128 MB.
     """
-    few = len(rows) * n_classes <= _MOST_KEPT
+    few = may_be_kept(len(rows), n_classes)
     step = block_rows(max(rows.shape[1], head.weights.shape[2]))
 
     own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
 
-    def read(block: slice) -> tuple[Vector, IntArray, Vector, Vector, Vector | None]:
+    def read(block: slice) -> tuple[Vector, Vector, Vector, Vector | None]:
         probabilities = head.probabilities(rows[block], own_fold[block])
         own = probabilities[np.arange(len(probabilities)), own_code[block]]
         inside = probabilities[own_passed[block]]
         sums, squares = np.add.reduce(inside), np.add.reduce(inside * inside)
-        return own, probabilities.argmax(axis=1), sums, squares, probabilities if few else None
+        return own, sums, squares, probabilities if few else None
 
     # One thread of BLAS per block: the same bits on any number of cores.
     with threadpool_limits(1):
         found = list(map_blocks(read, rows, "reading the labels", step))
-    own, likeliest = (np.concatenate([part[place] for part in found]) for place in (0, 1))
+    own = np.concatenate([part[0] for part in found])
     sums, squares = np.zeros(n_classes), np.zeros(n_classes)
     for part in found:
-        sums += part[2]
-        squares += part[3]
-    kept = np.concatenate([part[4] for part in found if part[4] is not None]) if few else None
+        sums += part[1]
+        squares += part[2]
+    kept = np.concatenate([part[3] for part in found if part[3] is not None]) if few else None
     unjudged = ~head.seen[folds, codes] & (codes >= 0)
     thresholds = _averages(own, codes, n_classes, passed & ~unjudged)
     counted = max(1, int(passed.sum()))
     mean = sums / counted
     spread = np.maximum(squares / counted - mean * mean, 0.0)
-    decided = [_decide(kept, codes, thresholds)] if kept is not None else []
+    decided = [decide(kept, codes, thresholds)] if kept is not None else []
     if kept is None:
 
-        def decide(block: slice) -> tuple[Mask, Vector, IntArray]:
+        def again(block: slice) -> tuple[Mask, Vector, IntArray]:
             probabilities = head.probabilities(rows[block], own_fold[block])
-            return _decide(probabilities, own_code[block], thresholds)
+            return decide(probabilities, own_code[block], thresholds)
 
         with threadpool_limits(1):
-            decided = list(map_blocks(decide, rows, "judging the labels", step))
+            decided = list(map_blocks(again, rows, "judging the labels", step))
     dropped, suspicion, suggested = (np.concatenate(part) for part in zip(*decided, strict=True))
     dropped &= passed & ~unjudged
     suspicion[unjudged] = 0.0
     scale = float(np.sqrt(np.add.reduce(spread)))
-    return LabelFilter(dropped, own, likeliest, thresholds, mean, scale, unjudged, suspicion, suggested, kept)
+    return LabelFilter(dropped, own, thresholds, mean, scale, unjudged, suspicion, suggested, kept)
 
 
-def _decide(probabilities: Vector, codes: IntArray, thresholds: Vector) -> tuple[Mask, Vector, IntArray]:
+def decide(probabilities: Vector, codes: IntArray, thresholds: Vector) -> tuple[Mask, Vector, IntArray]:
+    """Return which labels are likely wrong, how likely the best other class is, and that class."""
     return likely_wrong(probabilities, codes, thresholds), *best_other(probabilities, codes, thresholds)
 
 

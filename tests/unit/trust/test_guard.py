@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import gmmatch
+from gmmatch.compute.keys import row_keys
 from gmmatch.matching.features import MatchedRows
 from gmmatch.selectors import GMMatching
 from gmmatch.trust import TIERS, judge
-from gmmatch.trust import guard as guard_module
 from gmmatch.trust import labels as labels_module
+from gmmatch.trust import learning as learning_module
 
 
 def make(n=900, d=16, wrong=0.25, far=0.1, seed=0):
@@ -104,18 +105,81 @@ class Counted:
         return read
 
 
+def many(monkeypatch, n=20_000, d=96, size=4096, wrong=0.1):
+    """Return rows of three classes, one of them rare, of which the guard learns from a sample."""
+    monkeypatch.setattr(learning_module, "_SAMPLE_ROWS", size)
+    monkeypatch.setattr(learning_module, "_ROWS_PER_FEATURE", 1)
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, n)
+    truth[:12] = 2
+    rows = rng.normal(size=(n, d)) + 0.4 * rng.normal(size=(3, d))[truth]
+    codes = np.where((rng.random(n) < wrong) & (truth < 2), 1 - truth, truth)
+    rows[100:400] += 40.0
+    order = rng.permutation(n)
+    return rows.astype(np.float32)[order], codes[order], truth[order]
+
+
 @pytest.mark.parametrize("kept", [True, False])
-def test_the_guard_reads_the_rows_at_most_eight_times_and_never_all_at_once(kept, monkeypatch):
+@pytest.mark.parametrize("wrong", [0.1, 0.3])
+def test_many_rows_are_read_once_beside_their_hashes_and_the_sample(kept, wrong, monkeypatch):
     if not kept:
         monkeypatch.setattr(labels_module, "_MOST_KEPT", 0)
-    monkeypatch.setattr(guard_module, "_SAMPLE_ROWS", 4096)  # the blocks of a pass are larger
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, 20_000)
-    rows = (rng.normal(size=(20_000, 96)) + labels[:, None]).astype(np.float32)
+    rows, codes, _ = many(monkeypatch, wrong=wrong)
     counted = Counted(rows)
-    trust = judge(counted, labels, 2, seed=0)
-    assert counted.read / len(rows) <= 8
-    assert (trust.tiers == judge(rows, labels, 2, seed=0).tiers).all()
+    trust = judge(counted, codes, 3, seed=0)
+    assert trust.rounds == (1 if wrong == 0.1 else 2)
+    assert trust.reads == 2
+    assert counted.read == trust.reads * len(rows) + trust.sample
+    assert 4096 <= trust.sample <= 4096 + 12
+    again = Counted(rows)
+    known = judge(again, codes, 3, seed=0, keys=row_keys(rows, 0))
+    assert known.reads == 1
+    assert again.read == len(rows) + trust.sample
+    assert (known.tiers == trust.tiers).all()
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_sample_teaches_what_all_rows_do(labelled, monkeypatch):
+    rows, codes, truth = many(monkeypatch)
+    given = (codes, 3) if labelled else (None, 1)
+    found = judge(rows, *given, seed=0, labelled=labelled)
+    order = np.random.default_rng(1).permutation(len(rows))
+    moved = judge(rows[order], codes[order] if labelled else None, given[1], seed=0, labelled=labelled)
+    assert (
+        moved.tiers == found.tiers[order]
+    ).mean() > 0.9999  # sums in another order differ in the last bits
+    monkeypatch.setattr(learning_module, "_SAMPLE_ROWS", len(rows))
+    whole = judge(rows, *given, seed=0, labelled=labelled)
+    assert whole.sample is None
+    assert (whole.tiers == found.tiers).mean() > 0.99
+    if labelled:
+        good = (codes == truth) & ~whole.gate.far
+        assert good[found.tiers == 0].mean() > 0.995
+
+
+def test_the_means_of_the_trusted_rows_come_with_the_verdict(monkeypatch):
+    rows, codes, _ = many(monkeypatch)
+    trust = judge(rows, codes, 3, seed=0)
+    view = MatchedRows(rows, trust)
+    features = view[:]
+    for code in range(3):
+        own = (codes == code) & (trust.tiers == 0)
+        assert trust.means.counts[code] == own.sum()
+        np.testing.assert_allclose(view.means[code], features[own].mean(axis=0, dtype=float), atol=1e-6)
+
+
+def test_a_selection_from_many_rows_takes_three_reads_on_any_number_of_threads(monkeypatch):
+    rows, codes, truth = many(monkeypatch, n=40_000, d=32)
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setattr("os.cpu_count", lambda threads=threads: threads)
+        found.append(gmmatch.select(rows, 0.05, codes))
+    assert found[0].indices.tolist() == found[1].indices.tolist()
+    facts = found[0].facts
+    assert facts.reads == gmmatch.plan(rows, 0.05, labels=codes).reads == 3
+    assert facts.center == "mean"
+    assert facts.guard["sample"] == found[1].facts.guard["sample"] >= 4096
+    assert (codes == truth)[found[0].indices].mean() > 0.99
 
 
 def test_the_number_of_threads_does_not_matter(monkeypatch):

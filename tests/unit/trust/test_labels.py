@@ -5,9 +5,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from gmmatch.compute.keys import row_keys
-from gmmatch.trust import guard as guard_module
 from gmmatch.trust import head as head_module
 from gmmatch.trust import labels as labels_module
+from gmmatch.trust import learning as learning_module
 from gmmatch.trust.guard import judge
 from gmmatch.trust.head import Inputs, Labelled, assign_folds, fit_heads, softmax
 from gmmatch.trust.labels import filter_labels, likely_wrong
@@ -109,7 +109,7 @@ def test_heads_are_fitted_again_where_many_labels_are_wrong(wrong, rounds, monke
     rows, codes, truth = make(n=3000, d=20, wrong=wrong, gap=1.2)
     trust = judge(rows, codes, 4, seed=0)
     assert trust.summary()["labels"]["rounds"] == rounds
-    monkeypatch.setattr(guard_module, "_MANY_UNLIKELY", 1.0)
+    monkeypatch.setattr(learning_module, "_MANY_UNLIKELY", 1.0)
     once = judge(rows, codes, 4, seed=0)
     assert once.rounds == 1
     if rounds == 1:

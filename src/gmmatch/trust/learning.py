@@ -1,0 +1,155 @@
+"""Learning what rows are judged by: from all of them or, where they are many, from a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..compute.keys import Keys, draw_order, gather
+from ..location.distances import group_distances
+from ..location.geometric_median import group_medians
+from ..records import FloatArray, IntArray
+from .gate import Gate, find_gate
+from .head import Head, Inputs, Labelled, fit_heads
+from .labels import LabelFilter, filter_labels
+from .lift import BANDWIDTH, Lift, typical_gap
+
+Vector = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+_Choice = tuple[Head, dict[str, float]]
+
+_ORIGIN_ROWS = 4096
+_SAMPLE_ROWS = 1 << 16
+_ROWS_PER_FEATURE, _ROWS_PER_CLASS = 32, 256
+_LIFTED_FEATURES = 1024
+_EVIDENCE_WORK = 4e10  # multiply-adds that choosing the head may take: a second or two
+_EVIDENCE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
+_MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned from them are not good enough
+
+
+def sample_size(n_features: int, n_classes: int) -> int:
+    """Return from how many rows the guard learns, where there are more.
+
+    A head has a weight per feature and class: 32 rows for each feature and 256 for each class are enough to
+    tell them apart from noise, beyond 65,536 rows.
+
+    Examples
+    --------
+    >>> sample_size(512, 10), sample_size(4096, 10), sample_size(512, 1000)
+    (65536, 131072, 256000)
+    """
+    return max(_SAMPLE_ROWS, _ROWS_PER_FEATURE * n_features, _ROWS_PER_CLASS * n_classes)
+
+
+def draw_sample(keys: Keys, codes: IntArray | None, usable: Mask, size: int) -> IntArray | None:
+    """Return the rows to learn from, drawn by their values, in the order of the file; None: all of them.
+
+    Classes of which hardly a row was drawn give 256 rows, or all that they have.
+    """
+    if int(usable.sum()) <= size:
+        return None
+    order = draw_order(keys)
+    order = order[usable[order]]
+    drawn, rest = order[:size], order[size:]
+    if codes is not None:
+        missing = _ROWS_PER_CLASS - np.bincount(codes[drawn], minlength=int(codes.max()) + 1)
+        rest = rest[missing[codes[rest]] > 0]
+        rest = rest[np.argsort(codes[rest], kind="stable")]
+        groups, starts, counts = np.unique(codes[rest], return_index=True, return_counts=True)
+        place = np.arange(len(rest)) - np.repeat(starts, counts)
+        drawn = np.r_[drawn, rest[place < np.repeat(missing[groups], counts)]]
+    return np.sort(drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Rows to learn from, and all that is known of them."""
+
+    rows: FloatArray
+    codes: IntArray | None
+    n_classes: int
+    folds: IntArray | None
+    n_folds: int
+    keys: Keys
+    usable: Mask
+    seed: int
+    one_cloud: bool
+
+    def among(self, sample: IntArray) -> Case:
+        """Return what belongs to a sample, which is read into memory."""
+        return replace(
+            self,
+            rows=np.asarray(self.rows[sample]),
+            codes=None if self.codes is None else self.codes[sample],
+            folds=None if self.folds is None else self.folds[sample],
+            keys=self.keys[sample],
+            usable=self.usable[sample],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What the rows that were learned from taught, and what was found of themselves."""
+
+    origin: Vector
+    scale: float
+    gate: Gate
+    rounds: list[tuple[Head, Vector]]
+    labels: LabelFilter | None = None
+    losses: Mapping[str, float] = field(default_factory=dict)
+
+
+def learn(case: Case) -> Learned:
+    """Find the limits of the gate, the heads and the label filter's thresholds, in one round or two."""
+    rows, codes, folds = case.rows, case.codes, case.folds
+    origin, scale = _origin(rows, case.keys, case.usable)
+    gate = find_gate(rows, codes, case.n_classes, case.keys, case.one_cloud)
+    if codes is None or folds is None:
+        return Learned(origin, scale, gate, [])
+    passed = gate.passed & case.usable
+    data = Labelled(rows, codes, case.n_classes, folds, case.n_folds, case.keys)
+    head, losses = _choose_head(data, passed, origin, scale, case.seed)
+    labels = filter_labels(rows, codes, case.n_classes, folds, passed, head)
+    rounds = [(head, labels.thresholds)]
+    if labels.dropped.sum() > _MANY_UNLIKELY * passed.sum():
+        believed = passed & ~labels.dropped
+        head = fit_heads(data.among(believed, rows[np.flatnonzero(believed)]), None, head.inputs)
+        again = filter_labels(rows, codes, case.n_classes, folds, believed, head)
+        labels = replace(again, dropped=labels.dropped | again.dropped)
+        rounds.append((head, labels.thresholds))
+    return Learned(origin, scale, gate, rounds, labels, losses)
+
+
+def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, seed: int) -> _Choice:
+    """Fit heads that read the rows alone, and lifted as well; keep those with the lower loss out of fold.
+
+    Where rows are many, the choice is made on a part of them.
+    """
+    rows = data.rows[np.flatnonzero(passed)]
+    data = data.among(passed, rows)
+    order = draw_order(data.keys)
+    gap = typical_gap(gather(rows, order[:_ORIGIN_ROWS]))
+    lift = Lift.draw(origin, BANDWIDTH * gap, _LIFTED_FEATURES, seed)
+    kinds = {"linear": Inputs(origin, scale), "lifted": Inputs(origin, scale, lift)}
+    enough = max(_EVIDENCE_ROWS, int(_EVIDENCE_WORK // kinds["lifted"].width ** 2))
+    chosen = np.zeros(len(rows), dtype=bool)
+    chosen[order[:enough]] = True
+    heads = {name: fit_heads(data, chosen, inputs) for name, inputs in kinds.items()}
+    losses = {name: head.loss for name, head in heads.items()}
+    best = heads[min(losses, key=lambda name: losses[name])]
+    if len(rows) > enough:
+        best = fit_heads(data, None, best.inputs)
+    return best, losses
+
+
+def _origin(rows: FloatArray, keys: Keys, usable: npt.NDArray[np.bool_]) -> tuple[Vector, float]:
+    """Return the middle of the rows and their typical distance to it, from a sample."""
+    order = draw_order(keys)
+    sample = gather(rows, order[usable[order]][:_ORIGIN_ROWS])
+    origin = group_medians(sample, None, 1, 1e-4)[0].point
+    distances = group_distances(sample, None, origin[None])
+    scale = float(np.sort(distances)[len(distances) // 2]) or float(distances.mean()) or 1.0
+    return origin, scale

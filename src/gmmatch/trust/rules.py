@@ -1,0 +1,153 @@
+"""Rules that a sample taught, and the one pass in which every row is judged by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from ..compute import kernels
+from ..compute.blocks import block_rows
+from ..compute.passes import PerRow, map_blocks
+from ..records import FloatArray, IntArray
+from .gate import Gate, Limits
+from .head import Head
+from .labels import LabelFilter, decide, may_be_kept
+
+Vector = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Measured = tuple[Vector, Mask, Mask]
+_Columns = tuple[npt.NDArray[Any], ...]
+_Sums = tuple[npt.NDArray[Any], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRules:
+    """How labels are judged.
+
+    Attributes
+    ----------
+    rounds
+        Heads, and what the averages of their probabilities are by class: a label that any of them finds
+        unlikely is. The last one tells the probabilities.
+    mean, scale
+        Average probabilities over the sample, and the root mean square of what is left without it.
+    """
+
+    rounds: list[tuple[Head, Vector]]
+    mean: Vector
+    scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """What the trusted rows of each class are on average.
+
+    Attributes
+    ----------
+    counts
+        How many there are.
+    rows, probabilities
+        Mean of the rows, and of their class probabilities; NaN for a class without trusted rows.
+    """
+
+    counts: IntArray
+    rows: Vector
+    probabilities: Vector
+
+
+def measure_rows(rows: FloatArray, codes: IntArray, limits: Limits) -> Gate:
+    """Judge every row by its distance alone, in one pass."""
+    own_code = PerRow(codes)
+    _compile(rows, limits)
+
+    def part(block: slice) -> Measured:
+        return limits.judge(np.asarray(rows[block]), own_code[block])
+
+    distances, far, clumped = zip(*map_blocks(part, rows, "judging rows"), strict=True)
+    return Gate(np.concatenate(far), np.concatenate(clumped), np.concatenate(distances), limits)
+
+
+def judge_rows(
+    rows: FloatArray, codes: IntArray, folds: IntArray, limits: Limits, rules: LabelRules
+) -> tuple[Gate, LabelFilter, Means]:
+    """Judge every row, and add up the trusted ones of each class, in one pass.
+
+    Parameters
+    ----------
+    rows, codes, folds
+        Rows, the given class of each (a negative one takes no part), and the fold of each.
+    limits, rules
+        What the sample taught.
+
+    Notes
+    -----
+    Sums are in float64, over blocks of a fixed size, added in the order of the rows. Memory beyond the input:
+    some 40 bytes per row, O(classes * (features + classes)), and 8 bytes per row and class where the
+    probabilities of all rows are kept.
+    """
+    n_classes = len(limits.centers)
+    few = may_be_kept(len(rows), n_classes)
+    own_code, own_fold = PerRow(codes), PerRow(folds)
+    _compile(rows, limits)
+
+    def part(block: slice) -> tuple[_Columns, _Sums]:
+        return _judge_block(np.asarray(rows[block]), own_code[block], own_fold[block], limits, rules, few)
+
+    columns: list[_Columns] = []
+    counts = np.zeros(n_classes, np.int64)
+    totals = np.zeros((n_classes, rows.shape[1])), np.zeros((n_classes, n_classes))
+    step = block_rows(max(rows.shape[1], n_classes))
+    # One thread of BLAS per block: the same bits on any number of cores.
+    with threadpool_limits(1):
+        for found, (present, number, *sums) in map_blocks(part, rows, "judging rows", step):
+            columns.append(found)
+            counts[present] += number
+            for total, own in zip(totals, sums, strict=True):
+                total[present] += own
+    distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept = (
+        np.concatenate(found) for found in zip(*columns, strict=True)
+    )
+    thresholds, probabilities = rules.rounds[-1][1], kept if few else None
+    labels = LabelFilter(
+        dropped, own, thresholds, rules.mean, rules.scale, unjudged, suspicion, suggested, probabilities
+    )
+    with np.errstate(invalid="ignore"):
+        means = Means(counts, *(total / counts[:, None] for total in totals))
+    return Gate(far, clumped, distances, limits), labels, means
+
+
+def _judge_block(
+    values: FloatArray, code: IntArray, fold: IntArray, limits: Limits, rules: LabelRules, few: bool
+) -> tuple[_Columns, _Sums]:
+    """Return what is found of each row of a block, and the sums of the trusted ones by class."""
+    distances, far, clumped = limits.judge(values, code)
+    passed = ~(far | clumped) & (code >= 0)
+    read = rules.rounds[0][0].inputs(values)
+    dropped = np.zeros(len(code), dtype=bool)
+    for head, thresholds in rules.rounds:
+        probabilities = head.told(read, fold)
+        wrong, suspicion, suggested = decide(probabilities, code, thresholds)
+        unjudged = ~head.seen[fold, code] & (code >= 0)
+        dropped |= wrong & passed & ~unjudged
+    suspicion[unjudged] = 0.0
+    own = probabilities[np.arange(len(code)), code]
+    kept = probabilities if few else probabilities[:, :0]
+    columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept
+    trusted = np.flatnonzero(passed & ~dropped)
+    present, place, counts = np.unique(code[trusted], return_inverse=True, return_counts=True)
+    among = np.full(len(code), -1)
+    among[trusted] = place
+    sums = (kernels.group_sums(part, among, len(present))[0] for part in (values, probabilities))
+    return columns, (present, counts, *sums)
+
+
+def _compile(rows: FloatArray, limits: Limits) -> None:
+    """Compile the loops of a pass before threads need them."""
+    nothing, nobody = np.empty((0, rows.shape[1]), rows.dtype), np.empty(0, np.int64)
+    kernels.group_distances(nothing, nobody, limits.centers)
+    kernels.group_sums(nothing, nobody, 1)
+    kernels.group_sums(np.empty((0, 1)), nobody, 1)
