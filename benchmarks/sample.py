@@ -1,0 +1,77 @@
+"""What is lost where the guard learns from a sample instead of all rows, and what a large selection takes.
+
+``python -m benchmarks.sample tiers`` compares tiers on CIFAR-10 with CIFAR-10N's labels, with a sample of
+16,384 of 50,000 rows, against those of the whole data. Needs GMMATCH_DATA (see `_features`).
+``python -m benchmarks.sample select FILE.npy LABELS.npy`` makes one selection by the defaults, keeping 10 %,
+and gives its time beside that of reading the file. Both print one JSON document.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+
+import gmmatch
+
+SAMPLE_ROWS = 16384
+
+
+def compare_tiers() -> dict[str, dict[str, float]]:
+    """Return by kind of labels on which share of rows the tiers agree, and which are trusted."""
+    from gmmatch.trust import judge, learning
+
+    from . import _features
+
+    archive, rows = _features.archive(), _features.load("train")
+    truth = archive["train_labels"].astype(np.int64)
+    results = {}
+    for name in ("clean", "aggregate", "random1", "worst"):
+        labels = truth if name == "clean" else archive[f"human_{name}"].astype(np.int64)
+        whole = judge(rows, labels, 10, seed=0)
+        usual, usual_per_feature = learning._SAMPLE_ROWS, learning._ROWS_PER_FEATURE
+        learning._SAMPLE_ROWS, learning._ROWS_PER_FEATURE = SAMPLE_ROWS, 1
+        found = judge(rows, labels, 10, seed=0)
+        learning._SAMPLE_ROWS, learning._ROWS_PER_FEATURE = usual, usual_per_feature
+        assert whole.sample is None and found.sample == SAMPLE_ROWS  # noqa: PT018
+        right = labels == truth
+        results[name] = {
+            "agree": round(float((whole.tiers == found.tiers).mean()), 4),
+            "trusted alike": round(float(((whole.tiers == 0) == (found.tiers == 0)).mean()), 4),
+            "right of trusted, whole": round(float(right[whole.tiers == 0].mean()), 4),
+            "right of trusted, sample": round(float(right[found.tiers == 0].mean()), 4),
+            "trusted, whole": round(float((whole.tiers == 0).mean()), 4),
+            "trusted, sample": round(float((found.tiers == 0).mean()), 4),
+        }
+    return results
+
+
+def time_selection(path: str, labels: str) -> dict[str, float]:
+    """Return seconds and memory of one selection, and its seconds in reads of the file."""
+    rows = np.load(path, mmap_mode="r")
+    reading = min(_read(rows) for _ in range(3))
+    started = time.perf_counter()
+    selection = gmmatch.select(path, 0.1, labels)
+    seconds = time.perf_counter() - started
+    return {
+        "seconds": round(seconds, 2),
+        "read passes": round(seconds / reading, 1),
+        "reads": (getattr(selection, "facts", None) or selection.details)["passes"]
+        if not hasattr(selection, "facts")
+        else selection.facts.reads,
+        "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def _read(rows: np.ndarray) -> float:
+    started = time.perf_counter()
+    for start in range(0, len(rows), 8192):
+        rows[start : start + 8192].sum()
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    print(json.dumps(compare_tiers() if sys.argv[1] == "tiers" else time_selection(*sys.argv[2:])))
