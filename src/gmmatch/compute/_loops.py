@@ -75,6 +75,27 @@ def group_sums(rows: Any, codes: Any, weights: Any, sums: Any, mass: Any) -> Non
 
 
 @_compiled
+def scale_rows(rows: Any, origin: Any, scale: Any, most: Any, found: Any) -> None:
+    """Fill in the first columns with (row - origin) / scale, no value larger than `most`."""
+    for row in range(len(rows)):
+        x, y = rows[row], found[row]
+        for i in range(len(origin)):
+            y[i] = min(max((x[i] - origin[i]) / scale, -most), most)
+
+
+@_compiled
+def clip_rows(rows: Any, origin: Any, scale: Any, longest: Any, found: Any) -> None:
+    """Fill in the first columns with (row - origin) / scale, no row longer than `longest`."""
+    lanes = np.empty(_LANES)
+    for row in range(len(rows)):
+        x, y = rows[row], found[row]
+        length = np.sqrt(_dot(x, origin, x, origin, lanes))
+        factor = min(1.0 / scale, longest / max(length, scale))
+        for i in range(len(origin)):
+            y[i] = (x[i] - origin[i]) * factor
+
+
+@_compiled
 def check_and_hash(rows: Any, factors: Any, good: Any, keys: Any) -> None:
     """Tell for each row whether all of its values are numbers of ordinary size, and hash it."""
     values = np.empty(rows.shape[1])

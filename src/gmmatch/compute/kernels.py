@@ -59,6 +59,33 @@ def group_sums(
     return sums, mass
 
 
+def scale_rows(block: FloatArray, origin: Vector, scale: float, most: float, found: FloatArray) -> None:
+    """Fill the first columns of `found` with (row - origin) / scale, no value larger than `most`.
+
+    Examples
+    --------
+    >>> found = np.zeros((1, 3), np.float32)
+    >>> scale_rows(np.array([[3.0, -90.0]]), np.ones(2), 2.0, 10.0, found)
+    >>> found
+    array([[  1., -10.,   0.]], dtype=float32)
+    """
+    _run("scale_rows", _rows(block), _fixed(origin), scale, most, found)
+
+
+def clip_rows(block: FloatArray, origin: Vector, scale: float, longest: float, found: Vector) -> None:
+    """Fill the first columns of `found` with (row - origin) / scale, no row longer than `longest`.
+
+    Examples
+    --------
+    >>> found = np.ones((2, 3))
+    >>> clip_rows(np.array([[3.0, 4.0], [0.0, 1.0]]), np.zeros(2), 1.0, 2.0, found)
+    >>> found.round(9)
+    array([[1.2, 1.6, 1. ],
+           [0. , 1. , 1. ]])
+    """
+    _run("clip_rows", _rows(block), _fixed(origin), scale, longest, found)
+
+
 def check_and_hash(block: FloatArray, factors: Keys) -> tuple[npt.NDArray[np.bool_], Keys]:
     """Look at each value of a block once: which rows are good, and a 64-bit hash of each row.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compute import kernels
 from ..compute.blocks import block_rows
 from ..compute.keys import draw_order, gather
 from ..compute.passes import PerRow
@@ -58,6 +59,8 @@ class MatchedRows:
     ) -> None:
         # Not `verdict` itself, which has many numbers per row: a view may be sent to other machines.
         self.rows = rows
+        empty = np.empty((0, rows.shape[1]), rows.dtype), verdict.origin, verdict.scale, _FARTHEST
+        kernels.scale_rows(*empty, np.empty(empty[0].shape, np.float32))  # compiled before threads need it
         self._origin = verdict.origin
         self._scale = verdict.scale
         self._lift = lift
@@ -92,8 +95,7 @@ class MatchedRows:
         step = block_rows(self.shape[1])
         for start in range(0, len(read), step):
             part = slice(start, start + step)
-            scaled = np.subtract(read[part], self._origin, dtype=np.float64) / self._scale
-            found[part, : self._lifted.start] = np.clip(scaled, -_FARTHEST, _FARTHEST)
+            kernels.scale_rows(read[part], self._origin, self._scale, _FARTHEST, found[part])
             if self._lift is not None:
                 found[part, self._lifted] = self._lift(read[part])
             if self._head is not None:

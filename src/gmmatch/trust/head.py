@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..compute.blocks import block_rows, row_norms, sum_runs
+from ..compute import kernels
+from ..compute.blocks import block_rows, sum_runs
 from ..compute.keys import Keys, draw_order, gather
 from ..compute.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
@@ -65,9 +66,7 @@ class Inputs:
     def __call__(self, rows: FloatArray) -> Vector:
         """Return the scaled rows, none longer than the clip, their lift, and a one."""
         inputs = np.ones((len(rows), self.width))
-        offsets = np.subtract(rows, self.origin, dtype=np.float64, out=inputs[:, : len(self.origin)])
-        lengths = row_norms(offsets)
-        offsets *= np.minimum(1 / self.scale, _CLIP / np.maximum(lengths, self.scale))[:, None]
+        kernels.clip_rows(rows, self.origin, self.scale, _CLIP, inputs)
         if self.lift is not None:
             inputs[:, len(self.origin) : -1] = self.lift(rows)
         return inputs
@@ -193,6 +192,7 @@ def fit_heads(
     is less. Memory beyond the input: 8 * folds * inputs * (inputs + 2 * classes) bytes (for 3 folds and
     1280 features 40 MB with 10 classes, 650 MB with 10,000), and O(block).
     """
+    inputs(np.empty((0, data.rows.shape[1]), data.rows.dtype))  # compiled before threads need it
     if chosen is None:
         chosen = np.ones(len(data.codes), dtype=bool)
     counts = data.folds[chosen] * data.n_classes + data.codes[chosen]
