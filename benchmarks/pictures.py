@@ -1,0 +1,135 @@
+"""The pictures of docs/diversity.md: what the lift and the cells do to points in the plane.
+
+``python -m benchmarks.pictures [FOLDER]`` writes ``lift.png`` and ``cells.png``, by default to docs/img.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import Voronoi
+
+import gmmatch
+from gmmatch.experiments.palette import CLEAN_COLOR, LIGHT, OURS_COLOR, save
+from gmmatch.matching.cells import cell_count, find_cells, light_cells
+from gmmatch.trust import TRUSTED, judge
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Points = npt.NDArray[np.float64]
+
+FOLDER = Path(__file__).parents[1] / "docs" / "img"
+PALE, RED = "#C9D6E3", "#C1121F"
+
+
+def one_cloud() -> Points:
+    """Return 800 points of a tilted Gaussian cloud."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(800, 2)) @ np.array([[1.9, 0.9], [-0.4, 0.9]])
+
+
+def groups_and_outliers() -> tuple[Points, npt.NDArray[np.bool_]]:
+    """Return five groups of unequal size and width with 40 points scattered about, and which these are."""
+    rng = np.random.default_rng(4)
+    middles = np.array([[0.0, 0.0], [5.5, 0.8], [2.4, 4.6], [-4.4, 3.4], [6.8, 5.4]])
+    sizes, widths = [300, 220, 160, 120, 60], [0.9, 0.7, 0.8, 0.5, 0.4]
+    parts = [middle + width * rng.normal(size=(size, 2))
+             for middle, size, width in zip(middles, sizes, widths, strict=True)]  # fmt: skip
+    parts.append(rng.uniform([-8.5, -4.5], [10.5, 8.5], size=(40, 2)))
+    points = np.concatenate(parts)
+    return points, np.arange(len(points)) >= sum(sizes)
+
+
+def draw_lift() -> Figure:
+    """Draw what is kept of one cloud without and with the lift."""
+    from matplotlib.figure import Figure
+
+    points, keep = one_cloud(), 60
+    labels = np.zeros(len(points), np.int64)
+    figure = Figure(figsize=(9.0, 3.55), layout="constrained")
+    for axes, lift, name in zip(
+        figure.subplots(1, 2, sharex=True, sharey=True),
+        ("off", "auto"),
+        ('lift="off"', "with the lift (the default here)"),
+        strict=True,
+    ):
+        kept = gmmatch.select(points, keep, labels, lift=lift).indices
+        share = points[kept].var(axis=0).sum() / points.var(axis=0).sum()
+        dots(axes, points, PALE, 7)
+        dots(axes, points[kept], CLEAN_COLOR, 17)
+        axes.plot(*points[kept].mean(axis=0), "*", color=OURS_COLOR, markersize=15, markeredgecolor="white")
+        axes.set_title(f"{name}: {share:.0%} of the variance", fontsize=11)
+        frame(axes)
+    figure.supxlabel(
+        f"{keep} of {len(points)} points kept (dark); orange star: their mean, nearly the same in both",
+        fontsize=9,
+    )
+    return figure
+
+
+def draw_cells() -> Figure:
+    """Draw the cells of points without labels, those that are light, and what is kept with and without."""
+    from matplotlib.figure import Figure
+
+    points, scattered = groups_and_outliers()
+    keep = 40
+    verdict = judge(points, None, 1, seed=0, labelled=False, one_cloud=False)
+    usable = verdict.tiers == TRUSTED
+    codes = find_cells(points, usable, verdict.keys, cell_count("auto", keep, int(usable.sum())), 0)
+    light = light_cells(codes)
+    figure = Figure(figsize=(11.5, 3.05), layout="constrained")
+    left, middle, right = figure.subplots(1, 3, sharex=True, sharey=True)
+    dots(left, points, PALE, 6)
+    borders(left, np.stack([points[codes == code].mean(axis=0) for code in range(codes.max() + 1)]))
+    lone = light | ~usable
+    left.scatter(*points[lone].T, s=16, color=RED, marker="x", linewidth=0.9)
+    left.set_title(f"{codes.max() + 1} cells; red: rows of light cells", fontsize=10.5)
+    for axes, cells, name in ((middle, "auto", "with cells"), (right, "off", 'cells="off"')):
+        kept = gmmatch.select(points, keep, cells=cells).indices
+        dots(axes, points, PALE, 6)
+        dots(axes, points[kept], CLEAN_COLOR, 17)
+        wrong = scattered[kept].sum()
+        axes.set_title(f"{name}: {wrong} of {keep} picks scattered", fontsize=10.5)
+    left.set_xlim(-9.2, 11.2)
+    left.set_ylim(-5.2, 9.2)
+    for axes in (left, middle, right):
+        frame(axes)
+    return figure
+
+
+def borders(axes: Axes, middles: Points) -> None:
+    """Draw where the nearest of some points changes."""
+    far = 1e3 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])
+    cells = Voronoi(np.concatenate([middles, far]))
+    for ends in cells.ridge_vertices:
+        if min(ends) >= 0:
+            axes.plot(*cells.vertices[ends].T, color=LIGHT, linewidth=0.6)
+
+
+def dots(axes: Axes, points: Points, color: str, size: float) -> None:
+    axes.scatter(*points.T, s=size, color=color, linewidth=0)
+
+
+def frame(axes: Any) -> None:
+    """Take the ticks away and lighten the frame."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal")
+    for spine in axes.spines.values():
+        spine.set_color("#CCCCCC")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    save(draw_lift(), folder / "lift.png", dpi=120)
+    save(draw_cells(), folder / "cells.png", dpi=120)
+
+
+if __name__ == "__main__":
+    main()
