@@ -223,7 +223,8 @@ def select(
         `auto` judges the rows and picks trusted ones first, `off` believes them all. Methods other than
         ``gm-matching`` are off unless `auto` is asked for.
     budgets
-        How the budget is divided among classes: by their sizes.
+        How classes share the budget: `proportional` (to their sizes), `sqrt` (to the square roots of these),
+        `equal`, or a mapping from every class to a count or a weight.
     random_state
         Seed. The same input, parameters and seed give the same rows in the same order.
     encoder, text, image, embedding
@@ -234,9 +235,8 @@ def select(
     all_rows, projection
         Whether `output` lists every row, and how the report's map is laid out (`pca`, `umap` or `auto`).
     memory
-        Bytes that may be used, or text such as ``"2GB"``; a quarter of the machine by default. Where
-        matching against all rows of a class does not fit, or would take very long, it runs in batches
-        (``batch_size="auto"``).
+        Bytes that may be used, or text such as ``"2GB"``. Less takes longer and never changes the picks; too
+        little is refused.
     on_bad_rows
         `error` refuses rows with NaN or infinite values or without a label; `drop` leaves them out and
         counts them.

@@ -46,6 +46,11 @@ def demo(
             f"{row.seconds:.2f}",
         )
     Console(width=None if Console().is_terminal else 100).print(table)
+    typer.echo(
+        "Corrupted picks: share of the kept rows that are wrong. Distance: from the mean of the kept rows to"
+        " that of\nthe undamaged ones. gm-matching judges the rows first; the other methods believe them all"
+        " (guard=auto\nmakes them judge, too)."
+    )
     for path in result.files:
         typer.echo(f"wrote {path}")
     try:

@@ -18,6 +18,10 @@ from ..validation import parse_keep
 from . import INTERRUPTED
 from ._friendly import parse_params, show_progress
 from ._options import (
+    CHOOSE,
+    READ,
+    RUN,
+    WRITE,
     Address,
     AsJson,
     Embedding,
@@ -42,55 +46,85 @@ def select(
         str,
         typer.Argument(
             metavar="INPUT",
-            help="Embeddings: .npy, .npz, Parquet, Arrow or safetensors; a folder or glob of shards; a saved"
-            " Hugging Face dataset. With --encoder: images or texts.",
+            help="Embeddings: .npy, .npz, Parquet, Arrow or safetensors, one file or a folder or glob of"
+            " shards; a table of numbers; a saved Hugging Face dataset. With --encoder: images or texts.",
         ),
     ],
-    keep: Annotated[str, typer.Option(help="How many rows to keep: 10%, a fraction or a count.")],
+    keep: Annotated[
+        str, typer.Option(help="How many rows to keep: 10%, 0.1 or 5000.", rich_help_panel=CHOOSE)
+    ],
     labels: Annotated[
-        str | None, typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.")
+        str | None,
+        typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.", rich_help_panel=READ),
     ] = None,
     ids: Ids = None,
     embedding: Embedding = None,
     encoder: Encoder = None,
     text: Text = None,
     image: Image = None,
-    method: Annotated[str, typer.Option(help="A name that `gmmatch methods` lists.")] = "gm-matching",
+    method: Annotated[
+        str, typer.Option(help="A name that `gmmatch methods` lists.", rich_help_panel=CHOOSE)
+    ] = "gm-matching",
     budgets: Annotated[
-        str, typer.Option(help="How classes share the budget: proportional, sqrt or equal.")
+        str,
+        typer.Option(
+            help="How classes share the budget: proportional to their sizes, sqrt (of these) or equal.",
+            rich_help_panel=CHOOSE,
+        ),
     ] = "proportional",
     param: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A parameter of the method; repeatable."),
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="A parameter of the method, such as cells=off or lift=off; repeatable.",
+            rich_help_panel=CHOOSE,
+        ),
     ] = None,
     scores: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="One score per row, for --method top-scores.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="One score per row, for --method top-scores.", rich_help_panel=READ
+        ),
     ] = None,
     images: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
             help="Images of the rows, for --report and to train on (.npy, .npz; the embeddings by default).",
+            rich_help_panel=READ,
         ),
     ] = None,
     train_config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="How to train, for methods that need it: .toml or .json."),
+        typer.Option(
+            metavar="FILE",
+            help="How to train, for methods that need it: .toml or .json.",
+            rich_help_panel=RUN,
+        ),
     ] = None,
-    device: Annotated[str, typer.Option(help="Where to train: auto, cpu or cuda.")] = "auto",
-    save_scores: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the training run's score of every row, for --scores: .npy."),
-    ] = None,
+    device: Annotated[
+        str, typer.Option(help="Where to train: auto, cpu or cuda.", rich_help_panel=RUN)
+    ] = "auto",
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Selection: .parquet or .csv; .npy or .txt for the ids alone."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="The selection, in pick order: .parquet or .csv; .npy or .txt for the ids alone.",
+            rich_help_panel=WRITE,
+        ),
     ] = Path("kept.parquet"),
     all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="Write every input row, with a column `kept`.")
+        bool,
+        typer.Option(
+            "--all-rows", help="List every input row in it, with a column `kept`.", rich_help_panel=WRITE
+        ),
     ] = False,
     materialize: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write the kept rows themselves, in a new folder.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Also write the kept rows themselves, in a new folder.", rich_help_panel=WRITE
+        ),
     ] = None,
     memory: Memory = None,
     engine: Engine = "local",
@@ -104,21 +138,39 @@ def select(
             help="auto: pick trusted rows first (the default of gm-matching); off (or --no-guard): believe"
             " all rows.",
             show_default=False,
+            rich_help_panel=CHOOSE,
         ),
     ] = None,
     suspects: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Also write which rows seem wrong, and why: .parquet, .csv or .jsonl."
+            metavar="FILE",
+            help="Also write which rows seem wrong, and why (needs labels): .parquet, .csv or .jsonl.",
+            rich_help_panel=WRITE,
         ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a page that shows the choice: .html.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write a page that shows the choice: .html.", rich_help_panel=WRITE
+        ),
+    ] = None,
+    save_scores: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write the training run's score of every row, for --scores: .npy.",
+            rich_help_panel=WRITE,
+        ),
     ] = None,
     projection: Projection = "pca",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a killed run stopped.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a killed run stopped.", rich_help_panel=RUN)
+    ] = False,
     overwrite: Overwrite = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and stop.", rich_help_panel=RUN)
+    ] = False,
     on_bad_rows: OnBadRows = "error",
     unlabelled: Unlabelled = "error",
     as_json: AsJson = False,
@@ -126,11 +178,16 @@ def select(
 ) -> None:
     """Choose the rows of INPUT worth keeping and write them, in pick order.
 
+    Rows that seem wrong are picked last. With labels each class is matched by itself; without, groups of rows
+    are found and matched (`--param cells=off`: all rows are one class).
+
     Examples
     --------
         gmmatch select embeddings.npy --keep 10% -o kept.parquet
 
         gmmatch select embeddings.npy --labels labels.npy --keep 5000 --json
+
+        gmmatch select data.parquet --labels topic --keep 10% --budgets sqrt --materialize kept/
 
         gmmatch select 'shards/*.npy' --keep 1% --memory 2GB --resume
 

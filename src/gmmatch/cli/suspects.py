@@ -12,6 +12,8 @@ import typer
 from .. import pipeline
 from ._friendly import show_progress
 from ._options import (
+    READ,
+    WRITE,
     AsJson,
     Embedding,
     Encoder,
@@ -30,10 +32,14 @@ from ._options import (
 def suspects(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="Rows, as for `gmmatch select`.")],
     labels: Annotated[
-        str | None, typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.")
+        str | None,
+        typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.", rich_help_panel=READ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="What to write: .parquet, .csv or .jsonl.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="What to write: .parquet, .csv or .jsonl.", rich_help_panel=WRITE
+        ),
     ] = Path("suspects.parquet"),
     ids: Ids = None,
     embedding: Embedding = None,
