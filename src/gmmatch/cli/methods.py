@@ -9,7 +9,8 @@ def methods() -> None:
     """List the selection methods: what each keeps, needs and costs, and where it comes from.
 
     What each can do: pick in `batches` from rows larger than memory; run on `clusters`; give `prefixes` (the
-    first picks are those of a smaller budget); the same rows in `any order` of the input; `no seed` needed.
+    first picks are those of a smaller budget; of gm-matching with labels, and not in batches); the same rows
+    in `any order` of the input; `no seed` needed.
 
     Example: gmmatch methods
     """
