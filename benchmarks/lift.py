@@ -28,12 +28,18 @@ Rows = npt.NDArray[np.float64]
 
 
 def as_matched(rows: Rows, lift: str | int, seed: int) -> tuple[Rows, Rows]:
-    """Return the rows as `gm-matching` matches them, and the target: the trusted rows' geometric median."""
+    """Return the rows as `gm-matching` matches them, and its target.
+
+    That is the mean of the trusted rows where they are lifted, else their geometric median.
+    """
     codes = np.zeros(len(rows), np.int64)
     verdict = judge(rows, codes, 1, seed)
     found = choose_lift(rows, verdict, lift, seed)
-    matched = rows if found is None else MatchedRows(rows, verdict, found)[:].astype(np.float64)
-    return matched, gmmatch.geometric_median(matched[verdict.tiers == TRUSTED]).point
+    trusted = verdict.tiers == TRUSTED
+    if found is None:
+        return rows, gmmatch.geometric_median(rows[trusted]).point
+    matched = MatchedRows(rows, verdict, found)[:].astype(np.float64)
+    return matched, matched[trusted].mean(axis=0)
 
 
 def measure(dimensions: int, lift: str | int, seed: int) -> list[float]:
