@@ -116,7 +116,7 @@ def learn(case: Case) -> Learned:
     rounds = [(head, labels.thresholds)]
     if labels.dropped.sum() > _MANY_UNLIKELY * passed.sum():
         believed = passed & ~labels.dropped
-        head = fit_heads(data.among(believed, rows[np.flatnonzero(believed)]), None, head.inputs)
+        head = fit_heads(data, believed, head.inputs)
         again = filter_labels(rows, codes, case.n_classes, folds, believed, head)
         labels = replace(again, dropped=labels.dropped | again.dropped)
         rounds.append((head, labels.thresholds))
@@ -128,20 +128,20 @@ def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, see
 
     Where rows are many, the choice is made on a part of them.
     """
-    rows = data.rows[np.flatnonzero(passed)]
-    data = data.among(passed, rows)
     order = draw_order(data.keys)
-    gap = typical_gap(gather(rows, order[:_ORIGIN_ROWS]))
+    order = order[passed[order]]
+    gap = typical_gap(gather(data.rows, order[:_ORIGIN_ROWS]))
     lift = Lift.draw(origin, BANDWIDTH * gap, _LIFTED_FEATURES, seed)
     kinds = {"linear": Inputs(origin, scale), "lifted": Inputs(origin, scale, lift)}
     enough = max(_EVIDENCE_ROWS, int(_EVIDENCE_WORK // kinds["lifted"].width ** 2))
-    chosen = np.zeros(len(rows), dtype=bool)
+    chosen = np.zeros(len(passed), dtype=bool)
     chosen[order[:enough]] = True
-    heads = {name: fit_heads(data, chosen, inputs) for name, inputs in kinds.items()}
+    part = data.among(chosen, data.rows[np.flatnonzero(chosen)])
+    heads = {name: fit_heads(part, None, inputs) for name, inputs in kinds.items()}
     losses = {name: head.loss for name, head in heads.items()}
     best = heads[min(losses, key=lambda name: losses[name])]
-    if len(rows) > enough:
-        best = fit_heads(data, None, best.inputs)
+    if len(order) > enough:
+        best = fit_heads(data, passed, best.inputs)
     return best, losses
 
 
