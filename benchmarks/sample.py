@@ -49,7 +49,7 @@ def compare_tiers() -> dict[str, dict[str, float]]:
     return results
 
 
-def time_selection(path: str, labels: str) -> dict[str, float]:
+def time_selection(path: str, labels: str) -> dict[str, float | int | None]:
     """Return seconds and memory of one selection, and its seconds in reads of the file."""
     rows = np.load(path, mmap_mode="r")
     reading = min(_read(rows) for _ in range(3))
@@ -59,9 +59,7 @@ def time_selection(path: str, labels: str) -> dict[str, float]:
     return {
         "seconds": round(seconds, 2),
         "read passes": round(seconds / reading, 1),
-        "reads": (getattr(selection, "facts", None) or selection.details)["passes"]
-        if not hasattr(selection, "facts")
-        else selection.facts.reads,
+        "reads": selection.facts.reads,
         "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
