@@ -25,16 +25,8 @@ _TIMES_AS_LONG = 30
 class FileCheckpoint:
     """Saves arrays to one file, seldom enough not to be felt.
 
-    Parameters
-    ----------
-    path
-        The state file.
-    fingerprint
-        Of the input.
-    params
-        What else determines the result.
-    resume
-        Whether to go on from what is there; otherwise it is removed.
+    `params`: what else determines the result. `resume`: whether to go on from what is there; otherwise it is
+    removed.
     """
 
     def __init__(self, path: Path, fingerprint: str, params: Mapping[str, Any], resume: bool = False) -> None:

@@ -20,8 +20,6 @@ def label_values(labels: Any, name: str = "labels") -> tuple[npt.NDArray[Any], I
     Labels that differ stay different, or are refused. None, NaN, masked and empty entries are missing;
     the values at their rows mean nothing.
 
-    Examples
-    --------
     >>> label_values(["cat", None, "dog"])
     (array(['cat', '', 'dog'], dtype='<U3'), array([1]))
     """
@@ -110,8 +108,6 @@ def _whole_floats(array: npt.NDArray[Any], name: str) -> IntArray:
 def is_missing(value: Any) -> bool:
     """Tell whether a value stands for none: None, NaN, pandas' NA, masked, or empty text.
 
-    Examples
-    --------
     >>> [is_missing(value) for value in (None, float("nan"), "", 0, "nan")]
     [True, True, True, False, False]
     """

@@ -43,12 +43,7 @@ class WorkerFailed(GmmatchError, RuntimeError):
 class MissingExtra(GmmatchError, ImportError):
     """An optional dependency is not installed.
 
-    Parameters
-    ----------
-    package
-        The package that could not be imported.
-    extra
-        The extra of gmmatch that installs it.
+    `package`: the package that could not be imported. `extra`: the extra of gmmatch that installs it.
     """
 
     exit_code = 4

@@ -22,34 +22,21 @@ _BATCH_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a selection would take.
+    """What a selection would take."""
 
-    Attributes
-    ----------
-    rows, features, classes, keep, method
-        What is there, and what was asked for; `features` is None for what has to be encoded first.
-    encode
-        How many images or texts would be encoded first.
-    batch_size
-        Rows of a batch, or `auto`; None: all rows of a class at once.
-    reads
-        How often all rows would be read, the guard's reads included.
-    memory_bytes, enough_memory
-        Memory that is needed, and whether the cap (a quarter of the machine by default) allows it.
-    disk_bytes, seconds, trains
-        Room for the selection, and an estimate of the time, beside that of a training run if there is one.
-    """
-
+    # What is there, and what was asked for; `features` is None for what has to be encoded first.
     rows: int
     features: int | None
     classes: int | None
     keep: int
     method: str
-    encode: int = 0
-    batch_size: int | str | None = None
-    reads: int | None = None
+    encode: int = 0  # how many images or texts would be encoded first
+    batch_size: int | str | None = None  # rows of a batch, or `auto`; None: all rows of a class at once
+    reads: int | None = None  # how often all rows would be read, the guard's reads included
+    # Memory that is needed, and whether the cap (a quarter of the machine by default) allows it.
     memory_bytes: int | None = None
     enough_memory: bool | None = None
+    # Room for the selection, and an estimate of the time, beside that of a training run if there is one.
     disk_bytes: int = 0
     seconds: float | None = None
     trains: bool = False

@@ -18,29 +18,17 @@ _FLAGS = ("unlikely", "far", "clumped")
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What speaks against each row of the input, as a verdict found it.
+    """What speaks against each row of the input, as a verdict found it."""
 
-    Attributes
-    ----------
-    tiers
-        0 (trusted), 1 (unlikely label) or 2 (outside its class), int8.
-    suspicion
-        From 0 to 1; see `gmmatch.Suspects`.
-    suggested
-        The class that fits best beside the label, as a position among the classes.
-    unlikely, far, clumped
-        Whether another class is likelier than the label, the row is far outside its class, or in a clump.
-    labels_judged
-        Whether labels were judged, or distances alone.
-    """
-
-    tiers: npt.NDArray[np.int8]
-    suspicion: npt.NDArray[np.floating[Any]]
+    tiers: npt.NDArray[np.int8]  # 0 (trusted), 1 (unlikely label) or 2 (outside its class)
+    suspicion: npt.NDArray[np.floating[Any]]  # from 0 to 1; see `gmmatch.Suspects`
+    # The class that fits best beside the label, as a position among the classes.
     suggested: npt.NDArray[np.int64]
+    # Whether another class is likelier than the label, the row is far outside its class, or in a clump.
     unlikely: Mask
     far: Mask
     clumped: Mask
-    labels_judged: bool
+    labels_judged: bool  # whether labels were judged, or distances alone
 
     def pack(self) -> dict[str, Any]:
         """Return it as text that JSON can hold: some five bytes per row."""
@@ -55,15 +43,7 @@ class Evidence:
 
     @classmethod
     def unpack(cls, packed: Mapping[str, Any]) -> Evidence:
-        """Return what `pack` packed.
-
-        Examples
-        --------
-        >>> no = np.zeros(2, bool)
-        >>> found = Evidence(np.array([0, 2], np.int8), np.array([0.25, 1]), np.arange(2), no, ~no, no, True)
-        >>> Evidence.unpack(found.pack()).suspicion
-        array([0.25, 1.  ], dtype=float32)
-        """
+        """Return what `pack` packed."""
         flags = unpack_array(packed["flags"])
         told = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
         return cls(
@@ -148,8 +128,6 @@ class Facts:
 def pack_array(values: npt.NDArray[Any]) -> dict[str, Any]:
     """Return an array as exact bytes that JSON can hold.
 
-    Examples
-    --------
     >>> unpack_array(pack_array(np.array([[1.5, -2.0]])))
     array([[ 1.5, -2. ]])
     """
@@ -164,13 +142,7 @@ def unpack_array(packed: Mapping[str, Any]) -> npt.NDArray[Any]:
 
 
 def plain(value: Any) -> Any:
-    """Turn parameters into data that JSON can hold; long arrays become their shape.
-
-    Examples
-    --------
-    >>> plain({"keep": np.float64(0.5), "center": np.zeros(3)})
-    {'keep': 0.5, 'center': 'array of shape (3,)'}
-    """
+    """Turn parameters into data that JSON can hold; long arrays become their shape."""
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):

@@ -16,8 +16,6 @@ from .errors import InvalidInput
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary name beside `path`; what was written there takes its place at the end.
 
-    Examples
-    --------
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "notes.txt"
     >>> with whole_file(target) as partial:

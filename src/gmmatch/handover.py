@@ -17,15 +17,9 @@ Indices = npt.NDArray[np.int64]
 def take_rows(x: Any, indices: Indices, n_rows: int) -> Any:
     """Return the rows of `x` at `indices`, in that order, as the kind of thing that `x` is.
 
-    Raises
-    ------
-    InvalidInput
-        `x` has another number of rows than the selection was made from.
-    InvalidInputType
-        `x` is of no kind that is known.
+    Raises `InvalidInput`: `x` has another number of rows than the selection was made from. Raises
+    `InvalidInputType`: `x` is of no kind that is known.
 
-    Examples
-    --------
     >>> take_rows(["a", "b", "c"], np.array([2, 0]), n_rows=3)
     ['c', 'a']
     """
@@ -43,14 +37,8 @@ def take_rows(x: Any, indices: Indices, n_rows: int) -> Any:
 def index_sampler(indices: Indices, shuffle: bool, seed: int) -> Any:
     """Return a sampler for a torch ``DataLoader`` that draws `indices`.
 
-    Parameters
-    ----------
-    indices
-        Row numbers.
-    shuffle
-        Draw them in a new random order in every epoch, or in the order given.
-    seed
-        Seed of the orders; torch's own generator is left alone.
+    `shuffle`: draw them in a new random order in every epoch, or in the order given. `seed`: seed of the
+    orders; torch's own generator is left alone.
     """
     try:
         import torch

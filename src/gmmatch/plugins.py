@@ -19,16 +19,8 @@ class Registry(MutableMapping[str, Entry], Generic[Entry]):
     Entry points of installed packages are looked for when an entry is first asked for, so that importing
     gmmatch imports none of them, and they can import gmmatch.
 
-    Parameters
-    ----------
-    group
-        The group of entry points that add to it.
-    what
-        What an entry is, for messages.
-    own
-        The entries that the project brings.
-    as_entry
-        Makes an entry of an entry point's name and of what it gives.
+    `group`: the group of entry points that add to it. `what`: what an entry is, for messages. `own`: the
+    entries that the project brings. `as_entry`: makes an entry of an entry point's name and of what it gives.
     """
 
     def __init__(

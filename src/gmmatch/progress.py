@@ -28,15 +28,7 @@ def listen(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def task(what: str, total: int | None) -> Iterator[Advance]:
-    """Announce `total` units of work under the name `what`; call the result with units done.
-
-    Examples
-    --------
-    >>> with task("squaring", total=3) as advance:
-    ...     for number in range(3):
-    ...         _ = number**2
-    ...         advance(1)
-    """
+    """Announce `total` units of work under the name `what`; call the result with units done."""
     listener = _listener.get()
     if listener is None:
         yield lambda done: None

@@ -31,12 +31,8 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     and booleans become float64; masked values become NaN. An object that is read like such an array
     (`gmmatch.data.StackedRows`) is returned as it is, too. Without `finite`, the values are not looked at.
 
-    Raises
-    ------
-    InvalidInput
-        Not two-dimensional, empty, or with NaN or infinite values.
-    InvalidInputType
-        Not numbers.
+    Raises `InvalidInput`: not two-dimensional, empty, or with NaN or infinite values. Raises
+    `InvalidInputType`: not numbers.
     """
     if hasattr(X, "detach"):  # a torch tensor, which NumPy refuses while it tracks gradients
         X = X.detach().cpu()
@@ -76,24 +72,14 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class CheckedRows:
-    """Rows and labels that were checked once, for all that follows.
+    """Rows and labels that were checked once, for all that follows."""
 
-    Attributes
-    ----------
-    rows
-        The rows, float32 or float64.
-    classes, codes
-        The sorted labels, and the class of each row; None without labels.
-    usable
-        Which rows may be picked; None: all of them.
-    hashes
-        A seed and the hashes of the rows by it, where the rows were looked at already.
-    """
-
-    rows: FloatArray
+    rows: FloatArray  # float32 or float64
+    # The sorted labels, and the class of each row; None without labels.
     classes: npt.NDArray[Any] | None = None
     codes: IntArray | None = None
-    usable: npt.NDArray[np.bool_] | None = None
+    usable: npt.NDArray[np.bool_] | None = None  # which rows may be picked; None: all of them
+    # A seed and the hashes of the rows by it, where the rows were looked at already.
     hashes: tuple[int, npt.NDArray[np.uint64]] | None = None
 
     def keys(self, seed: int) -> npt.NDArray[np.uint64] | None:
@@ -138,8 +124,6 @@ def check_input(
 ) -> CheckedRows:
     """Check rows and labels; the values of the rows are looked at where `finite` asks for it.
 
-    Examples
-    --------
     >>> check_input([[1.0], [2.0]], ["b", "a"]).codes
     array([1, 0])
     """
@@ -175,10 +159,8 @@ def describe_bad_rows(bad: IntArray) -> str:
 def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[npt.NDArray[Any], IntArray]:
     """Return the sorted classes and, for each row, the position of its class among them.
 
-    Raises
-    ------
-    InvalidInput
-        Another length than the rows, more than one dimension, missing or fractional values.
+    Raises `InvalidInput`: another length than the rows, more than one dimension, missing or fractional
+    values.
     """
     array, missing = label_values(labels, name)
     if len(array) != n_rows:
@@ -192,13 +174,7 @@ def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[npt.NDArr
 
 
 def resolve_keep(keep: Any, n_rows: int) -> int:
-    """Return how many of `n_rows` rows to keep.
-
-    Examples
-    --------
-    >>> resolve_keep(0.1, 50), resolve_keep(7, 50), resolve_keep("100%", 50)
-    (5, 7, 50)
-    """
+    """Return how many of `n_rows` rows to keep."""
     keep = check_keep(keep)
     if is_whole(keep):
         if keep > n_rows:
@@ -210,8 +186,6 @@ def resolve_keep(keep: Any, n_rows: int) -> int:
 def check_keep(keep: Any) -> float | int:
     """Return a fraction or a count; refuse what is neither, whatever the data.
 
-    Examples
-    --------
     >>> check_keep("10%"), check_keep(0.1), check_keep(500)
     (0.1, 0.1, 500)
     """
@@ -229,8 +203,6 @@ def check_keep(keep: Any) -> float | int:
 def parse_keep(word: str) -> float | int:
     """Return the fraction or count that a word of the command line means.
 
-    Examples
-    --------
     >>> parse_keep("10%"), parse_keep("0.1"), parse_keep("500")
     (0.1, 0.1, 500)
     """
@@ -244,8 +216,6 @@ def parse_keep(word: str) -> float | int:
 def as_size(size: Any, name: str = "memory") -> int:
     """Return a number of bytes, from a number or from text such as `2GB`; at least a million.
 
-    Examples
-    --------
     >>> as_size("2GB"), as_size("512 MiB"), as_size(5_000_000)
     (2000000000, 536870912, 5000000)
     """
@@ -274,8 +244,6 @@ def is_number(value: Any) -> TypeGuard[float]:
 def check_choice(value: Any, allowed: Iterable[str], name: str) -> str:
     """Return `value` if it is one of the allowed words.
 
-    Examples
-    --------
     >>> check_choice("residual", ("residual", "projection"), "step")
     'residual'
     """

@@ -87,8 +87,6 @@ def _bars() -> Iterator[None]:
 def parse_params(pairs: list[str]) -> dict[str, Any]:
     """Read `KEY=VALUE` words; values are numbers, true, false, none or text.
 
-    Examples
-    --------
     >>> parse_params(["step=projection", "batch_size=512", "by_class=false"])
     {'step': 'projection', 'batch_size': 512, 'by_class': False}
     """

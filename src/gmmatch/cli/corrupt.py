@@ -283,8 +283,6 @@ def _known(name: str, known: tuple[str, ...]) -> str | None:
 def _share(text: str) -> float:
     """Return the fraction that ``20%`` or ``0.2`` stands for.
 
-    Examples
-    --------
     >>> _share("20%"), _share("0.2")
     (0.2, 0.2)
     """

@@ -12,25 +12,14 @@ from .bundles import bundles
 
 @dataclass(eq=False)
 class Task:
-    """Calls that one worker makes in a row.
+    """Calls that one worker makes in a row."""
 
-    Attributes
-    ----------
-    number
-        Of the task, or of the sequence it belongs to.
-    items, places
-        What the function is called with, one after the other, and the places of these among all items.
-    state
-        What the first call starts from; None where there is no state.
-    losses
-        What became of the workers that had it before.
-    """
-
-    number: int
+    number: int  # of the task, or of the sequence it belongs to
+    # What the function is called with, one after the other, and the places of these among all items.
     items: Sequence[Any]
     places: Sequence[int] = ()
-    state: Any = None
-    losses: list[str] = field(default_factory=list)
+    state: Any = None  # what the first call starts from; None where there is no state
+    losses: list[str] = field(default_factory=list)  # what became of the workers that had it before
 
 
 class Agenda(Protocol):
@@ -49,14 +38,8 @@ class Agenda(Protocol):
 class Shards:
     """Pieces of the rows, in order; every worker has a contiguous share and helps others when it is done.
 
-    Parameters
-    ----------
-    items
-        What there is to do, in the order of the rows.
-    workers
-        How many there are.
-    pieces
-        Into how many pieces to cut the share of a worker.
+    `items`: what there is to do, in the order of the rows. `pieces`: into how many pieces to cut the share of
+    a worker.
     """
 
     def __init__(self, items: Sequence[Any], workers: int, pieces: int = 4) -> None:
@@ -86,14 +69,8 @@ class Shards:
 class Bundles:
     """Items of any size, in bundles of nearly one size; the largest come first.
 
-    Parameters
-    ----------
-    sizes, items
-        How much work each item is, and the items.
-    workers
-        How many there are.
-    pieces
-        How many bundles to make per worker.
+    `sizes`, `items`: how much work each item is, and the items. `pieces`: how many bundles to make per
+    worker.
     """
 
     def __init__(self, sizes: Sequence[int], items: Sequence[Any], workers: int, pieces: int = 8) -> None:
@@ -118,14 +95,8 @@ class Bundles:
 class Sequences:
     """Sequences of calls that pass a state on; the one with most left to do goes first.
 
-    Parameters
-    ----------
-    sequences
-        What each calls its function with, in order.
-    states
-        What each starts from.
-    sizes
-        How much work each item of each sequence is.
+    `sequences`: what each calls its function with, in order. `states`: what each starts from. `sizes`: how
+    much work each item of each sequence is.
     """
 
     def __init__(

@@ -16,17 +16,10 @@ from ..errors import InvalidInput
 
 @dataclass(frozen=True)
 class MappedFile:
-    """An array in a file.
+    """An array in a file."""
 
-    Attributes
-    ----------
-    path
-        The file, absolute.
-    dtype, shape, offset
-        Type and shape of the array, and the byte of the file where it begins.
-    """
-
-    path: str
+    path: str  # the file, absolute
+    # Type and shape of the array, and the byte of the file where it begins.
     dtype: str
     shape: tuple[int, ...]
     offset: int
@@ -58,26 +51,9 @@ Place = MappedFile | MappedFiles
 def by_path(rows: Any, name: str) -> Place:
     """Return where rows are that are mapped from files.
 
-    Parameters
-    ----------
-    rows
-        A memory map, or a `StackedRows` of some.
-    name
-        What to call them in messages.
+    `rows`: a memory map, or a `StackedRows` of some.
 
-    Raises
-    ------
-    InvalidInput
-        The rows are held in memory.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "rows.npy"
-    >>> np.save(file, np.eye(3))
-    >>> by_path(np.load(file, mmap_mode="r")[1:], "rows").open()
-    memmap([[0., 1., 0.],
-            [0., 0., 1.]])
+    Raises `InvalidInput`: the rows are held in memory.
     """
     if isinstance(rows, StackedRows):
         return MappedFiles(tuple(_locate(part, name) for part in rows.parts))

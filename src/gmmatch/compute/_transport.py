@@ -24,15 +24,7 @@ _ROWS = "rows"
 
 
 class Entries:
-    """Some entries of an array, in place of the whole.
-
-    Examples
-    --------
-    >>> entries = Entries()
-    >>> entries.bind(np.array([2, 5, 7]), np.array([20, 50, 70]), np.dtype(np.int64))
-    >>> entries[np.array([5, 7])]
-    array([50, 70])
-    """
+    """Some entries of an array, in place of the whole."""
 
     def bind(self, where: Where, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> None:
         """Hold the entries of the rows `where`, of which `values` is a smaller spelling."""
@@ -60,19 +52,10 @@ class Entries:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Parcel:
-    """A function that is ready to be sent.
+    """A function that is ready to be sent."""
 
-    Attributes
-    ----------
-    content
-        The pickle, as bytes in an array.
-    beside
-        The arrays with one entry per row that it looks at, in as few bytes as their values allow.
-    dtypes
-        Their types.
-    """
-
-    content: npt.NDArray[np.uint8]
+    content: npt.NDArray[np.uint8]  # the pickle, as bytes in an array
+    # The arrays with one entry per row that it looks at, in as few bytes as their values allow.
     beside: list[npt.NDArray[Any]]
     dtypes: list[np.dtype[Any]]
 
@@ -133,13 +116,7 @@ def _small(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def count_bytes(thing: Any) -> int:
-    """Return how many bytes of arrays a message holds.
-
-    Examples
-    --------
-    >>> count_bytes([np.zeros(3), (np.zeros(2, np.int8), "word")])
-    26
-    """
+    """Return how many bytes of arrays a message holds."""
     if isinstance(thing, np.ndarray):
         return int(thing.nbytes)
     if isinstance(thing, (list, tuple)):

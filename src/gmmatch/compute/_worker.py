@@ -20,17 +20,7 @@ from .blocks import limit_threads
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a worker cannot do its work; trying again would not help.
-
-    Attributes
-    ----------
-    kind
-        `unreadable`, `other rows` or `memory`.
-    node
-        Name of the node.
-    reason
-        What happened.
-    """
+    """Why a worker cannot do its work; trying again would not help."""
 
     kind: Literal["unreadable", "other rows", "memory"]
     node: str
@@ -39,34 +29,18 @@ class Failure:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One call of a function: what it is called with, and the entries of per-row arrays for it.
-
-    Attributes
-    ----------
-    arguments
-        Of the function.
-    where
-        The rows that it looks at; None where there are no per-row arrays.
-    entries
-        Of each per-row array, the entries of these rows.
-    """
+    """One call of a function: what it is called with, and the entries of per-row arrays for it."""
 
     arguments: tuple[Any, ...]
-    where: Where
-    entries: list[npt.NDArray[Any]]
+    where: Where  # the rows that it looks at; None where there are no per-row arrays
+    entries: list[npt.NDArray[Any]]  # of each per-row array, the entries of these rows
 
 
 class Worker:
     """One process with one core's share of the work.
 
-    Parameters
-    ----------
-    place
-        Where the rows are, if there are any.
-    expected
-        Fingerprint of the rows.
-    name_node
-        Function that names the node it is called on.
+    `place`: where the rows are, if there are any. `expected`: fingerprint of the rows. `name_node`: function
+    that names the node it is called on.
     """
 
     def __init__(self, place: Place | None, expected: str, name_node: Callable[[], str]) -> None:

@@ -37,13 +37,7 @@ _threads: ContextVar[int | None] = ContextVar("gmmatch_threads", default=None)
 
 
 def block_rows(n_features: int) -> int:
-    """Return the number of rows in a block: a power of two that follows from the width alone.
-
-    Examples
-    --------
-    >>> block_rows(2), block_rows(512), block_rows(1280)
-    (32768, 2048, 512)
-    """
+    """Return the number of rows in a block: a power of two that follows from the width alone."""
     fitting = max(1, _BLOCK_VALUES // n_features)
     return min(_LARGEST_BLOCK, 1 << (fitting.bit_length() - 1))
 
@@ -56,13 +50,7 @@ def blocks(rows: npt.NDArray[Any]) -> Iterator[slice]:
 
 
 def tiles(n_rows: int, n_features: int) -> Iterator[slice]:
-    """Yield the slices that cut a block into pieces that stay in cache while they are worked on.
-
-    Examples
-    --------
-    >>> [(tile.start, tile.stop) for tile in tiles(1100, 512)]
-    [(0, 1024), (1024, 1100)]
-    """
+    """Yield the slices that cut a block into pieces that stay in cache while they are worked on."""
     step = max(1, _TILE_VALUES // n_features)
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -76,22 +64,14 @@ def row_norms(rows: npt.NDArray[Any], buffer: npt.NDArray[Any] | None = None) ->
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """The rows of a block in the order of their groups.
+    """The rows of a block in the order of their groups."""
 
-    Attributes
-    ----------
-    order
-        Positions in the block, group by group; None where they are in order already.
-    groups, starts
-        The groups present, ascending, and where the run of each begins.
-    member
-        For each place in the order, the position of its group in `groups`.
-    """
-
+    # Positions in the block, group by group; None where they are in order already.
     order: npt.NDArray[np.int64] | None
+    # The groups present, ascending, and where the run of each begins.
     groups: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
-    member: npt.NDArray[np.int64]
+    member: npt.NDArray[np.int64]  # for each place in the order, the position of its group in `groups`
 
     def take(
         self, values: npt.NDArray[Any], piece: slice | npt.NDArray[np.int64] = _EVERYTHING
@@ -117,8 +97,6 @@ class Grouped:
 def group_block(n_rows: int, codes: npt.NDArray[Any] | None) -> Grouped:
     """Put a block's rows in the order of their groups; rows of a negative group belong to none.
 
-    Examples
-    --------
     >>> block = group_block(3, np.array([4, -1, 2]))
     >>> block.order.tolist(), block.groups.tolist(), block.starts.tolist(), block.member.tolist()
     ([2, 0], [2, 4], [0, 1], [0, 1])
@@ -138,8 +116,6 @@ def group_order(
 
     Negative codes are left out.
 
-    Examples
-    --------
     >>> group_order(np.array([3, 1, -1, 3]))
     (array([1, 0, 3]), array([1, 3]), array([0, 1]))
     """
@@ -158,8 +134,6 @@ def sum_runs(
     as fast as ``numpy.add.reduceat``; the additions, and so the bits, are those of `sum_rows`, except for
     rows of one feature, which NumPy adds in pairs.
 
-    Examples
-    --------
     >>> sum_runs(np.array([[1.0], [2.0], [4.0]]), np.array([0, 2]))
     array([[3.],
            [4.]])
@@ -221,8 +195,6 @@ def map_in_order(
     NumPy lets go of the interpreter during array operations, so that threads run side by side. The
     results do not depend on the number of threads, because each is computed from its item alone.
 
-    Examples
-    --------
     >>> list(map_in_order(abs, [-1, 2, -3]))
     [1, 2, 3]
     """

@@ -7,13 +7,7 @@ from collections.abc import Sequence
 
 
 def bundles(sizes: Sequence[int], n_bundles: int) -> list[list[int]]:
-    """Put chains of these sizes into bundles of nearly one size; the largest come first.
-
-    Examples
-    --------
-    >>> bundles([5, 1, 1, 3, 2], 2)
-    [[0, 1], [3, 4, 2]]
-    """
+    """Put chains of these sizes into bundles of nearly one size; the largest come first."""
     heap = [(0, number) for number in range(min(n_bundles, len(sizes)))]
     found: list[list[int]] = [[] for _ in heap]
     for chain in sorted(range(len(sizes)), key=lambda chain: (-sizes[chain], chain)):

@@ -19,14 +19,9 @@ def open_engine(
 ) -> AbstractContextManager[Engine | None]:
     """Return a context manager that opens an engine for the rows of a source, and closes it.
 
-    Parameters
-    ----------
-    engine
-        `local` or `ray`, or an engine for these rows that is open already, and stays so.
-    source
-        The rows; None for functions that open what they read by themselves.
-    address, workers
-        For `ray`, see `gmmatch.compute.ray.ray_engine`.
+    `engine`: `local` or `ray`, or an engine for these rows that is open already, and stays so. `source`: the
+    rows; None for functions that open what they read by themselves. `address`, `workers`: for `ray`, see
+    `gmmatch.compute.ray.ray_engine`.
     """
     if not isinstance(engine, str):
         if source is not None and not engine.holds(source.rows):

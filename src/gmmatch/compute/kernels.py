@@ -26,13 +26,7 @@ _NO_WEIGHTS = np.empty(0)
 
 
 def group_distances(block: FloatArray, codes: IntArray | None, points: Vector) -> Vector:
-    """Return the distance of each row of a block to the point of its group; None: to the first point.
-
-    Examples
-    --------
-    >>> group_distances(np.array([[0.0], [5.0]]), np.array([0, 1]), np.array([[3.0], [4.0]]))
-    array([3., 1.])
-    """
+    """Return the distance of each row of a block to the point of its group; None: to the first point."""
     found = np.empty(len(block))
     own = _NO_CODES if codes is None else codes.astype(np.int64, copy=False)
     _run("group_distances", _rows(block), _fixed(own), _fixed(points), found)
@@ -45,12 +39,6 @@ def group_sums(
     """Return the (weighted) sum of the rows of each group, and the sum of their weights.
 
     Rows are added one after the other in float64; those of a negative group to none.
-
-    Examples
-    --------
-    >>> group_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 1, 0]), 2)
-    (array([[5.],
-           [2.]]), array([2., 1.]))
     """
     sums, mass = np.zeros((n_groups, block.shape[1])), np.zeros(n_groups)
     own = _NO_CODES if codes is None else codes.astype(np.int64, copy=False)
@@ -89,23 +77,9 @@ def clip_rows(block: FloatArray, origin: Vector, scale: float, longest: float, f
 def check_and_hash(block: FloatArray, factors: Keys) -> tuple[npt.NDArray[np.bool_], Keys]:
     """Look at each value of a block once: which rows are good, and a 64-bit hash of each row.
 
-    Parameters
-    ----------
-    block
-        Rows.
-    factors
-        One odd number per feature, from `keys.key_factors`.
+    `factors`: one odd number per feature, from `keys.key_factors`.
 
-    Returns
-    -------
-    good, keys
-        Whether all values of a row are finite and not absurdly large, and the row's key.
-
-    Examples
-    --------
-    >>> good, keys = check_and_hash(np.array([[1.0], [np.nan], [1.0]]), np.array([3], np.uint64))
-    >>> good.tolist(), bool(keys[0] == keys[2])
-    ([True, False, True], True)
+    Returns whether all values of a row are finite and not absurdly large, and the row's key.
     """
     good, sums = np.empty(len(block), np.bool_), np.empty(len(block), np.uint64)
     _run("check_and_hash", _rows(block), _fixed(factors), good, sums)
@@ -113,13 +87,7 @@ def check_and_hash(block: FloatArray, factors: Keys) -> tuple[npt.NDArray[np.boo
 
 
 def mix(values: Keys) -> Keys:
-    """Spread the bits of numbers (the finishing steps of splitmix64).
-
-    Examples
-    --------
-    >>> hex(mix(np.array([1], np.uint64))[0])
-    '0x5692161d100b05e5'
-    """
+    """Spread the bits of numbers (the finishing steps of splitmix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -141,31 +109,15 @@ def greedy(
 ) -> tuple[IntArray, Vector, Vector, int]:
     """Pick rows one after the other: the best score, and where rounding may have decided, from the rows.
 
-    Parameters
-    ----------
-    rows, center, start
-        The rows, the point to match, and theta before the first pick of all.
-    squares, weight
-        Squared length of each centred row, and how much of it a row's score is reduced by.
-    gram
-        Inner products of the centred rows; None: the scores are good for one pick only.
-    unit
-        Rounding error of an inner product, as a share of the product of the norms.
-    spread
-        Square of the norm of theta that the errors of the scores grow with.
-    count
-        Picks made before.
-    scores, theta
-        Scores of the rows, minus infinity for those that are picked; accumulated error. Both are carried on
-        in place.
-    size
-        How many to pick.
+    `rows`, `center`, `start`: the rows, the point to match, and theta before the first pick of all.
+    `squares`, `weight`: squared length of each centred row, and how much of it a row's score is reduced by.
+    `gram`: inner products of the centred rows; None: the scores are good for one pick only. `unit`: rounding
+    error of an inner product, as a share of the product of the norms. `spread`: square of the norm of theta
+    that the errors of the scores grow with. `count`: picks made before. `scores`, `theta`: scores of the
+    rows, minus infinity for those that are picked; accumulated error. Both are carried on in place.
 
-    Returns
-    -------
-    picks, objectives, distances, close_calls
-        The rows, the objective after each, the distance of each to the centre, and how many picks were
-        too close to tell by their scores.
+    Returns the rows, the objective after each, the distance of each to the centre, and how many picks were
+    too close to tell by their scores.
     """
     picks, objectives, distances = np.empty(size, np.int64), np.empty(size), np.empty(size)
     products = np.empty((0, 0), rows.dtype) if gram is None else gram

@@ -34,15 +34,7 @@ _ROWS_PER_GROUP = 64  # in a span: its sums, two numbers of 8 bytes per value, s
 class PerRow:
     """An array with one entry per row, of which an engine sends only what a call looks at.
 
-    Parameters
-    ----------
-    values
-        The array, or what stands in for it elsewhere.
-
-    Examples
-    --------
-    >>> PerRow([10, 20, 30])[1:]
-    [20, 30]
+    `values`: the array, or what stands in for it elsewhere.
     """
 
     def __init__(self, values: Any) -> None:
@@ -105,24 +97,12 @@ def engine_for(rows: Any) -> Engine | None:
 
 
 def cut(span: slice, step: int) -> list[slice]:
-    """Cut a slice into slices of `step` rows.
-
-    Examples
-    --------
-    >>> cut(slice(0, 5), 2)
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
+    """Cut a slice into slices of `step` rows."""
     return [slice(start, min(start + step, span.stop)) for start in range(span.start, span.stop, step)]
 
 
 def spans(n_rows: int, step: int, n_groups: int = 1) -> list[slice]:
-    """Cut rows into spans: whole blocks of `step` rows, some thousand spans at most.
-
-    Examples
-    --------
-    >>> [len(spans(n_rows, step=512)) for n_rows in (100, 5000, 10**9)]
-    [1, 5, 954]
-    """
+    """Cut rows into spans: whole blocks of `step` rows, some thousand spans at most."""
     size = step * _SPAN_BLOCKS
     while size * _MOST_SPANS < n_rows or size < _ROWS_PER_GROUP * n_groups:
         size *= 2
@@ -134,16 +114,8 @@ def map_blocks(
 ) -> Iterator[Part]:
     """Yield `part(block)` for every block of the rows, in order.
 
-    Parameters
-    ----------
-    part
-        Function of a slice of the rows.
-    rows
-        What it reads.
-    what
-        Name of the pass, for whoever watches its progress.
-    step
-        Rows in a block; those of `block_rows` by default.
+    `part`: function of a slice of the rows. `rows`: what it reads. `what`: name of the pass, for whoever
+    watches its progress. `step`: rows in a block; those of `block_rows` by default.
     """
     step = step or block_rows(rows.shape[1])
     parts = spans(len(rows), step)
@@ -171,23 +143,12 @@ def fold_blocks(
 ) -> Total:
     """Add up `part(block)` over all blocks of the rows: within spans, then over spans.
 
-    Parameters
-    ----------
-    part
-        Function of a slice of the rows.
-    zero, add
-        Makes an empty total; adds a part, or another total, to a total in place.
-    rows
-        What `part` reads.
-    what
-        Name of the pass, for whoever watches its progress.
-    n_groups
-        How many groups the sums are over: totals grow with it, and spans with them.
-    step
-        Rows in a block; those of `block_rows` by default.
-    total_bytes
-        Size of a total, where it is so large that blocks had better not have one each: spans are then
-        added up side by side, as many as fit in a gigabyte, and the blocks of each one by one.
+    `part`: function of a slice of the rows. `zero`, `add`: makes an empty total; adds a part, or another
+    total, to a total in place. `rows`: what `part` reads. `what`: name of the pass, for whoever watches its
+    progress. `n_groups`: how many groups the sums are over: totals grow with it, and spans with them. `step`:
+    rows in a block; those of `block_rows` by default. `total_bytes`: size of a total, where it is so large
+    that blocks had better not have one each: spans are then added up side by side, as many as fit in a
+    gigabyte, and the blocks of each one by one.
     """
     step = step or block_rows(rows.shape[1])
     parts = spans(len(rows), step, n_groups)

@@ -44,22 +44,11 @@ class Member:
 class RayEngine:
     """Runs functions on the workers of a Ray cluster; see `gmmatch.compute.passes.Engine`.
 
-    Parameters
-    ----------
-    ray
-        The module.
-    source
-        The rows, mapped from files that every node can read; None for functions that open what they read
-        by themselves.
-    workers
-        How many worker processes to use, one core each.
+    `source`: the rows, mapped from files that every node can read; None for functions that open what they
+    read by themselves. `workers`: how many worker processes to use, one core each.
 
-    Attributes
-    ----------
-    sent, received
-        Bytes of arrays that went through the driver so far.
-    members
-        The workers that are ready.
+    `sent`, `received`: bytes of arrays that went through the driver so far. `members`: the workers that are
+    ready.
     """
 
     def __init__(self, ray: Any, source: Dataset | None, workers: int) -> None:
@@ -246,22 +235,13 @@ def ray_engine(
 ) -> Iterator[RayEngine]:
     """Open an engine for the rows of a source, on a running cluster or on one of this machine's cores.
 
-    Parameters
-    ----------
-    source
-        Rows that are mapped from files; None for functions that open what they read by themselves.
-    address
-        A running cluster to join, `auto` for the one that this machine is part of. None: the one that
-        this process has joined already, or a new one that ends with the engine.
-    workers
-        How many worker processes to use; as many as the cluster has cores by default.
+    `source`: rows that are mapped from files; None for functions that open what they read by themselves.
+    `address`: a running cluster to join, `auto` for the one that this machine is part of. None: the one that
+    this process has joined already, or a new one that ends with the engine. `workers`: how many worker
+    processes to use; as many as the cluster has cores by default.
 
-    Raises
-    ------
-    MissingExtra
-        Ray is not installed.
-    InvalidInput
-        The rows are held in memory, a node cannot read them, or there is no such cluster.
+    Raises `MissingExtra`: Ray is not installed. Raises `InvalidInput`: the rows are held in memory, a node
+    cannot read them, or there is no such cluster.
     """
     if source is not None:
         by_path(source.rows, source.name)  # refuses rows in memory before a cluster is started

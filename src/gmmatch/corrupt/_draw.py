@@ -37,8 +37,6 @@ def check_share(share: Any, below_half: bool = False) -> float:
 def count_of(share: float, n_rows: int) -> int:
     """Return the rounded number of rows that a share of `n_rows` stands for (halves go up).
 
-    Examples
-    --------
     >>> count_of(0.2, 12), count_of(0.25, 10)
     (2, 3)
     """
@@ -65,10 +63,7 @@ def draw_weighted(weights: npt.NDArray[np.float64], count: int, rng: np.random.G
     proportional to the weights, but for rows whose share would exceed one, which are taken for certain;
     and rows of one weight are taken as often as their weight says, to within one.
 
-    Raises
-    ------
-    InvalidInput
-        Fewer than `count` rows have a weight.
+    Raises `InvalidInput`: fewer than `count` rows have a weight.
     """
     possible = np.flatnonzero(weights > 0)
     if possible.size < count:

@@ -99,12 +99,7 @@ class LabelFile:
 def read_array(path: Path, name: str | None = None) -> ArrayFile:
     """Open a .npy file (as a memory map) or one array of a .npz file.
 
-    Parameters
-    ----------
-    path
-        The file.
-    name
-        The array inside a .npz file; may be left out where there is only one. A .npy file has no names.
+    `name`: the array inside a .npz file; may be left out where there is only one. A .npy file has no names.
     """
     if path.suffix.lower() == ".npy":
         return ArrayFile(path, map_npy(path))
@@ -120,12 +115,8 @@ def read_array(path: Path, name: str | None = None) -> ArrayFile:
 def read_labels(path: Path, column: str | None = None) -> LabelFile:
     """Read labels from a .csv or .tsv file with a header or a single column, or one per line of a .txt.
 
-    Parameters
-    ----------
-    path
-        The file, in UTF-8.
-    column
-        The name of the column; by default the only one, or the one called label, class, target or y.
+    `path`: the file, in UTF-8. `column`: the name of the column; by default the only one, or the one called
+    label, class, target or y.
     """
     found = read_delimited(path)
     place, has_header = label_column(found, column=column)

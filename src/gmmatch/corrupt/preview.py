@@ -22,12 +22,6 @@ def contact_sheet(image: Any, rng: int = 0) -> ImageArray:
     """Return one image under every kind and severity, shape (kinds, severities, *image.shape).
 
     Every severity of a kind is drawn from the same seed, so it changes the strength alone.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> contact_sheet(np.eye(32)).shape
-    (5, 5, 32, 32)
     """
     single = as_images(np.asarray(image)[None])
     return np.stack(
@@ -41,23 +35,9 @@ def contact_sheet(image: Any, rng: int = 0) -> ImageArray:
 def save_contact_sheet(image: Any, path: str | os.PathLike[str], rng: int = 0) -> None:
     """Write a contact sheet with names: the original on the left, the severities growing to the right.
 
-    Parameters
-    ----------
-    image
-        One image, (height, width) or (height, width, channels), uint8 or floats in [0, 1]. Sides beyond
-        256 pixels are thinned first, small images shown with larger pixels.
-    path
-        Where to write; the ending says the format (png, jpg, webp).
-    rng
-        A seed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "sheet.png"
-    >>> save_contact_sheet(sample_image(64), file)
-    >>> file.stat().st_size > 1000
-    True
+    `image`: one image, (height, width) or (height, width, channels), uint8 or floats in [0, 1]. Sides beyond
+    256 pixels are thinned first, small images shown with larger pixels. `path`: where to write; the ending
+    says the format (png, jpg, webp).
     """
     from PIL import Image, ImageDraw, ImageFont
 
@@ -94,13 +74,7 @@ def _as_colour(pixels: ImageArray, zoom: int) -> ImageArray:
 
 
 def sample_image(side: int = 42) -> ImageArray:
-    """Return a square colour photograph, uint8: the public-domain portrait that comes with matplotlib.
-
-    Examples
-    --------
-    >>> sample_image(64).shape
-    (64, 64, 3)
-    """
+    """Return a square colour photograph, uint8: the public-domain portrait that comes with matplotlib."""
     import matplotlib
     from PIL import Image
 

@@ -18,10 +18,7 @@ def whole_or_nothing(*targets: Path) -> Iterator[tuple[Path, ...]]:
     The first target comes last, so that what belongs to it is there when it appears. If anything fails
     before, no target is touched and the neighbours are removed.
 
-    Raises
-    ------
-    InvalidInput
-        A target cannot be written.
+    Raises `InvalidInput`: a target cannot be written.
     """
     for target in targets:
         if not target.parent.is_dir():
@@ -44,8 +41,6 @@ def whole_or_nothing(*targets: Path) -> Iterator[tuple[Path, ...]]:
 def mask_path(target: Path, suffix: str) -> Path:
     """Return where the mask of an output goes: beside it, with ``.mask`` before the ending.
 
-    Examples
-    --------
     >>> mask_path(Path("out/noisy.npy"), ".npy").as_posix(), mask_path(Path("noisy"), ".csv").as_posix()
     ('out/noisy.mask.npy', 'noisy.mask.csv')
     """

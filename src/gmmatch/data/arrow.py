@@ -29,33 +29,17 @@ BATCH_ROWS = 8192
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What Arrow can read piece by piece, and what is known before reading it.
-
-    Attributes
-    ----------
-    name
-        What to call it in messages.
-    schema
-        Its columns.
-    piece_rows
-        Rows of each piece.
-    read_piece
-        Function of a piece's number and column names that returns a table.
-    batches
-        Function of column names that yields record batches, in order, each with the name of its file.
-    stamp
-        What identifies the content: a decoded copy with the same stamp is used again.
-    base
-        The folder that relative paths of images begin at.
-    """
+    """What Arrow can read piece by piece, and what is known before reading it."""
 
     name: str
-    schema: pa.Schema
-    piece_rows: Sequence[int]
+    schema: pa.Schema  # its columns
+    piece_rows: Sequence[int]  # rows of each piece
+    # Function of a piece's number and column names that returns a table.
     read_piece: Callable[[int, list[str]], pa.Table]
+    # Function of column names that yields record batches, in order, each with the name of its file.
     batches: Callable[[list[str]], Iterable[tuple[str, pa.RecordBatch]]]
-    stamp: str
-    base: Path | None = None
+    stamp: str  # what identifies the content: a decoded copy with the same stamp is used again
+    base: Path | None = None  # the folder that relative paths of images begin at
 
     @property
     def n_rows(self) -> int:

@@ -50,20 +50,10 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Values as a file holds them.
-
-    Attributes
-    ----------
-    entries
-        The values.
-    keys
-        The ids beside them, where there are some.
-    name
-        What to call them in messages.
-    """
+    """Values as a file holds them."""
 
     entries: Any
-    keys: Sequence[Any] | None
+    keys: Sequence[Any] | None  # the ids beside them, where there are some
     name: str
 
 
@@ -101,16 +91,9 @@ def attach(
 ) -> Dataset:
     """Return a dataset with the ids and labels that were asked for, and with its bad rows dealt with.
 
-    Parameters
-    ----------
-    dataset
-        As its format opened it.
-    labels, ids
-        A column, a file or the values; None for those that it has.
-    on_bad_rows
-        `error` refuses rows without a value, `drop` lets them take no part.
-    unlabelled
-        `class` makes rows without a label a class of their own.
+    `dataset`: as its format opened it. `labels`, `ids`: a column, a file or the values; None for those that
+    it has. `on_bad_rows`: `error` refuses rows without a value, `drop` lets them take no part. `unlabelled`:
+    `class` makes rows without a label a class of their own.
     """
     bad = dict(dataset.bad)
     if ids is not None:

@@ -26,25 +26,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Delimited:
-    """A text file as records.
-
-    Attributes
-    ----------
-    path
-        The file.
-    records
-        Its rows, the header included; lines that are empty are left out where there are several columns,
-        and at the end.
-    delimiter
-        What stands between cells; None: a line is a cell.
-    encoding
-        `utf-8`, or `utf-8-sig` where the file begins with a mark.
-    """
+    """A text file as records."""
 
     path: Path
+    # Its rows, the header included; lines that are empty are left out where there are several columns, and at
+    # the end.
     records: list[Record]
-    delimiter: str | None
-    encoding: str
+    delimiter: str | None  # what stands between cells; None: a line is a cell
+    encoding: str  # `utf-8`, or `utf-8-sig` where the file begins with a mark
 
     @property
     def width(self) -> int:
@@ -57,10 +46,7 @@ def read_delimited(path: Path) -> Delimited:
 
     Bytes that are not UTF-8 are kept in the text and found by :func:`readable`.
 
-    Raises
-    ------
-    InvalidInput
-        There is no such file, it is UTF-16, or it ends inside quotes.
+    Raises `InvalidInput`: there is no such file, it is UTF-16, or it ends inside quotes.
     """
     content = read_bytes(path)
     encoding = "utf-8-sig" if content.startswith(codecs.BOM_UTF8) else "utf-8"

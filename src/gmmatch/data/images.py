@@ -32,24 +32,12 @@ SUFFIXES = frozenset(f".{ending}" for ending in _ENDINGS.split())
 def as_pixels(item: Any, size: int | None) -> UInt8Array:
     """Return an image as uint8 of shape (height, width, channels).
 
-    Parameters
-    ----------
-    item
-        The bytes of an image file, a path, a Pillow image, or a uint8 array of shape (height, width)
-        or (height, width, 1, 3 or 4).
-    size
-        Side of the result: the centre square is cut out, resampled and made RGB. With None, the
-        image keeps its shape, and stays grey if it is.
+    `item`: the bytes of an image file, a path, a Pillow image, or a uint8 array of shape (height, width) or
+    (height, width, 1, 3 or 4). `size`: side of the result: the centre square is cut out, resampled and made
+    RGB. With None, the image keeps its shape, and stays grey if it is.
 
-    Notes
-    -----
     The first frame of an animation is taken. EXIF orientation is applied, transparency is laid on
     white, 16-bit grey is scaled to 8 bits.
-
-    Examples
-    --------
-    >>> as_pixels(np.zeros((28, 28), dtype=np.uint8), size=96).shape
-    (96, 96, 3)
     """
     if isinstance(item, np.ndarray):
         _check_array(item)
@@ -71,18 +59,7 @@ def as_pixels(item: Any, size: int | None) -> UInt8Array:
 def stack_images(items: Items, name: str) -> UInt8Array:
     """Return images of one size as an array of shape (rows, height, width, channels).
 
-    Parameters
-    ----------
-    items
-        The images; an array of them is not copied.
-    name
-        What to call them in messages.
-
-    Examples
-    --------
-    >>> from gmmatch.data import open_dataset
-    >>> stack_images(open_dataset(np.zeros((5, 28, 28), np.uint8)).content, "pictures").shape
-    (5, 28, 28, 1)
+    `items`: the images; an array of them is not copied.
     """
     if items.array is not None:
         return items.array if items.array.ndim == 4 else items.array[..., None]

@@ -15,21 +15,11 @@ from ..errors import InvalidInput, require
 
 @dataclass(frozen=True)
 class Place:
-    """Where data is.
+    """Where data is."""
 
-    Attributes
-    ----------
-    name
-        As the user named it.
-    files
-        The files, sorted by name; of a folder those right in it.
-    folder
-        The folder, where the user named one.
-    """
-
-    name: str
-    files: tuple[str, ...]
-    folder: Path | None = None
+    name: str  # as the user named it
+    files: tuple[str, ...]  # the files, sorted by name; of a folder those right in it
+    folder: Path | None = None  # the folder, where the user named one
 
     @property
     def path(self) -> Path:
@@ -62,10 +52,7 @@ class Place:
 def find_place(path: str | os.PathLike[str]) -> Place:
     """Return what a path, a glob or an address names.
 
-    Raises
-    ------
-    InvalidInput
-        Nothing is there, or neither a file nor a folder.
+    Raises `InvalidInput`: nothing is there, or neither a file nor a folder.
     """
     name = os.fspath(path)
     if "://" in name:

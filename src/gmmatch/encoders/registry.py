@@ -142,13 +142,7 @@ def encoder(spec: str, **params: Any) -> Encoder:
 
 
 def parameters(spec: str) -> list[str]:
-    """Return the names of the parameters that an encoder takes.
-
-    Examples
-    --------
-    >>> parameters("onnx:model.onnx")
-    ['size', 'mean', 'std', 'output']
-    """
+    """Return the names of the parameters that an encoder takes."""
     family, argument = find_family(spec)
     names = list(inspect.signature(family.build).parameters)
     return [name for name in names[0 if argument is None else 1 :] if name != "name"]

@@ -173,8 +173,6 @@ def _items(found: Dataset, encoder: Encoder) -> Items:
 def content_key(content: Any) -> bytes:
     """Return the digest that a vector is kept under.
 
-    Examples
-    --------
     >>> content_key("a text") == content_key("a text"), content_key("a text") == content_key("another")
     (True, False)
     """

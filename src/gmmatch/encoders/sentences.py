@@ -16,15 +16,7 @@ from .torch_modules import weights_digest
 
 
 class SentenceEncoder(TextEncoder):
-    """Run a model of sentence-transformers on the CPU, or on the accelerator it finds.
-
-    Parameters
-    ----------
-    model
-        Name or folder of the model.
-    name
-        Name to go by.
-    """
+    """Run a model of sentence-transformers on the CPU, or on the accelerator it finds."""
 
     batch_size = 256
 

@@ -23,47 +23,24 @@ _BATCHES = 8
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What became of a part of the input.
+    """What became of a part of the input."""
 
-    Attributes
-    ----------
-    keys
-        What each row's vector is kept under.
-    reasons
-        Why rows could not be encoded, by row number.
-    encoded
-        How many contents were encoded; the others were known.
-    """
-
-    keys: UInt8Array
-    reasons: dict[int, str]
-    encoded: int
+    keys: UInt8Array  # what each row's vector is kept under
+    reasons: dict[int, str]  # why rows could not be encoded, by row number
+    encoded: int  # how many contents were encoded; the others were known
 
 
 @dataclass(frozen=True, eq=False)
 class EncodeShard:
-    """The function that encodes a slice of an input; it opens everything by name, once per process.
+    """The function that encodes a slice of an input; it opens everything by name, once per process."""
 
-    Attributes
-    ----------
-    source
-        Path of the input.
-    options
-        Of `gmmatch.data.open_dataset`.
-    encoder, params
-        Spec string and parameters of the encoder.
-    store
-        Folder of the vectors.
-    batch_size
-        How many rows to encode together.
-    """
-
-    source: Path
-    options: Mapping[str, Any]
+    source: Path  # path of the input
+    options: Mapping[str, Any]  # of `gmmatch.data.open_dataset`
+    # Spec string and parameters of the encoder.
     encoder: str
     params: Mapping[str, Any]
-    store: Path
-    batch_size: int
+    store: Path  # folder of the vectors
+    batch_size: int  # how many rows to encode together
 
     @cached_property
     def run(self) -> Run:
@@ -85,14 +62,7 @@ def encode_spread(function: EncodeShard, run: Run, spread: Spread) -> Run:
 
     Shards are whole batches, so that contents are encoded together as they would be on one machine.
 
-    Parameters
-    ----------
-    function
-        What encodes a shard.
-    run
-        The input, the encoder and the store before.
-    spread
-        What runs the function.
+    `function`: what encodes a shard. `spread`: what runs the function.
     """
     step = function.batch_size * _BATCHES
     n_rows = len(run.found)

@@ -54,20 +54,7 @@ class VectorStore:
     Memory: about 40 bytes per vector; the vectors themselves stay on disk. A look-up is a binary
     search in sorted keys.
 
-    Parameters
-    ----------
-    folder
-        Made when the first vector is added.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> keys = np.arange(32, dtype=np.uint8).reshape(2, 16)
-    >>> with VectorStore(Path(tempfile.mkdtemp())) as store:
-    ...     positions = store.append(keys, np.eye(2, dtype=np.float32))
-    ...     store.gather(store.find(keys[::-1]))
-    array([[0., 1.],
-           [1., 0.]], dtype=float32)
+    `folder`: made when the first vector is added.
     """
 
     def __init__(self, folder: Path) -> None:

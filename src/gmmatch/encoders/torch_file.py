@@ -50,10 +50,7 @@ class _Tensor:
 def read_weights(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a saved dictionary of tensors by name.
 
-    Raises
-    ------
-    InvalidInput
-        Another layout, or damaged.
+    Raises `InvalidInput`: another layout, or damaged.
     """
     try:
         with Path(path).open("rb") as stream:

@@ -50,12 +50,7 @@ class TorchEncoder(ImageEncoder):
 class CheckpointEncoder(ImageEncoder):
     """Penultimate features of a network saved by ``gmmatch train``; no code in the file is run.
 
-    Parameters
-    ----------
-    path
-        The checkpoint.
-    size
-        Side that images are resampled to; None where all have the size the network was trained on.
+    `size`: side that images are resampled to; None where all have the size the network was trained on.
     """
 
     batch_size = 256

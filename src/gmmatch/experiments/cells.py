@@ -26,15 +26,7 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "onnxruntime")
 
 @dataclass(frozen=True)
 class Group:
-    """The cells that share damaged data and a proxy's features.
-
-    Attributes
-    ----------
-    grid
-        The grid that they belong to.
-    dataset, scenario, seed
-        What they share.
-    """
+    """The cells that share damaged data and a proxy's features."""
 
     grid: Grid
     dataset: str

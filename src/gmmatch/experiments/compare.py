@@ -32,26 +32,14 @@ _FEWEST_PER_CLASS = 4
 
 @dataclass(frozen=True)
 class OwnData:
-    """The user's rows or images, split anew by every seed.
+    """The user's rows or images, split anew by every seed."""
 
-    Attributes
-    ----------
-    path
-        What :func:`gmmatch.open` opens: embeddings, a table of numbers, or images.
-    labels
-        A column of it, or a file with one label per row.
-    embedding
-        The column, array or tensor that holds the embeddings.
-    test_share
-        Share of the rows, of each class, that is held out to measure on; its labels are believed.
-    on_bad_rows, unlabelled
-        See :func:`gmmatch.data.open_dataset`.
-    """
-
-    path: str
-    labels: str | None
-    embedding: str | None = None
+    path: str  # what :func:`gmmatch.open` opens: embeddings, a table of numbers, or images
+    labels: str | None  # a column of it, or a file with one label per row
+    embedding: str | None = None  # the column, array or tensor that holds the embeddings
+    # Share of the rows, of each class, that is held out to measure on; its labels are believed.
     test_share: float = 0.25
+    # See :func:`gmmatch.data.open_dataset`.
     on_bad_rows: str = "error"
     unlabelled: str = "error"
 

@@ -62,27 +62,17 @@ SIZES = {"smoke": Size(2000, 16, 1), "cpu": Size(10_000, 32, 5), "paper": Size(5
 
 @dataclass(frozen=True)
 class Curve:
-    """How one method comes closer at one corruption rate.
-
-    Attributes
-    ----------
-    rate, method
-        The case.
-    picks
-        Sizes of the subset.
-    to_median, to_clean_mean
-        Distance of the subset's mean to the geometric median of all rows and to the mean of the clean
-        ones, root mean square over seeds.
-    spread
-        Root mean square distance of all picks to their mean, as a share of that of the clean rows; NaN for an
-        expectation.
-    """
+    """How one method comes closer at one corruption rate."""
 
     rate: float
     method: str
-    picks: npt.NDArray[np.int64]
+    picks: npt.NDArray[np.int64]  # sizes of the subset
+    # Distance of the subset's mean to the geometric median of all rows and to the mean of the clean ones,
+    # root mean square over seeds.
     to_median: Vector
     to_clean_mean: Vector
+    # Root mean square distance of all picks to their mean, as a share of that of the clean rows; NaN for an
+    # expectation.
     spread: float
 
     @property
@@ -95,12 +85,6 @@ def expected_distance(rows: Vector, point: Vector, picks: npt.NDArray[np.int64])
     """Return the root mean square distance of the mean of random picks to a point, in closed form.
 
     Draws without replacement: bias squared plus variance / k * (n - k) / (n - 1).
-
-    Examples
-    --------
-    >>> rows = np.array([[0.0], [2.0]])
-    >>> expected_distance(rows, np.array([1.0]), np.array([1, 2]))
-    array([1., 0.])
     """
     mean = rows.mean(axis=0)
     variance = float(np.mean(np.sum((rows - mean) ** 2, axis=1)))
@@ -168,12 +152,7 @@ def _orders(rows: Vector, method: str, most: int, seed: int) -> list[npt.NDArray
 def write_convergence(folder: Path, scale: str) -> list[Path]:
     """Write the rate of convergence as ``convergence.png``, ``.md`` and ``.csv``; return the files.
 
-    Parameters
-    ----------
-    folder
-        Where to write.
-    scale
-        ``smoke``, ``cpu`` or ``paper``; see `SIZES`.
+    `scale`: ``smoke``, ``cpu`` or ``paper``; see `SIZES`.
     """
     check_choice(scale, SIZES, "scale")
     curves = run_convergence(scale)

@@ -31,22 +31,15 @@ _RED, _GRAY = (0.86, 0.08, 0.24), (0.85, 0.85, 0.85)
 
 @dataclass(frozen=True, eq=False)
 class DamagedDigits:
-    """Digits of which some are wrong, and the knowledge which.
+    """Digits of which some are wrong, and the knowledge which."""
 
-    Attributes
-    ----------
-    rows, labels
-        What a method sees: pixels in [0, 1] and given labels.
-    true_labels, corrupted
-        The right labels, and whether the label or the image was damaged.
-    test_rows, test_labels
-        Clean digits that no method sees.
-    """
-
+    # What a method sees: pixels in [0, 1] and given labels.
     rows: npt.NDArray[np.float64]
     labels: npt.NDArray[np.int64]
+    # The right labels, and whether the label or the image was damaged.
     true_labels: npt.NDArray[np.int64]
     corrupted: npt.NDArray[np.bool_]
+    # Clean digits that no method sees.
     test_rows: npt.NDArray[np.float64]
     test_labels: npt.NDArray[np.int64]
 
@@ -82,8 +75,6 @@ class DemoResult:
 def damaged_digits(seed: int) -> DamagedDigits:
     """Return scikit-learn's digits with 20 % of the labels flipped and 10 % of the images damaged.
 
-    Examples
-    --------
     >>> digits = damaged_digits(seed=0)
     >>> digits.rows.shape, round(float((digits.labels != digits.true_labels).mean()), 2)
     ((1347, 64), 0.2)

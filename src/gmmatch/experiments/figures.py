@@ -31,13 +31,8 @@ _NOTE_WIDTH = 46
 def write_curves(records: Sequence[Record], path: Path) -> None:
     """Draw mean accuracy against the share kept, with the spread over seeds, and write it to `path`.
 
-    Parameters
-    ----------
-    records
-        One dictionary per cell and seed; see `grid`. Missing cells interrupt nothing: a line connects
-        the cells that are there.
-    path
-        The picture; its ending says the format.
+    `records`: one dictionary per cell and seed; see `grid`. Missing cells interrupt nothing: a line connects
+    the cells that are there. `path`: the picture; its ending says the format.
     """
     if not records:
         raise InvalidInput("a figure needs at least one record; got none")

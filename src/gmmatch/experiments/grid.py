@@ -60,31 +60,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Block:
-    """Part of a table: one scenario, all methods.
+    """Part of a table: one scenario, all methods."""
 
-    Attributes
-    ----------
-    title
-        The scenario in words, with the setting where a table has several.
-    scenario, setting
-        What the block is about; no setting where its columns are of several.
-    columns
-        Settings and keep ratios, from left to right.
-    rows
-        The values of each method, None where a cell is missing.
-    better
-        Which values are the better ones.
-    digits
-        Decimals to show, and to compare by.
-    """
-
-    title: str
+    title: str  # the scenario in words, with the setting where a table has several
+    # What the block is about; no setting where its columns are of several.
     scenario: str
     setting: Setting | None
-    columns: tuple[Column, ...]
-    rows: dict[str, list[Value | None]]
-    better: Literal["higher", "lower"] = "higher"
-    digits: int = 2
+    columns: tuple[Column, ...]  # settings and keep ratios, from left to right
+    rows: dict[str, list[Value | None]]  # the values of each method, None where a cell is missing
+    better: Literal["higher", "lower"] = "higher"  # which values are the better ones
+    digits: int = 2  # decimals to show, and to compare by
 
     def mean(self, method: str) -> float | None:
         """Return a method's mean over the columns that drop rows; None where one is missing."""
@@ -121,8 +106,6 @@ class Block:
 def scenario_label(scenario: str) -> str:
     """Return a scenario in words.
 
-    Examples
-    --------
     >>> scenario_label("labels-35"), scenario_label("human-worst"), scenario_label("my own")
     ('35 % of the labels wrong', 'Human labels, worst', 'my own')
     """
@@ -142,8 +125,6 @@ def setting_label(setting: Setting) -> str:
 def order_methods(names: Iterable[str]) -> list[str]:
     """Return methods in the paper's order, further ones after them, ours last.
 
-    Examples
-    --------
     >>> order_methods(["gm-matching", "mine", "moderate", "random"])
     ['random', 'moderate', 'mine', 'gm-matching']
     """

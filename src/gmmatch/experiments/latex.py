@@ -28,25 +28,14 @@ _ESCAPES = {
 
 
 def escape(text: str) -> str:
-    r"""Return text that LaTeX prints as it stands.
-
-    Examples
-    --------
-    >>> print(escape("20 % of a_b & c"))
-    20 \% of a\_b \& c
-    """
+    r"""Return text that LaTeX prints as it stands."""
     return "".join(_ESCAPES.get(letter, letter) for letter in text)
 
 
 def tables(blocks: Sequence[Block], caption: str, label: str) -> str:
     """Return ``table*`` floats of at most a page; neighbouring blocks of the same columns share a tabular.
 
-    Parameters
-    ----------
-    blocks
-        Its blocks, from top to bottom.
-    caption, label
-        Plain text; both are escaped.
+    `blocks`: its blocks, from top to bottom. `caption`, `label`: plain text; both are escaped.
     """
     pages: list[list[Block]] = []
     for block in blocks:

@@ -11,15 +11,7 @@ GAP = "\N{EN DASH}"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    r"""Return a Markdown table; bars in cells are escaped.
-
-    Examples
-    --------
-    >>> print(table(["method", "a|b"], [["random", "1"]]))
-    | method | a\|b |
-    |---|---:|
-    | random | 1 |
-    """
+    r"""Return a Markdown table; bars in cells are escaped."""
 
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -45,13 +37,7 @@ def block_table(block: Block) -> str:
 
 
 def show(value: Value | None, digits: int, bold: bool) -> str:
-    """Return a cell: mean and spread, bold if it is the best, the paper's figure in brackets.
-
-    Examples
-    --------
-    >>> show(Value(55.925, 0.481), digits=2, bold=True), show(None, digits=2, bold=False)
-    ('**55.92 ± 0.48**', '–')
-    """
+    """Return a cell: mean and spread, bold if it is the best, the paper's figure in brackets."""
     if value is None:
         return GAP
     spread = "" if value.spread is None else f" ± {value.spread:.{digits}f}"
@@ -63,8 +49,6 @@ def show(value: Value | None, digits: int, bold: bool) -> str:
 def signed(value: float | None) -> str:
     """Return a difference with its sign.
 
-    Examples
-    --------
     >>> signed(1.234), signed(-0.004), signed(None)
     ('+1.23', '+0.00', '–')
     """

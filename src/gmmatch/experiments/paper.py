@@ -57,27 +57,17 @@ Regime = Literal["same", "transfer"]
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """One cell of the paper's tables.
+    """One cell of the paper's tables."""
 
-    Attributes
-    ----------
-    table
-        The paper's label of the table.
-    dataset, corruption, proxy, target, method
-        In the paper's words.
-    keep
-        Fraction kept.
-    accuracy, spread
-        Test accuracy in percent.
-    """
-
-    table: str
+    table: str  # the paper's label of the table
+    # In the paper's words.
     dataset: str
     corruption: str
     proxy: str
     target: str
     method: str
     keep: float
+    # Test accuracy in percent.
     accuracy: float
     spread: float
 
@@ -89,13 +79,7 @@ class PaperFigure:
 
 @cache
 def paper_figures() -> tuple[PaperFigure, ...]:
-    """Return every figure of the paper's tables.
-
-    Examples
-    --------
-    >>> len(paper_figures()), paper_figures()[0].accuracy
-    (918, 29.63)
-    """
+    """Return every figure of the paper's tables."""
     text = files(__package__).joinpath("paper.csv").read_text(encoding="utf-8")
     figures = []
     for row in csv.DictReader(text.splitlines()):
@@ -121,23 +105,10 @@ def find_figure(
 ) -> PaperFigure | None:
     """Return the paper's figure for one of our cells, or None where the paper has none.
 
-    Parameters
-    ----------
-    dataset, proxy, target
-        Names of data and networks; case, spaces and dashes do not matter.
-    scenario, method
-        Our names, such as ``"labels-20"`` and ``"el2n"``. The paper's one GM Matching stands beside both
-        ``gm-matching`` and ``gm-matching-paper``.
-    keep
-        Fraction kept.
-    table
-        The paper's label of a table; figures that stand in several tables are the same in all.
-
-    Examples
-    --------
-    >>> found = find_figure("cifar-100", "labels-35", "resnet50", "resnet50", "gm-matching", 0.3)
-    >>> found.accuracy, found.spread
-    (58.41, 0.68)
+    `dataset`, `proxy`, `target`: names of data and networks; case, spaces and dashes do not matter.
+    `scenario`, `method`: our names, such as ``"labels-20"`` and ``"el2n"``. The paper's one GM Matching
+    stands beside both ``gm-matching`` and ``gm-matching-paper``. `table`: the paper's label of a table;
+    figures that stand in several tables are the same in all.
     """
     for figure in figures_of(scenario, [method]):
         if (
@@ -166,8 +137,6 @@ def regime_of(proxy: str, target: str) -> Regime | None:
     A linear probe learns on the features that chose its rows: one network. Rows chosen by a foreign
     encoder that train a network from scratch have no table in the paper.
 
-    Examples
-    --------
     >>> regime_of("resnet8", "resnet8"), regime_of("resnet8", "vgg16"), regime_of("timm:resnet18", "resnet18")
     ('same', 'transfer', None)
     """
@@ -179,8 +148,6 @@ def regime_of(proxy: str, target: str) -> Regime | None:
 def paper_name(method: str) -> str | None:
     """Return what the paper calls a method, or None where its tables do not have it.
 
-    Examples
-    --------
     >>> paper_name("grand")
     'GraNd-score'
     """

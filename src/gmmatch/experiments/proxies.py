@@ -28,14 +28,8 @@ _PIXEL_MAX = np.float32(255)
 class Proxy:
     """Turns inputs into the features that methods compare.
 
-    Parameters
-    ----------
-    name
-        What it is called in the results.
-    features
-        Function from inputs to float32 rows.
-    network
-        The network behind it, where it is one that can be attacked.
+    `name`: what it is called in the results. `features`: function from inputs to float32 rows. `network`: the
+    network behind it, where it is one that can be attacked.
     """
 
     def __init__(

@@ -15,29 +15,17 @@ from .specs import Spec, load_spec
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What was done.
+    """What was done."""
 
-    Attributes
-    ----------
-    spec, scale
-        What was asked for.
-    folder, files
-        Where everything is, and the tables and pictures in it.
-    records
-        The results, one per cell; none for figures.
-    new
-        How many of them this call worked out.
-    seconds
-        How long that took.
-    """
-
+    # What was asked for.
     spec: Spec
     scale: str
+    # Where everything is, and the tables and pictures in it.
     folder: Path
     files: list[Path]
-    records: list[dict[str, Any]]
-    new: int
-    seconds: float
+    records: list[dict[str, Any]]  # the results, one per cell; none for figures
+    new: int  # how many of them this call worked out
+    seconds: float  # how long that took
 
 
 def reproduce(
@@ -52,20 +40,10 @@ def reproduce(
 ) -> Reproduced:
     """Run a spec at one scale, and write its tables and figures.
 
-    Parameters
-    ----------
-    name, scale
-        Which spec, and its size.
-    output
-        Folder of results; each spec and scale has its own folder inside, and all share a cache.
-    data
-        Folder of the datasets.
-    workers
-        Processes; by default one per core.
-    tables_only
-        Whether to run nothing, and make tables of the results that there are.
-    say
-        Called with a sentence now and then.
+    `name`, `scale`: which spec, and its size. `output`: folder of results; each spec and scale has its own
+    folder inside, and all share a cache. `data`: folder of the datasets. `workers`: processes; by default one
+    per core. `tables_only`: whether to run nothing, and make tables of the results that there are. `say`:
+    called with a sentence now and then.
     """
     spec = load_spec(name)
     if scale not in spec.scales:

@@ -62,20 +62,9 @@ def run_grids(
     A killed run goes on where it was: results, trained proxies, features and picks are kept. Every
     worker computes on one thread, so that results do not depend on their number.
 
-    Parameters
-    ----------
-    grids
-        What to run.
-    folder
-        Where the results go, one file per cell.
-    data
-        Opens the datasets by name.
-    cache
-        Folder for what cells share.
-    workers
-        Processes; by default one per core.
-    say
-        Called with a sentence now and then, for logs.
+    `folder`: where the results go, one file per cell. `data`: opens the datasets by name. `cache`: folder for
+    what cells share. `workers`: processes; by default one per core. `say`: called with a sentence now and
+    then, for logs.
     """
     started = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)

@@ -24,25 +24,14 @@ FORMS = "clean, images-20, labels-20, gross-20 (any percentage), human-NAME, pgd
 
 @dataclass(frozen=True)
 class Scenario:
-    """One kind of damage.
+    """One kind of damage."""
 
-    Attributes
-    ----------
-    name
-        As in a spec: the kind, and after a dash the percentage or the name of a set of labels.
-    kind
-        ``clean``, ``images``, ``labels``, ``gross``, ``human``, ``pgd`` or ``fgsm``.
-    share
-        Share of the rows that is damaged; 1 for attacks, which change every image, and 0 where
-        nothing is drawn.
-    labels
-        Which set of human labels.
-    """
-
-    name: str
-    kind: str
+    name: str  # as in a spec: the kind, and after a dash the percentage or the name of a set of labels
+    kind: str  # ``clean``, ``images``, ``labels``, ``gross``, ``human``, ``pgd`` or ``fgsm``
+    # Share of the rows that is damaged; 1 for attacks, which change every image, and 0 where nothing is
+    # drawn.
     share: float = 0.0
-    labels: str | None = None
+    labels: str | None = None  # which set of human labels
 
     @property
     def seeded(self) -> bool:
@@ -56,15 +45,7 @@ class Scenario:
 
 
 def parse_scenario(name: str) -> Scenario:
-    """Return the scenario of that name.
-
-    Examples
-    --------
-    >>> parse_scenario("labels-35")
-    Scenario(name='labels-35', kind='labels', share=0.35, labels=None)
-    >>> parse_scenario("human-worst").labels
-    'worst'
-    """
+    """Return the scenario of that name."""
     if name == "clean":
         return Scenario(name, name)
     if name in ATTACKS:
@@ -80,21 +61,11 @@ def parse_scenario(name: str) -> Scenario:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The training data as a method gets it.
+    """The training data as a method gets it."""
 
-    Attributes
-    ----------
-    inputs
-        uint8 images, or rows of numbers where the dataset has no images.
-    labels
-        Class numbers, some of them wrong perhaps.
-    corrupted
-        Which rows are damaged; None where nothing is.
-    """
-
-    inputs: npt.NDArray[Any]
-    labels: IntArray
-    corrupted: Mask | None
+    inputs: npt.NDArray[Any]  # uint8 images, or rows of numbers where the dataset has no images
+    labels: IntArray  # class numbers, some of them wrong perhaps
+    corrupted: Mask | None  # which rows are damaged; None where nothing is
 
 
 def damage(
@@ -109,20 +80,8 @@ def damage(
 ) -> Given:
     """Return the data under a scenario; `gross` changes features and leaves these as they are.
 
-    Parameters
-    ----------
-    scenario
-        What to do.
-    inputs, labels
-        The data as it should be.
-    seed
-        Of the damage.
-    severity
-        Of damaged images, 1 to 5.
-    human
-        Sets of labels as people gave them, by name.
-    attacked
-        The network that attacks are made on.
+    `inputs`, `labels`: the data as it should be. `seed`: of the damage. `severity`: of damaged images, 1 to
+    5. `human`: sets of labels as people gave them, by name. `attacked`: the network that attacks are made on.
     """
     if scenario.needs_images and inputs.dtype != np.uint8:
         raise InvalidParameter(f"scenario {scenario.name!r} damages images, and the data has none")

@@ -54,22 +54,13 @@ PROBES = (PROBE, "linear-probe-converged")
 
 @dataclass(frozen=True)
 class Training:
-    """How a network is trained.
+    """How a network is trained."""
 
-    Attributes
-    ----------
-    recipe
-        Name of a recipe; None means the dataset's own.
-    epochs, batch_size
-        In place of the recipe's.
-    updates
-        Steps of the optimiser whatever the number of rows, in place of `epochs`.
-    """
-
-    recipe: str | None = None
+    recipe: str | None = None  # name of a recipe; None means the dataset's own
+    # In place of the recipe's.
     epochs: int | None = None
     batch_size: int | None = None
-    updates: int | None = None
+    updates: int | None = None  # steps of the optimiser whatever the number of rows, in place of `epochs`
 
     def config(self, network: str, rows: int, recipe: str) -> TrainConfig:
         """Return the configuration for so many rows; `recipe` is the dataset's own."""
@@ -84,45 +75,32 @@ class Training:
 
 @dataclass(frozen=True)
 class Grid:
-    """All cells of a table at one scale.
+    """All cells of a table at one scale."""
 
-    Attributes
-    ----------
-    table, scale
-        Name of the spec and its size.
-    datasets, scenarios, targets, methods, keeps, seeds
-        The axes; targets are networks, or ``linear-probe`` (stopped early) and
-        ``linear-probe-converged`` on the proxy's features.
-    proxy
-        Whose features the methods see: ``pixels``, a network (trained on the undamaged training set)
-        or the name of a pretrained encoder.
-    train_rows, test_rows
-        How many of the first rows of each set to use; None for all.
-    severity
-        Of damaged images.
-    training, proxy_training, signal_training
-        Of the targets, of the proxy, and of the run that forgetting, GraNd, EL2N and the
-        optimization-based method look at (on the damaged data).
-    data_key
-        Digest of the data, where it is not one of the known datasets.
-    """
-
+    # Name of the spec and its size.
     table: str
     scale: str
+    # The axes; targets are networks, or ``linear-probe`` (stopped early) and ``linear-probe-converged`` on
+    # the proxy's features.
     datasets: tuple[str, ...]
     scenarios: tuple[str, ...]
     targets: tuple[str, ...]
+    # Whose features the methods see: ``pixels``, a network (trained on the undamaged training set) or the
+    # name of a pretrained encoder.
     proxy: str
     methods: tuple[str, ...]
     keeps: tuple[float, ...]
     seeds: tuple[int, ...]
+    # How many of the first rows of each set to use; None for all.
     train_rows: int | None = None
     test_rows: int | None = None
-    severity: int = 3
+    severity: int = 3  # of damaged images
+    # Of the targets, of the proxy, and of the run that forgetting, GraNd, EL2N and the optimization-based
+    # method look at (on the damaged data).
     training: Training = field(default_factory=Training)
     proxy_training: Training = field(default_factory=Training)
     signal_training: Training = field(default_factory=Training)
-    data_key: str | None = None
+    data_key: str | None = None  # digest of the data, where it is not one of the known datasets
 
     @property
     def size(self) -> int:
@@ -151,24 +129,12 @@ class Spec:
 
 
 def spec_names() -> tuple[str, ...]:
-    """Return the names of all specs.
-
-    Examples
-    --------
-    >>> "label-noise" in spec_names()
-    True
-    """
+    """Return the names of all specs."""
     return tuple(_texts())
 
 
 def load_spec(name: str) -> Spec:
-    """Return the spec of that name.
-
-    Examples
-    --------
-    >>> load_spec("label-noise").grids["paper"][0].keeps
-    (0.2, 0.3)
-    """
+    """Return the spec of that name."""
     texts = _texts()
     if name not in texts:
         raise InvalidParameter(

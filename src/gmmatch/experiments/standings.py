@@ -21,34 +21,20 @@ class Standing:
 
     Means are over the settings and keep ratios below 1 at which gm-matching was measured; methods that
     lack one of them are not compared.
-
-    Attributes
-    ----------
-    name
-        The scenario, or what was averaged.
-    ours, other, best
-        Mean accuracy of gm-matching and of the best other method, and that method's name.
-    random
-        Mean accuracy of random.
-    least
-        The smallest lead over random in any cell.
-    won, cells
-        In how many of the cells no other method is better.
-    behind
-        Where another method is better, by how much.
-    paper_lead, paper_over_random
-        The same differences in the paper's tables, on its own data.
     """
 
-    name: str
+    name: str  # the scenario, or what was averaged
+    # Mean accuracy of gm-matching and of the best other method, and that method's name.
     ours: float
     other: float | None
     best: str | None
-    random: float | None
-    least: float | None
+    random: float | None  # mean accuracy of random
+    least: float | None  # the smallest lead over random in any cell
+    # In how many of the cells no other method is better.
     won: int
     cells: int
-    behind: tuple[str, ...]
+    behind: tuple[str, ...]  # where another method is better, by how much
+    # The same differences in the paper's tables, on its own data.
     paper_lead: float | None = None
     paper_over_random: float | None = None
 

@@ -12,29 +12,20 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Mean:
-    """A figure of a table: mean and spread (sample standard deviation) of the accuracy over seeds.
+    """A figure of a table: mean and spread (sample standard deviation) of the accuracy over seeds."""
 
-    Attributes
-    ----------
-    dataset, scenario, target, method, keep
-        Which figure.
-    accuracy, spread
-        In percent; the spread of a single seed is 0.
-    corrupted_picks
-        Mean share of damaged rows among the picks; None where nothing was damaged.
-    seeds
-        How many results it is the mean of.
-    """
-
+    # Which figure.
     dataset: str
     scenario: str
     target: str
     method: str
     keep: float
+    # In percent; the spread of a single seed is 0.
     accuracy: float
     spread: float
+    # Mean share of damaged rows among the picks; None where nothing was damaged.
     corrupted_picks: float | None
-    seeds: int
+    seeds: int  # how many results it is the mean of
 
 
 def summarise(records: Sequence[dict[str, Any]]) -> list[Mean]:

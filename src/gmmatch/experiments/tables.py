@@ -22,14 +22,8 @@ _CAPTION = "Test accuracy in percent"
 def write_tables(records: list[Record], folder: Path, title: str) -> list[Path]:
     """Write the tables of one experiment as Markdown, CSV and LaTeX; return the files.
 
-    Parameters
-    ----------
-    records
-        One dictionary per cell and seed, of one table and one scale; cells that are missing leave gaps.
-    folder
-        Where ``TABLE.md``, ``TABLE.csv``, ``TABLE-standings.csv`` and ``TABLE.tex`` are written.
-    title
-        Heading of the table.
+    `records`: one dictionary per cell and seed, of one table and one scale; cells that are missing leave
+    gaps. `folder`: where ``TABLE.md``, ``TABLE.csv``, ``TABLE-standings.csv`` and ``TABLE.tex`` are written.
     """
     table = _only(records, "table")
     _only(records, "scale")

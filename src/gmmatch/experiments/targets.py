@@ -38,16 +38,8 @@ class ProbeTarget:
     ``linear-probe-converged`` is trained to the end, as the paper trains its networks, and learns
     wrong labels by heart if there are any.
 
-    Parameters
-    ----------
-    name
-        Which of the two.
-    reference
-        Features of the undamaged training set, which the view is worked out from.
-    rows
-        Features of the training set as given.
-    test, test_labels
-        The clean test set.
+    `name`: which of the two. `reference`: features of the undamaged training set, which the view is worked
+    out from. `rows`: features of the training set as given. `test`, `test_labels`: the clean test set.
     """
 
     def __init__(

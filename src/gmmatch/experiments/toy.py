@@ -69,39 +69,22 @@ _DIRECTION = np.array([0.96, -0.28])  # unit vector from the clean points to the
 
 @dataclass(frozen=True)
 class ToyRow:
-    """What one method kept of one data set.
-
-    Attributes
-    ----------
-    adversary, rate, seed, method
-        The case.
-    corrupted_picks
-        Share of the picks that are corrupted.
-    distance
-        From the mean of the picks to the mean of the clean points, in units of the clean points' radius.
-    spread
-        Root mean square distance of the picks to their mean, in the same units: 1 is as diverse as the
-        clean points.
-    """
+    """What one method kept of one data set."""
 
     adversary: str
     rate: float
     seed: int
     method: str
-    corrupted_picks: float
+    corrupted_picks: float  # share of the picks that are corrupted
+    # From the mean of the picks to the mean of the clean points, in units of the clean points' radius.
     distance: float
+    # Root mean square distance of the picks to their mean, in the same units: 1 is as diverse as the clean
+    # points.
     spread: float
 
 
 def toy_points(rate: float, rows: int, seed: int, adversary: Adversary) -> tuple[Points, Mask]:
-    """Return points, and which of them the adversary placed.
-
-    Examples
-    --------
-    >>> points, corrupted = toy_points(0.2, 100, seed=0, adversary=ADVERSARIES["tight clump"])
-    >>> points.shape, int(corrupted.sum())
-    ((100, 2), 20)
-    """
+    """Return points, and which of them the adversary placed."""
     rng = np.random.default_rng(seed)
     turn = np.array([[np.cos(_TILT), -np.sin(_TILT)], [np.sin(_TILT), np.cos(_TILT)]])
     points = _CENTER + (rng.normal(size=(rows, 2)) * _AXES) @ turn.T
@@ -151,12 +134,7 @@ def run_toy(scale: str) -> list[ToyRow]:
 def write_toy(folder: Path, scale: str) -> list[Path]:
     """Write the toy figure, its caption and its figures as ``toy.png``, ``toy.md`` and ``toy.csv``.
 
-    Parameters
-    ----------
-    folder
-        Where to write.
-    scale
-        ``smoke`` (300 points, one seed), ``cpu`` or ``paper`` (1,000 points, ten seeds).
+    `scale`: ``smoke`` (300 points, one seed), ``cpu`` or ``paper`` (1,000 points, ten seeds).
     """
     check_choice(scale, SIZES, "scale")
     found = run_toy(scale)

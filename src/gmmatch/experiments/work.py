@@ -69,16 +69,8 @@ def run_group(
 class Scene:
     """What the cells of a group share.
 
-    Attributes
-    ----------
-    given
-        The damaged training data.
-    rows
-        Its features.
-    corrupted
-        Which rows are damaged, or None.
-    key
-        Digest of the features and labels.
+    `given`: the damaged training data. `rows`: its features. `corrupted`: which rows are damaged, or None.
+    `key`: digest of the features and labels.
     """
 
     def __init__(self, group: Group, data: Dataset, cache: Path) -> None:

@@ -53,16 +53,8 @@ class _Visit:
 class Search:
     """The search for one geometric median: measure `point`, feed the sums, until `done`.
 
-    Parameters
-    ----------
-    start
-        First point to measure, float64.
-    epsilon
-        Certified relative accuracy to stop at.
-    max_iter
-        Most passes to spend.
-    precision
-        Of the sums that it will be fed.
+    `start`: first point to measure, float64. `epsilon`: certified relative accuracy to stop at. `max_iter`:
+    most passes to spend. `precision`: of the sums that it will be fed.
     """
 
     def __init__(

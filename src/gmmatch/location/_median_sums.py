@@ -15,28 +15,17 @@ Vector = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class GroupSums:
-    """What a pass over rows tells about one point z per group; the first axis runs over groups.
+    """What a pass over rows tells about one point z per group; the first axis runs over groups."""
 
-    Attributes
-    ----------
-    groups
-        Which groups these are, ascending.
-    weight, distance
-        Sum of the weights, and weighted sum of the distances to z: the objective.
-    pull, stiffness
-        Weighted sums of the unit vectors from z to the rows, and of the inverse distances.
-    at_weight
-        Weight of the rows that coincide with z; they are in neither of the two sums above.
-    nearest, nearest_weight, nearest_pull
-        Distance, weight and pull of the nearest of the other rows (of all that share its distance).
-    """
-
-    groups: IntArray
+    groups: IntArray  # which groups these are, ascending
+    # Sum of the weights, and weighted sum of the distances to z: the objective.
     weight: Vector
     distance: Vector
+    # Weighted sums of the unit vectors from z to the rows, and of the inverse distances.
     pull: Vector
     stiffness: Vector
-    at_weight: Vector
+    at_weight: Vector  # weight of the rows that coincide with z; they are in neither of the two sums above
+    # Distance, weight and pull of the nearest of the other rows (of all that share its distance).
     nearest: Vector
     nearest_weight: Vector
     nearest_pull: Vector
@@ -80,22 +69,11 @@ def partial_sums(
 ) -> GroupSums:
     """Measure one point per group on a block of rows.
 
-    Parameters
-    ----------
-    rows
-        The block.
-    points
-        One point per group.
-    codes
-        Group of each row; a negative one means no group; None: all rows belong to the first.
-    weights
-        Weight of each row; None: all one.
-    precision
-        Of the differences and unit vectors; sums over rows are always float64. In float32 the points
-        must be float32 numbers, so that a difference is exact to one rounding.
+    `points`: one point per group. `codes`: group of each row; a negative one means no group; None: all rows
+    belong to the first. `weights`: weight of each row; None: all one. `precision`: of the differences and
+    unit vectors; sums over rows are always float64. In float32 the points must be float32 numbers, so that a
+    difference is exact to one rounding.
 
-    Notes
-    -----
     Only element-wise operations and NumPy's own reductions, whose order is fixed: the same sums on any
     machine. Memory: O(block).
     """

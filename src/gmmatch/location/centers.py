@@ -42,20 +42,8 @@ def _certified_huber(rows: FloatArray) -> tuple[Vector, float | None]:
 def find_center(center: Any, rows: FloatArray, label: Any = None) -> tuple[Vector, float | None]:
     """Return the centre of one group of rows and, where it has one, its certified epsilon.
 
-    Parameters
-    ----------
-    center
-        A name from `CENTERS`, a point, or a mapping from class to point.
-    rows
-        The rows of the group.
-    label
-        The class of the group; None where there are no classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> find_center("mean", np.array([[0.0, 0.0], [2.0, 4.0]]))
-    (array([1., 2.]), 0.0)
+    `center`: a name from `CENTERS`, a point, or a mapping from class to point. `label`: the class of the
+    group; None where there are no classes.
     """
     if isinstance(center, str):
         return CENTERS[check_choice(center, CENTERS, "center")](rows)
@@ -82,27 +70,11 @@ def find_centers(
 ) -> list[tuple[Vector, float | None]]:
     """Return for each group what `find_center` returns, without holding the rows of a class where possible.
 
-    Parameters
-    ----------
-    center
-        As for `find_center`.
-    rows
-        The rows of all groups.
-    codes
-        Group of each row; a negative one means no group; None: all rows belong to the first.
-    labels
-        The class of each group.
+    `center`: as for `find_center`. `codes`: group of each row; a negative one means no group; None: all rows
+    belong to the first.
 
-    Notes
-    -----
     Means and geometric medians of all groups come out of the same passes. Other centres by name are
     found group by group, on a copy of the group's rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> find_centers("mean", np.array([[0.0], [2.0], [9.0]]), np.array([0, 0, 1]), ["cat", "dog"])
-    [(array([1.]), 0.0), (array([9.]), 0.0)]
     """
     if codes is None or not isinstance(center, str):
         return [find_center(center, rows, label) for label in labels]

@@ -27,21 +27,11 @@ _REACH = 1.25  # times the ball's radius: how far the rows go that the centre is
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some rows about their coordinate-wise median, and their inner products: all that distances need.
+    """Some rows about their coordinate-wise median, and their inner products: all that distances need."""
 
-    Attributes
-    ----------
-    origin
-        The coordinate-wise median.
-    offsets
-        The rows minus `origin`, float64.
-    gram
-        Inner products of the offsets.
-    """
-
-    origin: Vector
-    offsets: Vector
-    gram: Vector
+    origin: Vector  # the coordinate-wise median
+    offsets: Vector  # the rows minus `origin`, float64
+    gram: Vector  # inner products of the offsets
 
     @classmethod
     def of(cls, rows: FloatArray) -> Sample:
@@ -67,11 +57,6 @@ def half_ball(sample: Sample) -> Vector:
     with the smallest median distance wins.
 
     Time and memory: O(n^2). Meant for samples, in random order.
-
-    Examples
-    --------
-    >>> half_ball(Sample.of(np.array([[0.0], [0.1], [0.2], [5.0], [9.0]]))).round(2)
-    array([0.1])
     """
     gram = sample.gram
     squares = np.diagonal(gram)

@@ -17,24 +17,11 @@ Vector = npt.NDArray[np.float64]
 def group_distances(rows: FloatArray, codes: IntArray | None, points: Vector) -> Vector:
     """Return the distance of each row to the point of its group, in float64.
 
-    Parameters
-    ----------
-    rows
-        Rows; only slices are read.
-    codes
-        Group of each row; None: all belong to the first. Rows of no group get a number without meaning.
-    points
-        One point per group, float64.
+    `rows`: only slices are read. `codes`: group of each row; None: all belong to the first. Rows of no
+    group get a number without meaning. `points`: one point per group, float64.
 
-    Notes
-    -----
     Every distance is a function of its row and point alone: no BLAS, a fixed order of additions.
     Time: one pass. Memory beyond the input: O(block) and 8 bytes per row.
-
-    Examples
-    --------
-    >>> group_distances(np.array([[0.0], [5.0]]), np.array([0, 1]), np.array([[3.0], [4.0]]))
-    array([3., 1.])
     """
     own_code = None if codes is None else PerRow(codes)
     nothing = np.empty((0, rows.shape[1]), rows.dtype)
@@ -54,12 +41,6 @@ def group_quantiles(
 
     An order statistic of the values, never a mean of two, so that no rounding enters. Empty groups have
     NaN. Time: O(n).
-
-    Examples
-    --------
-    >>> group_quantiles(np.array([3.0, 1.0, 2.0, 9.0]), np.array([0, 0, 0, 1]), 2)
-    array([[2.],
-           [9.]])
     """
     parts = [values]
     if codes is not None:

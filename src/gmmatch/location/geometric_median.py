@@ -74,24 +74,11 @@ def group_medians(
 ) -> list[GeometricMedian]:
     """Find the geometric median of each group, all groups in the same passes over the rows.
 
-    Parameters
-    ----------
-    rows
-        Rows; only slices are read, so that a memory map will do.
-    codes
-        Group of each row, from 0 to `n_groups` - 1, none empty; a negative one means no group; None: one
-        group.
-    n_groups
-        Number of groups.
-    epsilon, weights, max_iter
-        As for `geometric_median`.
-    starts
-        First points; the means by default.
-    precision
-        Of the work on rows; float32 is twice as fast on float32 rows and certifies down to about 1e-5.
+    `rows`: only slices are read, so that a memory map will do. `codes`: group of each row, from 0 to
+    `n_groups` - 1, none empty; a negative one means no group; None: one group. `epsilon`, `weights`,
+    `max_iter`: as for `geometric_median`. `starts`: first points; the means by default. `precision`: of the
+    work on rows; float32 is twice as fast on float32 rows and certifies down to about 1e-5.
 
-    Notes
-    -----
     Time: O(rows * features) per pass. Memory beyond the input: O(groups * features).
     """
     points = group_means(rows, codes, n_groups, weights) if starts is None else starts

@@ -32,25 +32,14 @@ _TINY = 1e-150
 
 @dataclass(frozen=True, eq=False)
 class HuberCenter:
-    """A Huber centre and the proof of its accuracy.
+    """A Huber centre and the proof of its accuracy."""
 
-    Attributes
-    ----------
-    point
-        The centre, float64.
-    scale
-        The distance c below which rows pull in proportion to their distance.
-    epsilon
-        Certified: the Huber objective at this scale exceeds the smallest possible one by at most this
-        share of it.
-    n_iter
-        Passes over the rows that were needed.
-    """
-
-    point: Vector
-    scale: float
+    point: Vector  # the centre, float64
+    scale: float  # the distance c below which rows pull in proportion to their distance
+    # Certified: the Huber objective at this scale exceeds the smallest possible one by at most this share of
+    # it.
     epsilon: float
-    n_iter: int
+    n_iter: int  # passes over the rows that were needed
 
 
 def huber(rows: FloatArray, epsilon: float = 1e-6) -> HuberCenter:
@@ -75,21 +64,9 @@ def group_hubers(
 ) -> list[HuberCenter]:
     """Find the Huber centre of each group, all groups in the same passes over the rows.
 
-    Parameters
-    ----------
-    rows
-        Rows; only slices are read.
-    codes
-        Group of each row, none empty; None: one group.
-    n_groups
-        Number of groups.
-    epsilon
-        Certified relative accuracy to stop at.
-    max_iter
-        Most passes to spend.
+    `rows`: only slices are read. `codes`: group of each row, none empty; None: one group. `epsilon`:
+    certified relative accuracy to stop at. `max_iter`: most passes to spend.
 
-    Notes
-    -----
     Time: O(rows * features) per pass, some 10 to 30 passes. Memory beyond the input: O(groups *
     features) and 16 bytes per row.
     """

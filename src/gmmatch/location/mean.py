@@ -18,19 +18,9 @@ def group_means(
 ) -> Vector:
     """Return the (weighted) mean of each group in float64, in one pass.
 
-    Parameters
-    ----------
-    rows
-        Rows; only slices are read.
-    codes
-        Group of each row, none empty; a negative one means no group; None: one group.
-    n_groups
-        Number of groups.
-    weights
-        Optional weight per row.
+    `rows`: only slices are read. `codes`: group of each row, none empty; a negative one means no group;
+    None: one group. `weights`: optional weight per row.
 
-    Notes
-    -----
     Time: one pass. Memory beyond the input: O(groups * features).
     """
     width = rows.shape[1]

@@ -29,17 +29,10 @@ _TOGETHER = 64
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """Images or texts that belong to the rows.
+    """Images or texts that belong to the rows."""
 
-    Attributes
-    ----------
-    found
-        The dataset that holds the images or texts.
-    places
-        By row of the input, the place of its image or text; -1: it has none. None: row by row.
-    """
-
-    found: Dataset
+    found: Dataset  # the dataset that holds the images or texts
+    # By row of the input, the place of its image or text; -1: it has none. None: row by row.
     places: IntArray | None = None
 
     @property
@@ -87,16 +80,9 @@ def open_content(
     They belong to the rows by name where the rows have ids that are names of theirs (the path in the
     folder, or its last part, with or without the ending), else by order.
 
-    Parameters
-    ----------
-    path
-        A folder of images, a table, or anything else that `gmmatch embed` reads.
-    kind
-        `image` or `text`.
-    n_rows, ids
-        Number of rows of the input, and their ids.
-    **options
-        `image`, `text` and others of `gmmatch.data.open_dataset`.
+    `path`: a folder of images, a table, or anything else that `gmmatch embed` reads. `kind`: `image` or
+    `text`. `n_rows`, `ids`: number of rows of the input, and their ids. `options`: `image`, `text` and others
+    of `gmmatch.data.open_dataset`.
     """
     found = open_dataset(path, holds="image" if kind == "image" else "text", on_bad_rows="drop", **options)
     places = None if ids is None else _by_name(found, ids)
@@ -132,13 +118,7 @@ def _stem(name: str) -> str:
 
 
 def excerpt(item: Any) -> str | None:
-    """Return the beginning of a text.
-
-    Examples
-    --------
-    >>> excerpt("a word"), len(excerpt("x" * 5000))
-    ('a word', 601)
-    """
+    """Return the beginning of a text."""
     if item is None or isinstance(item, Unreadable):
         return None
     text = str(item)
@@ -148,19 +128,9 @@ def excerpt(item: Any) -> str | None:
 def thumbnail(item: Any) -> str | None:
     """Return a small picture of an image as a data URI; None where it cannot be read.
 
-    Parameters
-    ----------
-    item
-        An image as :func:`gmmatch.data.images.as_pixels` takes it.
+    `item`: an image as :func:`gmmatch.data.images.as_pixels` takes it.
 
-    Notes
-    -----
     Images of up to 48 pixels are kept as they are (PNG); of larger ones the centre square, at 96 pixels.
-
-    Examples
-    --------
-    >>> thumbnail(np.zeros((8, 8), np.uint8))[:22]
-    'data:image/png;base64,'
     """
     from PIL import Image
 

@@ -43,13 +43,7 @@ def make_curve(setting: Setting, measures: Measures) -> tuple[Curve, IntArray]:
 
 
 def choose_budgets(kept: int, classes: int) -> IntArray:
-    """Return the budgets to look at: all of them where they are few, else close together at the start.
-
-    Examples
-    --------
-    >>> choose_budgets(5, 2).tolist(), len(choose_budgets(100_000, 10)) <= 240
-    ([1, 2, 3, 4, 5], True)
-    """
+    """Return the budgets to look at: all of them where they are few, else close together at the start."""
     if kept <= _EVERY_BUDGET and kept * classes <= _MOST_STEPS:
         return np.arange(1, kept + 1)
     count = int(np.clip(_MOST_STEPS // classes, _FEWEST_BUDGETS, _BUDGETS))
@@ -58,13 +52,7 @@ def choose_budgets(kept: int, classes: int) -> IntArray:
 
 
 def counts_at(codes: IntArray, n_codes: int, budgets: IntArray) -> IntArray:
-    """Return how many of the first k codes are of each kind, for every k in `budgets`.
-
-    Examples
-    --------
-    >>> counts_at(np.array([1, 0, 1]), 2, np.array([1, 3])).tolist()
-    [[0, 1], [1, 2]]
-    """
+    """Return how many of the first k codes are of each kind, for every k in `budgets`."""
     starts = np.concatenate([[0], budgets[:-1]])
     gained = [
         np.bincount(codes[start:stop], minlength=n_codes) for start, stop in zip(starts, budgets, strict=True)
@@ -75,8 +63,6 @@ def counts_at(codes: IntArray, n_codes: int, budgets: IntArray) -> IntArray:
 def significant(values: npt.NDArray[np.float64], digits: int = 5) -> list[float]:
     """Return numbers with a few significant digits, which take less room.
 
-    Examples
-    --------
     >>> significant(np.array([0.0012345678, 12345.678]))
     [0.0012346, 12346.0]
     """

@@ -19,27 +19,13 @@ Vector = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """What a pass over the rows tells.
+    """What a pass over the rows tells."""
 
-    Attributes
-    ----------
-    usable
-        Rows without NaN, infinite or absurd values, that belong to a group.
-    distances
-        Distance of each row to the centre of its group; NaN where it is not usable.
-    sizes
-        Usable rows of each group.
-    bias
-        Squared distance of each group's mean to its centre.
-    variance
-        Mean squared distance of each group's rows to their mean.
-    """
-
-    usable: npt.NDArray[np.bool_]
-    distances: Vector
-    sizes: IntArray
-    bias: Vector
-    variance: Vector
+    usable: npt.NDArray[np.bool_]  # rows without NaN, infinite or absurd values, that belong to a group
+    distances: Vector  # distance of each row to the centre of its group; NaN where it is not usable
+    sizes: IntArray  # usable rows of each group
+    bias: Vector  # squared distance of each group's mean to its centre
+    variance: Vector  # mean squared distance of each group's rows to their mean
 
     def random_objective(self, picks: IntArray) -> Vector:
         """Return the root mean square objective of random subsets with these picks of each group.
@@ -47,10 +33,7 @@ class Measures:
         With m of n rows drawn without replacement, the mean square is
         ``bias + variance / m * (n - m) / (n - 1)``; the groups' roots are averaged by their picks.
 
-        Parameters
-        ----------
-        picks
-            Picks of each group, shape (budgets, groups); every budget has at least one.
+        `picks`: picks of each group, shape (budgets, groups); every budget has at least one.
         """
         drawn = np.maximum(picks, 1)
         left = (self.sizes - drawn) / np.maximum(self.sizes - 1, 1)
@@ -62,24 +45,10 @@ class Measures:
 def measure(rows: FloatArray, groups: IntArray, centers: Vector) -> Measures:
     """Measure all rows against the centres of their groups.
 
-    Parameters
-    ----------
-    rows
-        Rows; slices are read, and values may be NaN.
-    groups
-        Group of each row; a negative one takes no part.
-    centers
-        One per group.
+    `rows`: slices are read, and values may be NaN. `groups`: group of each row; a negative one takes no
+    part. `centers`: one per group.
 
-    Notes
-    -----
     Time: one pass. Memory beyond the input: O(groups * features), O(block) and 9 bytes per row.
-
-    Examples
-    --------
-    >>> found = measure(np.array([[0.0], [4.0], [np.nan]]), np.zeros(3, np.int64), np.array([[1.0]]))
-    >>> found.distances.tolist(), found.bias.tolist(), found.variance.tolist()
-    ([1.0, 3.0, nan], [1.0], [4.0])
     """
 
     def part(block: slice) -> tuple[npt.NDArray[np.bool_], Vector, IntArray, Vector]:
@@ -110,13 +79,7 @@ def measure(rows: FloatArray, groups: IntArray, centers: Vector) -> Measures:
 
 
 def turns(groups: IntArray) -> IntArray:
-    """Return for each entry how many entries before it are of its group.
-
-    Examples
-    --------
-    >>> turns(np.array([4, 2, 4, 4, 2]))
-    array([0, 0, 1, 2, 1])
-    """
+    """Return for each entry how many entries before it are of its group."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     place = np.arange(len(groups))
@@ -129,22 +92,10 @@ def turns(groups: IntArray) -> IntArray:
 def objective_of_prefixes(groups: IntArray, scores: Vector) -> Vector:
     """Return the objective after every pick, from the objectives of the picks' own groups.
 
-    Parameters
-    ----------
-    groups
-        Group of each pick, in pick order.
-    scores
-        After each pick, the distance of the mean of its group's picks so far to the group's centre.
+    `groups`: group of each pick, in pick order. `scores`: after each pick, the distance of the mean of its
+    group's picks so far to the group's centre.
 
-    Returns
-    -------
-    numpy.ndarray
-        The mean of the groups' latest scores, weighted by their picks so far.
-
-    Examples
-    --------
-    >>> objective_of_prefixes(np.array([0, 1, 0]), np.array([4.0, 2.0, 1.0])).round(2)
-    array([4.  , 3.  , 1.33])
+    Returns the mean of the groups' latest scores, weighted by their picks so far.
     """
     weighted = (turns(groups) + 1) * scores
     order = np.argsort(groups, kind="stable")

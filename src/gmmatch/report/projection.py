@@ -36,13 +36,7 @@ class Projection:
 
 
 def check_projection(kind: str) -> str:
-    """Return the projection that will be used, after a look at what is installed.
-
-    Examples
-    --------
-    >>> check_projection("pca")
-    'pca'
-    """
+    """Return the projection that will be used, after a look at what is installed."""
     check_choice(kind, PROJECTIONS, "projection")
     installed = importlib.util.find_spec("umap") is not None
     if kind == "umap" and not installed:
@@ -53,22 +47,9 @@ def check_projection(kind: str) -> str:
 def project(rows: FloatArray, ordinary: Mask, kind: str, seed: int) -> Projection:
     """Lay rows out in the plane.
 
-    Parameters
-    ----------
-    rows
-        Finite rows, in memory.
-    ordinary
-        Rows that the components are fitted to: a few rows that are very far off would otherwise be all
-        that the map shows.
-    kind
-        `pca` or `umap`. Rows of one or two numbers are shown as they are.
-    seed
-        Seed of what is random.
-
-    Examples
-    --------
-    >>> project(np.eye(2), np.ones(2, bool), "pca", 0).about
-    'the two numbers of each row'
+    `rows`: finite rows, in memory. `ordinary`: rows that the components are fitted to: a few rows that are
+    very far off would otherwise be all that the map shows. `kind`: `pca` or `umap`. Rows of one or two
+    numbers are shown as they are. `seed`: of what is random.
     """
     if rows.shape[1] <= 2:
         flat = np.zeros((len(rows), 2))
@@ -133,11 +114,6 @@ def to_grid(places: Vector) -> tuple[npt.NDArray[np.int64], tuple[int, int, int,
     """Return places as whole numbers from 0 to `GRID`, one scale for both axes, and the usual window.
 
     The window holds 99 % of the rows along each axis, and a margin; the others are beyond its borders.
-
-    Examples
-    --------
-    >>> to_grid(np.array([[0.0, 0.0], [2.0, 1.0]]))[0].tolist()
-    [[0, 16384], [65535, 49151]]
     """
     low, high = places.min(axis=0), places.max(axis=0)
     extent = float((high - low).max()) or 1.0

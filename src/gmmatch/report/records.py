@@ -8,71 +8,46 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Glance:
-    """The facts at the top.
+    """The facts at the top."""
 
-    Attributes
-    ----------
-    source
-        Name of the input.
-    rows, usable, features, classes, kept
-        Rows of the input, those without NaN or infinite values, numbers in each, classes, rows kept.
-    method, params, seed, guard
-        What chose the rows. `guard` is what it found, or None where it was off.
-    seconds
-        Time of the selection; None where it is not known.
-    center
-        What was matched, by name; None where nothing was.
-    epsilon
-        Certified accuracy of the centre; 0 for a mean; None where there is none.
-    objective, random_objective, times_closer
-        Distance of the picks' mean to the centre; what random subsets of that size have in root mean
-        square; and their ratio.
-    suspects, judged
-        Rows that seem wrong, among how many that were judged; None where none were.
-    command, python
-        How to repeat it, in the shell and in Python.
-    versions, fingerprint
-        Versions of the libraries, and a fingerprint of the input.
-    """
-
-    source: str
+    source: str  # name of the input
+    # Rows of the input, those without NaN or infinite values, numbers in each, classes, rows kept.
     rows: int
     usable: int
     features: int
     classes: int | None
     kept: int
+    # What chose the rows. `guard` is what it found, or None where it was off.
     method: str
     params: dict[str, Any]
     seed: int | None
     guard: dict[str, Any] | None
-    seconds: float | None
-    center: str | None
-    epsilon: float | None
+    seconds: float | None  # time of the selection; None where it is not known
+    center: str | None  # what was matched, by name; None where nothing was
+    epsilon: float | None  # certified accuracy of the centre; 0 for a mean; None where there is none
+    # Distance of the picks' mean to the centre; what random subsets of that size have in root mean square;
+    # and their ratio.
     objective: float
     random_objective: float
     times_closer: float | None
+    # Rows that seem wrong, among how many that were judged; None where none were.
     suspects: int | None
     judged: int
+    # How to repeat it, in the shell and in Python.
     command: str
     python: str
+    # Versions of the libraries, and a fingerprint of the input.
     versions: dict[str, str]
     fingerprint: str
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The objective of prefixes of the picks.
+    """The objective of prefixes of the picks."""
 
-    Attributes
-    ----------
-    budgets
-        Numbers of picks, ascending; the last is all of them.
-    objective, random, inverse
-        At each of them: the distance of the picks' mean to the centre, the root mean square of random
-        subsets, and the line that falls like 1/k.
-    """
-
-    budgets: list[int]
+    budgets: list[int]  # numbers of picks, ascending; the last is all of them
+    # At each of them: the distance of the picks' mean to the centre, the root mean square of random subsets,
+    # and the line that falls like 1/k.
     objective: list[float]
     random: list[float]
     inverse: list[float]
@@ -80,79 +55,47 @@ class Curve:
 
 @dataclass(frozen=True)
 class MapRows:
-    """The rows on the map, one entry each in all lists, in the order in which they are drawn.
+    """The rows on the map, one entry each in all lists, in the order in which they are drawn."""
 
-    Attributes
-    ----------
-    row, id
-        Number and name in the input; `id` is None where the names are the numbers.
-    x, y
-        Place, as whole numbers from 0 to `GRID`.
-    code
-        Class, as a position in `ClassTable.names`.
-    rank
-        Place among the picks from 0; -1: dropped.
-    distance
-        Distance to the centre of the class.
-    suspicion, suggested, reason
-        From 0 to 1, the class that fits better (-1: none) and words; suspicion is None where a row was
-        not judged.
-    projection
-        What the map shows, in words.
-    window
-        The part of the map that most rows are in: left, right, bottom, top.
-    shown_kept
-        How many of the kept rows are on the map.
-    """
-
+    # Number and name in the input; `id` is None where the names are the numbers.
     row: list[int]
     id: list[str] | None
+    # Place, as whole numbers from 0 to `GRID`.
     x: list[int]
     y: list[int]
-    code: list[int]
-    rank: list[int]
-    distance: list[float]
+    code: list[int]  # class, as a position in `ClassTable.names`
+    rank: list[int]  # place among the picks from 0; -1: dropped
+    distance: list[float]  # distance to the centre of the class
+    # From 0 to 1, the class that fits better (-1: none) and words; suspicion is None where a row was not
+    # judged.
     suspicion: list[float | None]
     suggested: list[int]
     reason: dict[int, str]
-    projection: str
-    window: tuple[int, int, int, int]
-    shown_kept: int
+    projection: str  # what the map shows, in words
+    window: tuple[int, int, int, int]  # the part of the map that most rows are in: left, right, bottom, top
+    shown_kept: int  # how many of the kept rows are on the map
 
 
 @dataclass(frozen=True)
 class ClassTable:
-    """The classes, in the order of their labels.
+    """The classes, in the order of their labels."""
 
-    Attributes
-    ----------
-    names, sizes, kept
-        Label, rows and kept rows.
-    suspects, judged
-        Rows that seem wrong, among how many that were judged.
-    median
-        Median distance to the centre.
-    edges
-        Borders of the bins of the histograms, the same for all classes; the last bin has no end.
-    histogram, kept_histogram
-        Rows and kept rows by distance.
-    steps
-        By entry of `Curve.budgets`, how many picks each class gains over the entry before.
-    left_out
-        Classes that the table leaves out, the smallest ones.
-    """
-
+    # Label, rows and kept rows.
     names: list[str]
     sizes: list[int]
     kept: list[int]
+    # Rows that seem wrong, among how many that were judged.
     suspects: list[int]
     judged: list[int]
-    median: list[float]
+    median: list[float]  # median distance to the centre
+    # Borders of the bins of the histograms, the same for all classes; the last bin has no end.
     edges: list[float]
+    # Rows and kept rows by distance.
     histogram: list[list[int]]
     kept_histogram: list[list[int]]
+    # By entry of `Curve.budgets`, how many picks each class gains over the entry before.
     steps: list[list[int]]
-    left_out: int
+    left_out: int  # classes that the table leaves out, the smallest ones
 
 
 @dataclass(frozen=True)
@@ -167,32 +110,20 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that the page shows.
+    """Everything that the page shows."""
 
-    Attributes
-    ----------
-    title
-        Heading of the page.
-    labelled
-        Whether rows have labels; without them there is one class that is not named.
-    glance, curve, map, classes, galleries
-        Its parts.
-    content_kind, content
-        `image` or `text`, and by position on the map a data URI or the beginning of a text.
-    notes
-        What a reader must know about how the numbers came about.
-    """
-
-    title: str
-    labelled: bool
+    title: str  # heading of the page
+    labelled: bool  # whether rows have labels; without them there is one class that is not named
+    # Its parts.
     glance: Glance
     curve: Curve
     map: MapRows
     classes: ClassTable
     galleries: list[Gallery]
+    # `image` or `text`, and by position on the map a data URI or the beginning of a text.
     content_kind: str | None
     content: dict[int, str]
-    notes: list[str]
+    notes: list[str]  # what a reader must know about how the numbers came about
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as dictionaries and lists."""

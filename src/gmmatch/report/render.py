@@ -88,24 +88,12 @@ def embed(data: Any) -> Markup:
 
 
 def count(value: int) -> str:
-    """Return a whole number with its thousands set apart.
-
-    Examples
-    --------
-    >>> count(1234567)
-    '1,234,567'
-    """
+    """Return a whole number with its thousands set apart."""
     return f"{value:,}"
 
 
 def number(value: float) -> str:
-    """Return a number with three significant digits, very small ones with a power of ten.
-
-    Examples
-    --------
-    >>> number(0.12345), number(12.0), number(4567.8), number(0.0000123), number(0.0)
-    ('0.123', '12', '4,568', '1.2 × 10⁻⁵', '0')
-    """
+    """Return a number with three significant digits, very small ones with a power of ten."""
     if value and abs(value) < 1e-3:
         digits, _, power = f"{value:.1e}".partition("e")
         return f"{digits} \N{MULTIPLICATION SIGN} 10{str(int(power)).translate(_RAISED)}"

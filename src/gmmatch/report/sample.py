@@ -11,13 +11,7 @@ _FIRST_PICKS = 1_000
 
 
 def balanced_quota(sizes: IntArray, total: int) -> IntArray:
-    """Share `total` places among classes as evenly as their sizes allow.
-
-    Examples
-    --------
-    >>> balanced_quota(np.array([2, 50, 100]), 42)
-    array([ 2, 20, 20])
-    """
+    """Share `total` places among classes as evenly as their sizes allow."""
     total = min(total, int(sizes.sum()))
     order = np.argsort(sizes, kind="stable")
     quota = np.zeros(len(sizes), np.int64)
@@ -30,21 +24,7 @@ def balanced_quota(sizes: IntArray, total: int) -> IntArray:
 def balanced_sample(rows: IntArray, codes: IntArray, total: int, rng: np.random.Generator) -> IntArray:
     """Draw up to `total` of `rows` at random, as evenly over their classes as possible; sorted.
 
-    Parameters
-    ----------
-    rows, codes
-        Row numbers and the class of each.
-    total
-        How many to draw.
-    rng
-        Source of randomness.
-
-    Examples
-    --------
-    >>> codes = np.array([0] * 90 + [1] * 10)
-    >>> drawn = balanced_sample(np.arange(100), codes, 20, np.random.default_rng(0))
-    >>> np.bincount(codes[drawn])
-    array([10, 10])
+    `rows`, `codes`: row numbers and the class of each.
     """
     if total >= len(rows):
         return np.sort(rows)
@@ -63,20 +43,8 @@ def choose_rows(
     Where there are more rows than places, the map has the rows of `always`, the first thousand picks, and
     a balanced sample of kept and one of dropped rows that share the other places evenly.
 
-    Parameters
-    ----------
-    usable
-        Numbers of the rows that may be shown.
-    codes
-        Class of each row of the input.
-    picked
-        The picks, in pick order.
-    always
-        Rows that must be there.
-    seed
-        Seed of the sample.
-    total
-        Number of places.
+    `usable`: numbers of the rows that may be shown. `codes`: class of each row of the input. `picked`: the
+    picks, in pick order. `always`: rows that must be there.
     """
     chosen = usable
     if len(usable) > total:

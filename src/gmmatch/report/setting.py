@@ -26,34 +26,21 @@ _EPSILON = 1e-3  # of centres that have to be found again
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """A selection and its input, ready to be measured.
+    """A selection and its input, ready to be measured."""
 
-    Attributes
-    ----------
-    selection, rows, ids
-        The selection, the rows as it compared them, and their ids.
-    classes, codes
-        Sorted labels, and the class of each row; one class of all rows where there are no labels.
-    labelled
-        Whether there are labels.
-    groups, centers
-        Group that each row competed in (-1: none), and the centre of each.
-    own_centers
-        Whether the centres are those of the selection.
-    same_input
-        Whether the input has the fingerprint that the selection knows.
-    """
-
+    # The selection, the rows as it compared them, and their ids.
     selection: Selection
     rows: FloatArray
     ids: npt.NDArray[Any] | None
+    # Sorted labels, and the class of each row; one class of all rows where there are no labels.
     classes: npt.NDArray[Any]
     codes: IntArray
-    labelled: bool
+    labelled: bool  # whether there are labels
+    # Group that each row competed in (-1: none), and the centre of each.
     groups: IntArray
     centers: Vector
-    own_centers: bool
-    same_input: bool
+    own_centers: bool  # whether the centres are those of the selection
+    same_input: bool  # whether the input has the fingerprint that the selection knows
 
     @property
     def picked_groups(self) -> IntArray:
@@ -74,11 +61,8 @@ def prepare(
 ) -> Setting:
     """Check that a selection and an input belong together, and divide the rows as the selection did.
 
-    Raises
-    ------
-    InvalidInput
-        Another number of rows or features, or no labels where the selection had some; without `any_input`
-        also another fingerprint.
+    Raises `InvalidInput`: another number of rows or features, or no labels where the selection had some;
+    without `any_input` also another fingerprint.
     """
     if checked is None:
         checked = check_input(source.rows, source.labels, name=source.name, finite=False)
@@ -147,8 +131,6 @@ def _groups(selection: Selection, classes: npt.NDArray[Any], codes: IntArray) ->
 def shell_command(selection: Selection, source: str, labelled: bool) -> str:
     """Return a command that makes the same selection.
 
-    Examples
-    --------
     >>> import numpy as np, gmmatch
     >>> selection = gmmatch.select(np.eye(4), keep=2, random_state=7)
     >>> shell_command(selection, "my rows.npy", labelled=False)
@@ -174,8 +156,6 @@ def shell_command(selection: Selection, source: str, labelled: bool) -> str:
 def python_call(selection: Selection, labelled: bool) -> str:
     """Return a call that makes the same selection.
 
-    Examples
-    --------
     >>> import numpy as np, gmmatch
     >>> python_call(gmmatch.select(np.eye(4), keep=2), labelled=True)
     'gmmatch.select(X, keep=2, labels=y, random_state=0)'

@@ -21,24 +21,15 @@ _MOST_WORK = 2e11
 
 @dataclass(frozen=True, eq=False)
 class Suspicion:
-    """Rows of the input with what speaks against them, most suspicious first.
+    """Rows of the input with what speaks against them, most suspicious first."""
 
-    Attributes
-    ----------
-    rows
-        The rows that were judged.
-    suspicion, suggested, tiers, reasons
-        Of each; `suggested` is the class that fits best beside the label.
-    labels_judged
-        Whether labels could be judged, or distances alone.
-    """
-
-    rows: IntArray
+    rows: IntArray  # the rows that were judged
+    # Of each; `suggested` is the class that fits best beside the label.
     suspicion: npt.NDArray[np.floating[Any]]
     suggested: IntArray
     tiers: npt.NDArray[np.int8]
     reasons: npt.NDArray[np.str_]
-    labels_judged: bool
+    labels_judged: bool  # whether labels could be judged, or distances alone
 
 
 def from_evidence(
@@ -46,14 +37,8 @@ def from_evidence(
 ) -> Suspicion:
     """Put the evidence of a verdict in order.
 
-    Parameters
-    ----------
-    evidence
-        About all rows of the input.
-    judged
-        The rows to speak of.
-    codes, classes
-        Class of each row of the input, as a position in `classes`.
+    `evidence`: about all rows of the input. `judged`: the rows to speak of. `codes`, `classes`: class of each
+    row of the input, as a position in `classes`.
     """
     order = judged[np.lexsort((judged, -evidence.suspicion[judged]))]
     reasons = reasons_of(evidence, codes, evidence.suggested, classes)
@@ -78,16 +63,8 @@ def judge_rows(
 ) -> Suspicion:
     """Judge rows that are in memory.
 
-    Parameters
-    ----------
-    rows
-        Finite rows.
-    numbers, codes
-        Number in the input and class of each, as a position in `classes`.
-    classes
-        All labels, sorted.
-    seed
-        Seed of the folds and samples.
+    `numbers`, `codes`: number in the input and class of each, as a position in `classes`. `classes`: all
+    labels, sorted. `seed`: of the folds and samples.
     """
     checked = CheckedRows(rows, classes, codes)
     own, present = checked.judged()

@@ -40,14 +40,9 @@ def make_map(
 ) -> MapRows:
     """Return the columns of the map.
 
-    Parameters
-    ----------
-    setting, measures, evidence
-        What is known of the rows.
-    shown, sampled, ordinary
-        Numbers of the rows on the map, the rows themselves, and which of them are not far off.
-    kind, seed
-        Projection, and the seed of what is random in it.
+    `setting`, `measures`, `evidence`: what is known of the rows. `shown`, `sampled`, `ordinary`: numbers of
+    the rows on the map, the rows themselves, and which of them are not far off. `kind`, `seed`: projection,
+    and the seed of what is random in it.
     """
     projection = project(sampled, ordinary, kind, seed)
     grid, window = to_grid(projection.places)
@@ -125,8 +120,6 @@ def class_table(setting: Setting, measures: Measures, evidence: Suspicion, budge
 def bin_edges(distances: Vector) -> Vector:
     """Return the borders of the bins: nearly all distances, but not far beyond the middle half of them.
 
-    Examples
-    --------
     >>> distances = np.r_[np.linspace(1.0, 2.0, 90), np.full(10, 500.0)]
     >>> bool(bin_edges(distances)[-1] < 6.0)
     True
@@ -170,13 +163,7 @@ def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def short(name: Any) -> str:
-    """Return a name as text, its middle left out where it is very long.
-
-    Examples
-    --------
-    >>> short(7), len(short("x" * 10_000))
-    ('7', 200)
-    """
+    """Return a name as text, its middle left out where it is very long."""
     text = str(name)
     half = _MOST_LETTERS // 2
     return text if len(text) <= _MOST_LETTERS else f"{text[: half - 1]}…{text[-half:]}"

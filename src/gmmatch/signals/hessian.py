@@ -24,16 +24,8 @@ def inverse_hessian_products(
 ) -> tuple[Float64Array, bool]:
     """Return the inverse Hessian times each vector, and whether the tolerance was reached.
 
-    Parameters
-    ----------
-    rows
-        Shape (rows, features).
-    chances
-        Class probabilities of the rows at the optimum.
-    vectors
-        Shape (features, classes, several).
-    l2
-        Strength of the penalty.
+    `rows`: shape (rows, features). `chances`: class probabilities of the rows at the optimum. `vectors`:
+    shape (features, classes, several). `l2`: strength of the penalty.
     """
     size = vectors.shape[0] * vectors.shape[1]
     if size > DENSE_PARAMETERS:
@@ -48,12 +40,6 @@ def hessian(rows: FloatArray, chances: Float64Array, l2: float) -> Float64Array:
     """Return the Hessian of mean cross-entropy + l2/2 * ||theta||^2.
 
     One product of the weighted rows per pair of classes: O(rows * features^2 * classes^2 / 2).
-
-    Examples
-    --------
-    >>> hessian(np.array([[1.0], [2.0]]), np.full((2, 2), 0.5), l2=0.0)
-    array([[ 0.625, -0.625],
-           [-0.625,  0.625]])
     """
     features, classes = rows.shape[1], chances.shape[1]
     blocks = np.zeros((features, classes, features, classes))

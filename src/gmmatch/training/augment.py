@@ -14,22 +14,9 @@ def augment(images: Tensor, crop: int, flip: bool, rng: np.random.Generator) -> 
     The batch is padded with `crop` black pixels on each side; then one gather cuts every image at
     its own place, reading the columns backwards where it is mirrored.
 
-    Parameters
-    ----------
-    images
-        Shape (rows, height, width, channels).
-    crop
-        Largest shift in pixels, each way; 0 for none.
-    flip
-        Whether to mirror each image with probability one half.
-    rng
-        Drawn from on the CPU, so that a run draws the same on every device.
-
-    Examples
-    --------
-    >>> batch = torch.arange(2 * 9 * 9).reshape(2, 9, 9, 1)
-    >>> augment(batch, crop=2, flip=True, rng=np.random.default_rng(0)).shape
-    torch.Size([2, 9, 9, 1])
+    `images`: shape (rows, height, width, channels). `crop`: largest shift in pixels, each way; 0 for none.
+    `flip`: whether to mirror each image with probability one half. `rng`: drawn from on the CPU, so that a
+    run draws the same on every device.
     """
     if not crop and not flip:
         return images

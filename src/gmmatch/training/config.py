@@ -102,18 +102,9 @@ def as_config(
 ) -> TrainConfig:
     """Return a configuration from any form that users give it in.
 
-    Parameters
-    ----------
-    given
-        A configuration, plain data, or a file of it; None for the defaults.
-    embeddings
-        Whether the rows are embeddings, for which plain data and files that name no network mean a
-        softmax regression on the CPU.
-
-    Examples
-    --------
-    >>> as_config({"epochs": 3}).network, as_config({"epochs": 3}, embeddings=True).network
-    ('resnet8', 'linear')
+    `given`: a configuration, plain data, or a file of it; None for the defaults. `embeddings`: whether the
+    rows are embeddings, for which plain data and files that name no network mean a softmax regression on the
+    CPU.
     """
     if isinstance(given, TrainConfig):
         return given

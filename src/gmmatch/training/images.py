@@ -49,8 +49,6 @@ def as_images(images: Any, name: str = "images") -> UInt8Array:
 def as_inputs(inputs: Any, name: str = "images") -> Inputs:
     """Return what a network takes: uint8 images as `as_images` does, or rows of numbers as float32.
 
-    Examples
-    --------
     >>> as_inputs(np.zeros((5, 28, 28), dtype=np.uint8)).shape, as_inputs([[1, 2], [3, 4]]).dtype
     ((5, 28, 28, 1), dtype('float32'))
     """

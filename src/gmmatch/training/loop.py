@@ -310,8 +310,6 @@ def _digest(network: Network) -> str:
 def _duration(seconds: float) -> str:
     """Return a duration as people say it.
 
-    Examples
-    --------
     >>> _duration(42.0), _duration(150.0), _duration(7300.0)
     ('42 s', '2 min 30 s', '2 h 1 min')
     """

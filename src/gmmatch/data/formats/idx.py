@@ -68,10 +68,7 @@ def _of_split(place: Place, request: Request) -> Path:
 def read_idx(path: Path) -> npt.NDArray[Any]:
     """Return the array in an IDX file.
 
-    Raises
-    ------
-    InvalidInput
-        Not IDX, cut short, or longer than its head says.
+    Raises `InvalidInput`: not IDX, cut short, or longer than its head says.
     """
     try:
         content = path.read_bytes()

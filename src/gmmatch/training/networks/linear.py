@@ -18,12 +18,7 @@ class Linear(Network):
     Rows are centred and divided by their root mean square length. One learning rate then suits
     embeddings of every width and scale, because no direction has a curvature above 1.
 
-    Parameters
-    ----------
-    classes
-        Number of classes.
-    width
-        Numbers in a row; they take the place of an image's channels.
+    `width`: numbers in a row; they take the place of an image's channels.
     """
 
     input_dimensions = 2
