@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,15 +24,53 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> target.read_text()
     'all of it'
     """
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
+    with whole_files(Path(path)) as (partial,):
         yield partial
-        os.replace(partial, target)
+
+
+@contextmanager
+def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
+    """Yield a hidden neighbour of each file or folder to write to; at the end they take their places.
+
+    The first target comes last, so that what belongs to it is there when it appears. If anything fails
+    before, no target is touched and the neighbours are removed.
+    """
+    for target in targets:
+        if not target.parent.is_dir():
+            raise InvalidInput(f"cannot write {target}: the folder {target.parent} does not exist")
+    partials = tuple(target.with_name(f".{target.name}.{os.getpid()}.partial") for target in targets)
+    try:
+        yield partials
+        for partial, target in reversed(list(zip(partials, targets, strict=True))):
+            os.replace(partial, target)
     except OSError as error:
-        raise InvalidInput(f"cannot write {target}: {error.strerror or error}") from error
+        raise InvalidInput(f"cannot write {targets[0]}: {error.strerror or error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        for partial in partials:
+            if partial.is_dir():
+                shutil.rmtree(partial)
+            else:
+                partial.unlink(missing_ok=True)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a file that could not be written where it is to be."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InvalidInput(f"cannot write {path}: there is no folder {folder}")
+    if path.is_dir():
+        raise InvalidInput(f"cannot write {path}: it is a folder")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(f"cannot write {path}: permission denied")
+
+
+def make_folder(folder: Path, hint: str = "") -> Path:
+    """Make a folder, and those above it, if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}{hint}") from error
+    return folder
 
 
 def remove_partials(path: Path) -> None:

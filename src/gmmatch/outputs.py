@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import pyarrow.parquet as pq
 
 from .data import Dataset, write_rows
 from .errors import InvalidInput, InvalidParameter
-from .files import remove_partials, whole_file
+from .files import check_folder, make_folder, remove_partials, whole_file
 from .records import Selection
 from .trust import Suspects
 
@@ -43,17 +41,6 @@ def check_new(path: Path, overwrite: bool) -> None:
         raise InvalidInput(f"cannot write {path}: it exists already; {way}")
 
 
-def check_folder(path: Path) -> None:
-    """Refuse a file that could not be written where it is to be."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise InvalidInput(f"cannot write {path}: there is no folder {folder}")
-    if path.is_dir():
-        raise InvalidInput(f"cannot write {path}: it is a folder")
-    if not os.access(folder, os.W_OK):
-        raise InvalidInput(f"cannot write {path}: permission denied")
-
-
 def write_selection(selection: Selection, path: Path, source: Dataset, all_rows: bool = False) -> None:
     """Write a selection in the form that the ending of `path` asks for.
 
@@ -67,7 +54,8 @@ def write_selection(selection: Selection, path: Path, source: Dataset, all_rows:
     else:
         with whole_file(path) as partial:
             if ending == ".npy":
-                _save_npy(partial, ids)
+                with partial.open("wb") as handle:
+                    np.save(handle, ids.astype(str) if ids.dtype.kind == "O" else ids, allow_pickle=False)
             elif ending == ".txt":
                 partial.write_text("".join(f"{entry}\n" for entry in ids))
             else:
@@ -134,17 +122,9 @@ def _write_csv(table: pa.Table, file: Path) -> None:
 def _write_jsonl(table: pa.Table, file: Path) -> None:
     with file.open("w", encoding="utf-8") as handle:
         for batch in table.to_batches(max_chunksize=65536):
-            handle.writelines(json.dumps(_without_nan(entry)) + "\n" for entry in batch.to_pylist())
-
-
-def _without_nan(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with None in place of NaN, which JSON does not have."""
-    return {name: None if value != value else value for name, value in entry.items()}
-
-
-def _save_npy(file: Path, ids: npt.NDArray[Any]) -> None:
-    with file.open("wb") as handle:
-        np.save(handle, ids.astype(str) if ids.dtype.kind == "O" else ids, allow_pickle=False)
+            for entry in batch.to_pylist():
+                known = {name: None if value != value else value for name, value in entry.items()}
+                handle.write(json.dumps(known) + "\n")  # JSON has no NaN
 
 
 def materialize_rows(selection: Selection, source: Dataset, folder: Path) -> None:
@@ -154,12 +134,7 @@ def materialize_rows(selection: Selection, source: Dataset, folder: Path) -> Non
     """
     if folder.exists():
         raise InvalidInput(f"cannot write {folder}: it exists already")
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-    try:
-        partial.mkdir(parents=True)
+    make_folder(folder.parent)
+    with whole_file(folder) as partial:
+        partial.mkdir()
         write_rows(source, selection.indices, partial)
-        os.replace(partial, folder)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {folder}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)

@@ -13,9 +13,10 @@ import numpy as np
 from .compute.engine import ENGINES
 from .compute.passes import Engine
 from .errors import InvalidInput, InvalidParameter
+from .files import check_folder
 from .matching.budgets import class_budgets
 from .matching.cells import SAMPLE_ROWS
-from .outputs import check_folder, check_new, check_output
+from .outputs import check_new, check_output
 from .records import IntArray
 from .selectors import GMMatching, Selector, find_method
 from .selectors.gm_matching import WHOLE_ROWS

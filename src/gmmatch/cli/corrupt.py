@@ -19,10 +19,17 @@ from ..corrupt import (
     corrupt_labels,
     damage_images,
 )
-from ..corrupt.files import ARRAY_SUFFIXES, TEXT_SUFFIXES, ArrayFile, LabelFile, read_array, read_labels
+from ..corrupt.files import (
+    ARRAY_SUFFIXES,
+    TEXT_SUFFIXES,
+    ArrayFile,
+    LabelFile,
+    mask_path,
+    read_array,
+    read_labels,
+)
 from ..corrupt.folder import corrupt_folder, list_files, read_image
 from ..corrupt.preview import sample_image, save_contact_sheet
-from ..corrupt.writing import mask_path
 from ..data import open_dataset
 from ..errors import InvalidInput, InvalidParameter
 from ..validation import nearest

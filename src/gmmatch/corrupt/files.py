@@ -18,8 +18,8 @@ from ..data.delimited import Delimited, Record, read_delimited
 from ..data.formats.npy import map_npy
 from ..data.formats.npz import load_npz, npz_shapes, write_archive
 from ..errors import InvalidInput
+from ..files import whole_files
 from ..validation import nearest
-from .writing import mask_path, whole_or_nothing
 
 ARRAY_SUFFIXES = (".npy", ".npz")
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
@@ -37,7 +37,7 @@ class ArrayFile:
     def write(self, target: Path, values: npt.NDArray[Any], mask: npt.NDArray[np.bool_]) -> Path:
         """Write the changed array (and its neighbours) and, beside it, the mask; return the mask's path."""
         mask_file = mask_path(target, ".npy")
-        with whole_or_nothing(target, mask_file) as (partial, partial_mask):
+        with whole_files(target, mask_file) as (partial, partial_mask):
             with partial.open("wb") as file:
                 if self.name is None:
                     np.save(file, values)
@@ -73,7 +73,7 @@ class LabelFile:
         if mark := self.found.delimiter:
             marks = [f"{row}{mark}{wrong}" for row, wrong in enumerate(marks)]
             marks.insert(0, f"row{mark}corrupted\n")
-        with whole_or_nothing(target, mask_file) as (partial, partial_mask):
+        with whole_files(target, mask_file) as (partial, partial_mask):
             partial.write_bytes("".join(records).encode(self.found.encoding, "surrogateescape"))
             partial_mask.write_text("".join(marks), encoding="utf-8", newline="")
         return mask_file
@@ -94,6 +94,16 @@ class LabelFile:
         line = io.StringIO()
         csv.writer(line, delimiter=self.found.delimiter, lineterminator=ending).writerow(cells)
         return line.getvalue()
+
+
+def mask_path(target: Path, suffix: str) -> Path:
+    """Return where the mask of an output goes: beside it, with ``.mask`` before the ending.
+
+    >>> mask_path(Path("out/noisy.npy"), ".npy").as_posix(), mask_path(Path("noisy"), ".csv").as_posix()
+    ('out/noisy.mask.npy', 'noisy.mask.csv')
+    """
+    stem = target.stem if target.suffix.lower() in ARRAY_SUFFIXES + TEXT_SUFFIXES else target.name
+    return target.with_name(f"{stem}.mask{suffix}")
 
 
 def read_array(path: Path, name: str | None = None) -> ArrayFile:

@@ -14,27 +14,19 @@ import numpy.typing as npt
 
 from ..data import open_dataset
 from ..errors import InvalidInput
+from ..files import whole_files
 from ..progress import task
 from ._draw import as_generator, check_share, count_of, draw_rows
+from .files import mask_path
 from .images import ImageArray, as_kinds, check_severity, damage_images
-from .writing import mask_path, whole_or_nothing
 
 if TYPE_CHECKING:
     from PIL import Image
 
 _LOSSY = {"JPEG": {"quality": 95, "subsampling": 0}, "WEBP": {"quality": 95}}
 # Pillow's modes that hold no more than eight bits per channel, and the one to damage them in.
-_MODES = {
-    "1": "L",
-    "L": "L",
-    "LA": "L",
-    "P": "RGB",
-    "PA": "RGB",
-    "RGB": "RGB",
-    "RGBA": "RGB",
-    "CMYK": "RGB",
-    "YCbCr": "RGB",
-}
+_MODES = dict.fromkeys(("1", "L", "LA"), "L")
+_MODES |= dict.fromkeys(("P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"), "RGB")
 
 
 def corrupt_folder(
@@ -99,7 +91,7 @@ def corrupt_folder(
     }
     names = np.full(len(files), "", dtype=f"U{max(map(len, chosen))}")
     mask_file = mask_path(out, ".csv")
-    with whole_or_nothing(out, mask_file) as (folder, mask), task("corrupting images", len(files)) as advance:
+    with whole_files(out, mask_file) as (folder, mask), task("corrupting images", len(files)) as advance:
         for file in others:
             _copy(root / file, folder / file)
         for row, file in enumerate(files):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidParameter
+from ..files import whole_file
 from .images import IMAGE_KINDS, ImageArray, apply_kind, as_images
-from .writing import whole_or_nothing
 
 SEVERITIES = (1, 2, 3, 4, 5)
 _LARGEST_SIDE, _USUAL_SIDE = 256, 96
@@ -60,7 +60,7 @@ def save_contact_sheet(image: Any, path: str | os.PathLike[str], rng: int = 0) -
         draw.text((4, top + height // 2 - 12), kind.replace("_", "\n"), "black", font)
         for column, pixels in enumerate([original, *damaged]):
             page.paste(Image.fromarray(_as_colour(pixels, zoom)), (_MARGIN + column * width, top))
-    with whole_or_nothing(target) as (partial,):
+    with whole_file(target) as partial:
         page.save(partial, format=form, optimize=True)
 
 

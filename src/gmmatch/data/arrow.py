@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidInput
+from ..files import make_folder, whole_file
 from ..progress import task
 from .request import Request
 from .tables import Table
@@ -94,18 +95,12 @@ def decode(columns: Columns, embedding: str, request: Request) -> tuple[npt.NDAr
     target = request.cache / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.npy"
     bad: dict[int, str] = {}
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f"{target.stem}.{os.getpid()}.partial")
-        try:
+        make_folder(request.cache)
+        with whole_file(target) as partial:
             mapped = np.lib.format.open_memmap(partial, mode="w+", dtype=dtype, shape=shape)
             bad = _fill(mapped, columns, embedding, request.drop)
             mapped.flush()
             del mapped
-            os.replace(partial, target)
-        except OSError as error:
-            raise InvalidInput(f"cannot decode {columns.name} into {target.parent}: {error}") from error
-        finally:
-            partial.unlink(missing_ok=True)
     decoded: npt.NDArray[Any] = np.load(target, mmap_mode="r", allow_pickle=False)
     return decoded, bad
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,12 @@ NAMES = {
 ID_NAMES = ("id", "ids", "path", "file", "file_name", "filename")
 KINDS = ".npy, .npz, IDX, .txt, .csv, .tsv, .jsonl, .parquet or .arrow"
 UNLABELLED = "unlabelled"
+# What of two names must agree: all of them, their last parts, or these without the ending.
+NAME_FORMS: tuple[Callable[[str], str], ...] = (
+    str,
+    lambda name: name.rpartition("/")[2],
+    lambda name: Path(name.rpartition("/")[2]).stem,
+)
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
@@ -359,7 +365,7 @@ def _joined(values: Values, dataset: Dataset) -> Values:
         names: list[Any] = list(range(len(dataset)))
     else:
         names = dataset.ids.tolist()
-    for form in (str, _last_part, _stem):
+    for form in NAME_FORMS:
         known = {form(str(key)): entry for key, entry in zip(keys, values.entries, strict=True)}
         found = [form(str(name)) in known for name in names]
         if any(found) and len(known) == len(keys):
@@ -369,11 +375,3 @@ def _joined(values: Values, dataset: Dataset) -> Values:
         f"the ids in {values.name} are not the rows' ids, or not each once: it has {keys[0]!r},"
         f" {dataset.name} has {names[0]!r}"
     )
-
-
-def _last_part(name: str) -> str:
-    return name.rpartition("/")[2]
-
-
-def _stem(name: str) -> str:
-    return Path(_last_part(name)).stem

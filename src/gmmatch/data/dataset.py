@@ -72,11 +72,6 @@ class Dataset:
         return 0 if self.content is None else len(self.content)
 
     @property
-    def n_input(self) -> int:
-        """Rows of the input, the bad ones included."""
-        return len(self)
-
-    @property
     def bad_rows(self) -> IntArray:
         """Numbers of the rows that take no part, ascending."""
         return np.array(sorted(self.bad), dtype=np.int64)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..errors import InvalidInput
 from ..files import cache_folder as default_cache_dir
+from ..files import make_folder
 
 __all__ = ["PathLike", "default_cache_dir", "digest", "file_digest", "folder_name", "make_cache_folder"]
 
@@ -45,11 +46,4 @@ def folder_name(name: str, revision: str) -> str:
 
 def make_cache_folder(folder: Path) -> Path:
     """Make a folder of the cache if it is not there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or error
-        raise InvalidInput(
-            f"cannot make the cache folder {folder}: {reason}; --cache-dir or GMMATCH_CACHE names another"
-        ) from error
-    return folder
+    return make_folder(folder, "; --cache-dir or GMMATCH_CACHE names another")

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidInput, InvalidParameter
-from ..files import whole_file
+from ..errors import InvalidParameter
+from ..files import check_folder, whole_file
 from ..progress import task
 from ..records import METADATA_KEY, IntArray
 from .base import Float32Array
@@ -27,10 +27,7 @@ def check_output(output: PathLike, source: Any) -> Path:
     target = Path(output)
     if target.suffix != ".npy":
         raise InvalidParameter(f"the output must end in .npy; got {target}")
-    if not target.parent.is_dir():
-        raise InvalidInput(f"cannot write {target}: there is no folder {target.parent}")
-    if not os.access(target.parent, os.W_OK):
-        raise InvalidInput(f"cannot write {target}: no permission to write to {target.parent}")
+    check_folder(target)
     if isinstance(source, (str, os.PathLike)):
         for written in (target, target.with_suffix(".parquet")):
             if written.exists() and Path(source).exists() and written.samefile(source):

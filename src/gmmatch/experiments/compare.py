@@ -15,6 +15,7 @@ from .. import data as opened
 from ..data import open_dataset
 from ..data.images import stack_images
 from ..errors import InvalidInput, InvalidParameter
+from ..files import make_folder
 from ..records import IntArray
 from ..selectors import compared_methods, find_method
 from ..training.config import NETWORKS
@@ -159,10 +160,7 @@ def compare(
     inputs = data.content[0]
     if inputs.ndim == 2 and (plan.target not in PROBES or plan.proxy != "pixels"):
         raise InvalidInput(f"{data.path} holds rows of numbers; a network or an encoder needs images")
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {output}: {error.strerror or error}") from error
+    make_folder(output)
     run = run_grids([grid], output / "cells", data=data, cache=output / "cache", workers=workers, say=say)
     return run, write_results(run.records, output, f"Comparison on {Path(data.path).name}")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput, InvalidParameter
+from ..files import make_folder
 from .datasets import Named
 from .runner import finished, run_grids
 from .specs import Spec, load_spec
@@ -49,10 +50,7 @@ def reproduce(
     if scale not in spec.scales:
         raise InvalidParameter(f"{name} has the scales {', '.join(spec.scales)}; got {scale!r}")
     folder = output / f"{name}-{scale}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}") from error
+    make_folder(folder)
     if spec.kind == "toy":
         from .toy import write_toy
 

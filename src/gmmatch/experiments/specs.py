@@ -20,32 +20,13 @@ SCALES: tuple[Scale, ...] = ("smoke", "cpu", "paper")
 KINDS = ("grid", "toy", "convergence")
 
 PAPER_METHODS = (
-    "random",
-    "easy",
-    "hard",
-    "moderate",
-    "herding",
-    "forgetting",
-    "grand",
-    "el2n",
-    "optimization",
-    "self-supervised",
-    "gm-matching-paper",
-    "gm-matching",
-)
+    "random", "easy", "hard", "moderate", "herding", "forgetting", "grand", "el2n", "optimization",
+    "self-supervised", "gm-matching-paper", "gm-matching",
+)  # fmt: skip
 EMBEDDING_METHODS = (
-    "random",
-    "easy",
-    "hard",
-    "moderate",
-    "herding",
-    "self-supervised",
-    "k-center",
-    "facility-location",
-    "stratified",
-    "gm-matching-paper",
-    "gm-matching",
-)
+    "random", "easy", "hard", "moderate", "herding", "self-supervised", "k-center", "facility-location",
+    "stratified", "gm-matching-paper", "gm-matching",
+)  # fmt: skip
 _METHOD_SETS = {"paper": PAPER_METHODS, "embedding": EMBEDDING_METHODS}
 
 PROBE = "linear-probe"

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ..compute.blocks import map_in_order
 from ..data import Dataset, Unreadable, open_dataset
+from ..data.columns import NAME_FORMS
 from ..data.images import as_pixels
 from ..errors import InvalidInput
 from ..progress import task
@@ -99,7 +100,7 @@ def open_content(
 def _by_name(found: Dataset, ids: npt.NDArray[Any]) -> IntArray | None:
     """Return the place of each id, or None where hardly any is a name."""
     names = [str(row) for row in range(len(found))] if found.ids is None else found.ids.astype(str).tolist()
-    for key in (str, _last_part, _stem):
+    for key in NAME_FORMS:
         known: dict[str, int] = {}
         for place, name in enumerate(names):
             known.setdefault(key(name), place)
@@ -107,14 +108,6 @@ def _by_name(found: Dataset, ids: npt.NDArray[Any]) -> IntArray | None:
         if (places >= 0).mean() > 0.5 and len(known) > 0.5 * len(names):
             return places
     return None
-
-
-def _last_part(name: str) -> str:
-    return name.rpartition("/")[2]
-
-
-def _stem(name: str) -> str:
-    return Path(_last_part(name)).stem
 
 
 def excerpt(item: Any) -> str | None:

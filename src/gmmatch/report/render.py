@@ -13,22 +13,14 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from ..errors import InvalidParameter, MissingExtra
-from ..files import whole_file
-from ..outputs import check_folder
+from ..files import check_folder, whole_file
 from ..version import __version__
 from .records import Report
 
 SCRIPTS = (
-    "colours.js",
-    "elements.js",
-    "state.js",
-    "map.js",
-    "curve.js",
-    "panel.js",
-    "classes.js",
-    "galleries.js",
+    "colours.js", "elements.js", "state.js", "map.js", "curve.js", "panel.js", "classes.js", "galleries.js",
     "page.js",
-)
+)  # fmt: skip
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 

@@ -6,9 +6,9 @@ Importing this package does not import torch; training a network does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..errors import MissingExtra
+from ..errors import needing_torch
 from ..selectors.optimization import LeastChange, keep_least_change
 from .el2n import el2n_scores
 from .forgetting import forgetting_scores
@@ -40,13 +40,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name != "grand_scores":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from .grand import grand_scores
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingExtra("torch", "torch") from None
-    return grand_scores
+__getattr__ = needing_torch(__name__, {"grand": ("grand_scores",)})

@@ -6,10 +6,9 @@ when it is first asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..errors import MissingExtra
+from ..errors import needing_torch
 from .config import NETWORKS, TrainConfig, load_config
 from .images import as_images, read_images
 from .probe import LinearProbe, early_stopped_probe, linear_probe
@@ -53,18 +52,7 @@ _NEEDS_TORCH = {
     "loop": ("TrainingRun", "train"),
     "networks": ("Network", "build_network", "replace_head"),
 }
-_HOME = {name: module for module, names in _NEEDS_TORCH.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingExtra("torch", "torch") from None
+__getattr__ = needing_torch(__name__, _NEEDS_TORCH)
 
 
 def __dir__() -> list[str]:

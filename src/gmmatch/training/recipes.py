@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from ..validation import check_choice
 
@@ -69,89 +69,21 @@ class Recipe:
         return self.learning_rate * (last - step) / (last - peak)
 
 
-RECIPES: Mapping[str, Recipe] = MappingProxyType(
-    {
-        recipe.name: recipe
-        for recipe in (
-            Recipe(
-                name="cifar",
-                epochs=200,
-                batch_size=128,
-                learning_rate=0.1,
-                schedule="steps",
-                weight_decay=5e-4,
-                milestones=(60, 120, 160),
-                divide_by=5.0,
-                crop=4,
-                flip=True,
-            ),
-            Recipe(
-                name="tiny-imagenet",
-                epochs=90,
-                batch_size=256,
-                learning_rate=0.1,
-                schedule="steps",
-                weight_decay=1e-4,
-                milestones=(30, 60),
-                divide_by=10.0,
-                flip=True,
-            ),
-            Recipe(
-                name="cpu",
-                epochs=10,
-                batch_size=128,
-                learning_rate=0.2,
-                schedule="one-cycle",
-                nesterov=True,
-                warmup=0.25,
-                weight_decay=5e-4,
-                crop=4,
-                flip=True,
-            ),
-            Recipe(
-                name="cpu-plain",
-                epochs=5,
-                batch_size=128,
-                learning_rate=0.2,
-                schedule="one-cycle",
-                nesterov=True,
-                warmup=0.25,
-                weight_decay=5e-4,
-            ),
-            # For deep networks and few steps: EfficientNet-B0 does not learn at ten times this rate.
-            Recipe(
-                name="cpu-deep",
-                epochs=5,
-                batch_size=32,
-                learning_rate=0.02,
-                schedule="one-cycle",
-                nesterov=True,
-                warmup=0.25,
-                weight_decay=5e-4,
-            ),
-            Recipe(
-                name="fine-tune",
-                epochs=10,
-                batch_size=128,
-                learning_rate=0.05,
-                schedule="one-cycle",
-                nesterov=True,
-                warmup=0.1,
-                weight_decay=5e-4,
-            ),
-            Recipe(
-                name="linear",
-                epochs=20,
-                batch_size=64,
-                learning_rate=0.5,
-                schedule="one-cycle",
-                nesterov=True,
-                warmup=0.05,
-                weight_decay=5e-4,
-            ),
-        )
-    }
+_ONE_CYCLE: dict[str, Any] = {
+    "schedule": "one-cycle", "weight_decay": 5e-4, "nesterov": True, "warmup": 0.25
+}  # fmt: skip
+# Name, epochs, batch size and learning rate, then what else a recipe asks for.
+_ALL = (
+    Recipe("cifar", 200, 128, 0.1, "steps", 5e-4, milestones=(60, 120, 160), divide_by=5, crop=4, flip=True),
+    Recipe("tiny-imagenet", 90, 256, 0.1, "steps", 1e-4, milestones=(30, 60), divide_by=10, flip=True),
+    Recipe("cpu", 10, 128, 0.2, **_ONE_CYCLE, crop=4, flip=True),
+    Recipe("cpu-plain", 5, 128, 0.2, **_ONE_CYCLE),
+    # For deep networks and few steps: EfficientNet-B0 does not learn at ten times this rate.
+    Recipe("cpu-deep", 5, 32, 0.02, **_ONE_CYCLE),
+    Recipe("fine-tune", 10, 128, 0.05, **_ONE_CYCLE | {"warmup": 0.1}),
+    Recipe("linear", 20, 64, 0.5, **_ONE_CYCLE | {"warmup": 0.05}),
 )
+RECIPES: Mapping[str, Recipe] = MappingProxyType({recipe.name: recipe for recipe in _ALL})
 
 
 def as_recipe(recipe: Recipe | str) -> Recipe:

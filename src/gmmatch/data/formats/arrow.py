@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -61,10 +60,6 @@ def ipc_table(file: str) -> pa.Table:
     return pa.Table.from_batches(list(read_ipc(file)))
 
 
-def _recognise(x: Any, request: Request) -> bool:
-    return is_shards(x, request, "arrow")
-
-
 def _open(place: Place, request: Request) -> Dataset:
     place = place.of_kind(".arrow", ".feather", ".ipc")
     base = place.folder or place.path.parent
@@ -78,4 +73,4 @@ def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
         writer.write_table(kept)
 
 
-FORMAT = Format("arrow", _recognise, _open, _write)
+FORMAT = Format("arrow", lambda x, request: is_shards(x, request, "arrow"), _open, _write)

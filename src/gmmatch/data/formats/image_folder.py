@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -117,8 +116,6 @@ def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
             shutil.copy2(source, target)
 
 
-def _recognise(x: Any, request: Request) -> bool:
-    return isinstance(x, Place) and x.folder is not None
-
-
-FORMAT = Format("image-folder", _recognise, _open, _write)
+FORMAT = Format(
+    "image-folder", lambda x, request: isinstance(x, Place) and x.folder is not None, _open, _write
+)

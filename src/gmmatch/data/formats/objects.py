@@ -22,10 +22,6 @@ from .base import Format, write_arrays, write_images
 from .npy import is_images
 
 
-def _is_array(x: Any, request: Request) -> bool:
-    return not isinstance(x, (Place, str, bytes))
-
-
 def _open_array(x: Any, request: Request) -> Dataset:
     """Open rows of numbers, or uint8 images."""
     request.refuse_columns("an array")
@@ -139,6 +135,6 @@ def _value(value: Any) -> Any:
     return array
 
 
-ARRAY = Format("array", _is_array, _open_array, write_arrays)
+ARRAY = Format("array", lambda x, request: not isinstance(x, (Place, str, bytes)), _open_array, write_arrays)
 LIST = Format("list", _is_list, _open_list, write_images)
 TORCH = Format("torch", _is_torch_dataset, _open_torch_dataset, write_images)

@@ -52,10 +52,6 @@ def parquet_columns(place: Place) -> Columns:
     return Columns(place.name, schema, counts, read_piece, batches, " ".join(stamps), base)
 
 
-def _recognise(x: object, request: Request) -> bool:
-    return is_shards(x, request, "parquet")
-
-
 def _open(place: Place, request: Request) -> Dataset:
     place = place.of_kind(".parquet", ".pq")
     return table_dataset(arrow_table(parquet_columns(place)), request, "parquet", place.files)
@@ -72,4 +68,4 @@ def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     pq.write_table(take_table(tables(), rows), folder / "kept.parquet")
 
 
-FORMAT = Format("parquet", _recognise, _open, _write)
+FORMAT = Format("parquet", lambda x, request: is_shards(x, request, "parquet"), _open, _write)
