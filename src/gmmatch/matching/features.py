@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute import kernels
-from ..compute.blocks import block_rows
+from ..compute.blocks import block_rows, blocks
 from ..compute.keys import draw_order, gather
 from ..compute.passes import PerRow
 from ..errors import InvalidParameter
@@ -206,3 +206,21 @@ def label_aware(
     matched = MatchedRows(rows, verdict, weight=float(weight))[:]
     features[:, : matched.shape[1]] = matched
     return features
+
+
+def unit_rows(rows: FloatArray) -> FloatArray:
+    """Return the rows scaled to length one; rows of zeros stay as they are.
+
+    Examples
+    --------
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    scaled = np.empty_like(rows, subok=False)
+    for block in blocks(rows):
+        exact = rows[block].astype(np.float64)
+        lengths = np.sqrt(np.add.reduce(exact * exact, axis=1))
+        lengths[lengths == 0] = 1.0
+        scaled[block] = exact / lengths[:, None]
+    return scaled

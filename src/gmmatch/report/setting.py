@@ -14,9 +14,9 @@ from ..checking import find_bad_rows
 from ..data import Dataset, MappedRows
 from ..errors import InvalidInput
 from ..location.geometric_median import group_medians
+from ..matching.features import unit_rows
 from ..records import FloatArray, IntArray, Selection
 from ..selectors import METHODS
-from ..selectors.gm_matching import unit_rows
 from ..validation import CheckedRows, check_input
 
 Vector = npt.NDArray[np.float64]

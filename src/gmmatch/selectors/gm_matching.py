@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..compute.blocks import blocks, map_in_order
+from ..compute.blocks import map_in_order
 from ..compute.keys import Keys
 from ..compute.passes import engine_for
 from ..data import MappedRows
@@ -19,7 +19,7 @@ from ..location.centers import CENTERS, find_center, find_centers
 from ..matching.budgets import split
 from ..matching.candidates import GRAM_BYTES
 from ..matching.cells import cell_count, find_cells, light_cells
-from ..matching.features import MatchedRows
+from ..matching.features import MatchedRows, unit_rows
 from ..matching.greedy import Matching, Step, match
 from ..matching.stream import Save, Stream
 from ..matching.targets import StreamCenters, saved_centers, stream_centers
@@ -381,21 +381,3 @@ def _name(target: Any) -> str:
 def _saver(checkpoint: Checkpoint, centers: StreamCenters) -> Save:
     """Return a function that saves the state of a stream together with its centres."""
     return lambda state: checkpoint.save(state | centers.arrays())
-
-
-def unit_rows(rows: FloatArray) -> FloatArray:
-    """Return the rows scaled to length one; rows of zeros stay as they are.
-
-    Examples
-    --------
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    array([[0.6, 0.8],
-           [0. , 0. ]])
-    """
-    scaled = np.empty_like(rows, subok=False)
-    for block in blocks(rows):
-        exact = rows[block].astype(np.float64)
-        lengths = np.sqrt(np.add.reduce(exact * exact, axis=1))
-        lengths[lengths == 0] = 1.0
-        scaled[block] = exact / lengths[:, None]
-    return scaled
