@@ -264,11 +264,10 @@ def _sums(data: Labelled, chosen: Mask, inputs: Inputs) -> tuple[Vector, Vector]
     def zero() -> tuple[Vector, Vector]:
         return np.zeros((n_folds, width, width)), np.zeros((n_folds, n_classes, width))
 
-    def part(block: slice) -> list[_Piece]:
+    def part(block: slice) -> Iterator[_Piece]:  # one by one: a Gram matrix may be large
         fitted = np.where(own_choice[block], own_fold[block], -1)
-        pieces: list[_Piece] = []
         if (fitted < 0).all():
-            return pieces
+            return
         read, code = rows[block], own_code[block]
         for fold in range(n_folds):
             members = np.flatnonzero(fitted == fold)
@@ -277,8 +276,7 @@ def _sums(data: Labelled, chosen: Mask, inputs: Inputs) -> tuple[Vector, Vector]
             members = members[np.argsort(code[members], kind="stable")]
             values = inputs(read[members])
             groups, starts = np.unique(code[members], return_index=True)
-            pieces.append((fold, values.T @ values, groups, sum_runs(values, starts)))
-        return pieces
+            yield fold, values.T @ values, groups, sum_runs(values, starts)
 
     step = block_rows(width) * _BLOCKS_AT_ONCE
     size = 8 * n_folds * width * (width + n_classes)
@@ -301,7 +299,7 @@ def _scores(inputs: Vector, folds: IntArray, weights: Vector) -> Vector:
     return scores
 
 
-def _add(total: tuple[Vector, Vector], part: list[_Piece] | tuple[Vector, Vector]) -> None:
+def _add(total: tuple[Vector, Vector], part: Iterator[_Piece] | tuple[Vector, Vector]) -> None:
     """Add the sums of a block, or of a span, to others in place."""
     if isinstance(part, tuple):
         for own, other in zip(total, part, strict=True):
