@@ -107,7 +107,12 @@ def _labels(source: Dataset) -> pa.Array:
 
 
 def _write_table(table: pa.Table, file: Path, ending: str) -> None:
-    {".parquet": pq.write_table, ".csv": _write_csv, ".jsonl": _write_jsonl}[ending](table, file)
+    {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl}[ending](table, file)
+
+
+def _write_parquet(table: pa.Table, file: Path) -> None:
+    with file.open("wb") as handle:
+        pq.write_table(table, handle)
 
 
 def _write_csv(table: pa.Table, file: Path) -> None:

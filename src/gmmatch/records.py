@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -237,8 +238,9 @@ class Selection:
         if str(path).lower().endswith((".csv", ".npy", ".txt", ".jsonl")):
             raise InvalidParameter(f"Selection.save writes Parquet; name a file that ends so; got {path}")
         table = self.to_arrow().replace_schema_metadata({METADATA_KEY: json.dumps(self._stored())})
-        with whole_file(path) as partial:
-            pq.write_table(table, partial)
+        # Arrow takes no names that are not UTF-8, as files may have; an open file has none.
+        with whole_file(path) as partial, partial.open("wb") as file:
+            pq.write_table(table, file)
 
     def to_arrow(self) -> Any:
         """Return an Arrow table with one row per kept row: the columns of the selection file."""
@@ -296,11 +298,26 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
     import pyarrow as pa
 
     table, facts = _read(path)
+    try:
+        found = _selection(table, facts)
+        _check(found)
+    except InvalidInput as error:
+        raise InvalidInput(f"the selection {path} is damaged: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, zlib.error, pa.ArrowException) as error:
+        wrong = "its columns and its metadata are not those of a selection"
+        raise InvalidInput(f"the selection {path} is damaged: {wrong}") from error
+    return found
+
+
+def _selection(table: Any, facts: dict[str, Any]) -> Selection:
+    """Return the selection that a table and its metadata tell of."""
+    import pyarrow as pa
+
     labels, centers, against = table.column("label"), facts["centers"], facts.get("evidence")
     if facts["format"] == 1:  # centres were packed in another way, and are found again
         told = facts["details"] | {"rows": facts["n_rows"], "kept": len(table)}
         facts, centers = told | {"reads": told.get("passes")} | facts, None
-    found = Selection(
+    return Selection(
         indices=table.column("row").to_numpy(),
         scores=table.column("score").to_numpy(),
         distances=table.column("distance").to_numpy(),
@@ -317,8 +334,6 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
         tiers=None if against is None else unpack_array(against["tiers"]),
         evidence=None if against is None or len(against) == 1 else Evidence.unpack(against),
     )
-    _check(found, path)
-    return found
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
@@ -329,8 +344,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     if not os.path.isfile(path):
         raise InvalidInput(f"cannot read the selection {path}: there is no such file")
     try:
-        with pq.ParquetFile(path) as file:
-            table = file.read()
+        with open(path, "rb") as file:
+            table = pq.ParquetFile(file).read()
     except (OSError, pa.ArrowException) as error:
         raise InvalidInput(f"cannot read the selection {path}: {error}") from error
     try:
@@ -339,14 +354,15 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
         raise InvalidInput(f"{path} is a Parquet file, but not a selection written by gmmatch") from None
     except ValueError as error:
         raise InvalidInput(f"the selection {path} is damaged: its metadata is no JSON") from error
-    if facts["format"] not in (1, FORMAT_VERSION):
+    version = facts.get("format") if isinstance(facts, dict) else None
+    if version not in (1, FORMAT_VERSION):
         raise InvalidInput(
-            f"{path} has selection format {facts['format']}; this version of gmmatch reads {FORMAT_VERSION}"
+            f"{path} has selection format {version}; this version of gmmatch reads {FORMAT_VERSION}"
         )
     return table, facts
 
 
-def _check(found: Selection, path: str | os.PathLike[str]) -> None:
+def _check(found: Selection) -> None:
     """Refuse a selection that no run can have made: rows that there are not, or the same row twice."""
     rows, n_rows = found.indices, found.n_rows
     wrong = None
@@ -361,4 +377,4 @@ def _check(found: Selection, path: str | os.PathLike[str]) -> None:
     elif found.tiers is not None and found.tiers.shape != (n_rows,):
         wrong = f"it has tiers of shape {found.tiers.shape}; expected one for each of {n_rows} rows"
     if wrong is not None:
-        raise InvalidInput(f"the selection {path} is damaged: {wrong}")
+        raise InvalidInput(wrong)

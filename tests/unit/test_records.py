@@ -1,5 +1,7 @@
 import dataclasses
 import json
+import os
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -152,3 +154,44 @@ def test_a_selection_is_read_from_a_file_and_nothing_else(selection, tmp_path):
 def test_a_head_is_a_whole_number_of_picks(selection, k):
     with pytest.raises(InvalidInput, match=f"head takes from 1 to 10 picks; got {k!r}"):
         selection.head(k)
+
+
+@pytest.mark.parametrize("key", ["rows", "method", "params", "n_rows", "has_ids", "centers", "format"])
+def test_a_selection_without_something_that_it_must_have_is_refused(selection, tmp_path, key):
+    file = tmp_path / "kept.parquet"
+    selection.save(file)
+    table = pq.read_table(file)
+    told = json.loads(table.schema.metadata[b"gmmatch"])
+    del told[key]
+    pq.write_table(table.replace_schema_metadata({b"gmmatch": json.dumps(told)}), file)
+    with pytest.raises(InvalidInput, match=r"not those of a selection|selection format None"):
+        gmmatch.load_selection(file)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv", ".npy", ".txt"])
+def test_names_of_files_need_not_be_text(tmp_path, ending):
+    if sys.platform == "darwin":
+        pytest.skip("file names are text on this system")
+    source, output = (tmp_path / os.fsdecode(name) for name in (b"\xffrows.npy", b"\xffkept"))
+    np.save(source, np.eye(10))
+    output = output.with_suffix(ending)
+    gmmatch.select(source, keep=2, output=output)
+    assert output.exists()
+    if ending == ".parquet":
+        assert len(gmmatch.load_selection(output)) == 2
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damaged_selections_are_read_or_refused(selection, tmp_path, seed):
+    file = tmp_path / "kept.parquet"
+    selection.save(file)
+    rng = np.random.default_rng(seed)
+    content = np.frombuffer(file.read_bytes(), np.uint8).copy()
+    content[rng.integers(0, len(content), 4)] = rng.integers(0, 256, 4)
+    file.write_bytes(content.tobytes())
+    try:
+        back = gmmatch.load_selection(file)
+    except InvalidInput:
+        return
+    assert len(set(back.indices.tolist())) == len(back)
+    assert back.mask().sum() == len(back)

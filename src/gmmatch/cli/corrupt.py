@@ -81,7 +81,10 @@ def corrupt(
     severity: Annotated[int, typer.Option(help="Strength of image damage, 1 to 5.")] = 3,
     seed: Annotated[int, typer.Option(help="Same seed, same output.")] = 0,
     labels: Annotated[
-        str | None, typer.Option(show_default=False, help="Labels, for --kind other-class: a file.")
+        str | None,
+        typer.Option(
+            show_default=False, help="Labels, for --kind other-class: a file. Of a table: as --column."
+        ),
     ] = None,
     features: Annotated[
         Path | None, typer.Option(show_default=False, help="Array file, for --kind instance.")
@@ -136,6 +139,8 @@ def corrupt(
     if seed < 0:
         raise InvalidParameter(f"--seed must be at least 0; got {seed}")
     facts: dict[str, Any] = {"input": None if source is None else str(source), "seed": seed}
+    if source is not None and column is None and source.suffix.lower() in TEXT_SUFFIXES:
+        column, labels = labels, None
     opened = None if source is None else _open(source, column, array)
     if preview is not None:
         save_contact_sheet(_first_image(source, opened), preview, seed)

@@ -354,3 +354,12 @@ def test_the_preview_shows_the_first_image_or_a_sample(pictures, tmp_path):
     for name in ("sample.png", "first.png", "array.webp"):
         with Image.open(tmp_path / name) as page:
             assert page.width > 400
+
+
+def test_labels_names_the_column_of_a_table_as_everywhere(tmp_path):
+    table = tmp_path / "tickets.csv"
+    table.write_text("body,intent\n" + "".join(f"text {row},{'ab'[row % 2]}\n" for row in range(40)))
+    for option in ("--labels", "--column"):
+        assert run(table, option, "intent", "-o", tmp_path / f"{option}.csv").exit_code == 0
+    assert (tmp_path / "--labels.csv").read_text() == (tmp_path / "--column.csv").read_text()
+    assert (tmp_path / "--labels.csv").read_text() != table.read_text()

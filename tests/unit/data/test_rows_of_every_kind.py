@@ -318,3 +318,20 @@ def test_bad_input_gets_a_sentence_exit_code_3_and_no_output(kind, tmp_path):
     assert done.exit_code == 3, done.output
     assert words in done.stderr
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["input"]
+
+
+def test_headers_that_are_damaged_anywhere_are_read_or_refused(tmp_path):
+    file = tmp_path / "rows.npy"
+    np.save(file, ROWS[:20])
+    whole = np.frombuffer(file.read_bytes(), np.uint8)
+    rng = np.random.default_rng(1)
+    refused = 0
+    for _ in range(300):
+        damaged = whole.copy()
+        damaged[rng.integers(0, 128, 3)] = rng.integers(0, 256, 3)
+        file.write_bytes(damaged.tobytes())
+        try:
+            assert open_dataset(file).shape[0] > 0
+        except InvalidInput:
+            refused += 1
+    assert refused > 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,19 @@ from ..request import Request
 from ..rows import StackedRows, as_floats
 from .base import Format, is_shards, write_arrays
 
+# What NumPy raises for headers that are not what they should be.
+_DAMAGED = (
+    OSError,
+    ValueError,
+    EOFError,
+    TypeError,
+    SyntaxError,
+    MemoryError,
+    OverflowError,
+    RecursionError,
+    TokenError,
+)
+
 
 def map_npy(path: Path) -> npt.NDArray[Any]:
     """Map a `.npy` file into memory."""
@@ -26,7 +40,7 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
         raise InvalidInput(f"there is no file {path}") from None
     except PermissionError:
         raise InvalidInput(f"{path} may not be read: permission denied") from None
-    except (OSError, ValueError, EOFError, TypeError, SyntaxError, MemoryError) as error:
+    except _DAMAGED as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         first = "it holds Python objects" if "pickle" in first else first
         raise InvalidInput(f"{path} is not a readable .npy file of numbers: {first}") from None
