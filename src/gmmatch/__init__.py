@@ -1,7 +1,5 @@
 """Pick the rows worth training on from a dataset that is partly wrong."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """The state of a long run on disk: written whole or not at all, and only for the run it belongs to."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

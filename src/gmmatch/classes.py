@@ -1,7 +1,5 @@
 """Labels as users hold them: whole numbers or text, of which those that differ stay different."""
 
-from __future__ import annotations
-
 import numbers
 from typing import Any, NoReturn
 

@@ -4,8 +4,6 @@ Each one is also the built-in exception that a Python programmer would expect (`
 ``TypeError``, ``ImportError``), and carries the exit code that the command line ends with.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Files that appear whole or not at all, and the folder of the cache."""
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil
@@ -64,12 +62,12 @@ def check_folder(path: Path) -> None:
         raise InvalidInput(f"cannot write {path}: permission denied")
 
 
-def make_folder(folder: Path, hint: str = "") -> Path:
+def make_folder(folder: Path, refusal: str = "cannot write to", hint: str = "") -> Path:
     """Make a folder, and those above it, if it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput(f"cannot write to {folder}: {error.strerror or error}{hint}") from error
+        raise InvalidInput(f"{refusal} {folder}: {error.strerror or error}{hint}") from error
     return folder
 
 

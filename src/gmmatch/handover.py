@@ -1,7 +1,5 @@
 """Hand the kept rows over to whatever holds the data: tables, datasets, lists, a loader's sampler."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Selections and kept rows as files: written to another name first, then put in place whole."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -33,50 +33,22 @@ from .steps import (
 from .trust import Suspects, Verdict
 from .validation import CheckedRows, as_seed, as_size, check_input, is_whole
 
-__all__ = [
-    "Outcome",
-    "Plan",
-    "embed",
-    "estimate",
-    "open_data",
-    "plan",
-    "run",
-    "select",
-    "suspects",
-    "write",
-]
+__all__ = ["Outcome", "Plan", "embed", "estimate", "open_data", "plan", "run", "select", "suspects", "write"]
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of a plan.
+    """What came of a plan."""
 
-    Attributes
-    ----------
-    plan
-        What was asked for.
-    selection
-        The rows to keep.
-    verdict
-        What is believed of the rows; None where nobody asked.
-    dataset, checked
-        The rows as they were opened, and as they were checked.
-    suspects
-        The rows that seem wrong, where they were asked for.
-    content
-        What the rows look like, where a report is to show it.
-    checkpoint
-        The saved state of the run, to be removed when all is written.
-    """
-
-    plan: Plan
-    selection: Selection
-    verdict: Verdict | None
+    plan: Plan  # what was asked for
+    selection: Selection  # the rows to keep
+    verdict: Verdict | None  # what is believed of the rows; None where nobody asked
+    # The rows as they were opened, and as they were checked.
     dataset: Dataset
     checked: CheckedRows
-    suspects: Suspects | None = None
-    content: Any = None
-    checkpoint: FileCheckpoint | None = None
+    suspects: Suspects | None = None  # the rows that seem wrong, where they were asked for
+    content: Any = None  # what the rows look like, where a report is to show it
+    checkpoint: FileCheckpoint | None = None  # the saved state of the run, to be removed when all is written
 
     @property
     def facts(self) -> Facts:

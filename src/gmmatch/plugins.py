@@ -1,7 +1,5 @@
 """Things that go by a name: the project's own, those of installed packages, and those of the user."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib.metadata import entry_points

@@ -4,8 +4,6 @@ Library code wraps a loop in :func:`task` and calls the function it yields. Noth
 caller has installed a listener with :func:`listen`, as the command line does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar

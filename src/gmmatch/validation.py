@@ -1,7 +1,5 @@
 """Checks of rows, labels, budgets and seeds: once, at the edge, one sentence each."""
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import numbers

@@ -1,7 +1,5 @@
 """The command `gmmatch`: one file per command, each calls one function of the layers above."""
 
-from __future__ import annotations
-
 import sys
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """What every command shares: one clear sentence for an error, an exit code, and progress."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import os

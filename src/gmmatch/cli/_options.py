@@ -1,7 +1,6 @@
 """Options that several commands share: one name, one help text."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +8,10 @@ import typer
 # Headings of the help.
 READ, CHOOSE, WRITE, RUN = "What is read", "How rows are chosen", "What is written", "How it runs"
 
+Labels = Annotated[
+    str | None,
+    typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.", rich_help_panel=READ),
+]
 Ids = Annotated[
     str | None,
     typer.Option(
@@ -82,6 +85,10 @@ Workers = Annotated[
     typer.Option(
         help="With --engine ray: worker processes; one per core by default.", min=1, rich_help_panel=RUN
     ),
+]
+Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")]
+Processes = Annotated[
+    int | None, typer.Option(min=1, show_default=False, help="Processes.  [default: one per core]")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=WRITE)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=RUN)]

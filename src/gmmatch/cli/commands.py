@@ -1,7 +1,5 @@
 """The commands by name; a command is imported when it is run, so that help is there at once."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`gmmatch compare`: which method would serve your data."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -12,8 +10,8 @@ import typer
 from ..errors import InvalidParameter
 from ..selectors import compared_methods
 from ..validation import parse_keep
+from . import _options as options
 from ._friendly import show_progress
-from ._options import Embedding, OnBadRows, Unlabelled
 from .reproduce import print_means
 
 
@@ -26,9 +24,7 @@ def compare(
             " (a folder, uint8 .npy).",
         ),
     ],
-    labels: Annotated[
-        str | None, typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.")
-    ] = None,
+    labels: options.Labels = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -55,9 +51,9 @@ def compare(
             " such as efficientnet-lite0."
         ),
     ] = "pixels",
-    embedding: Embedding = None,
-    on_bad_rows: OnBadRows = "error",
-    unlabelled: Unlabelled = "error",
+    embedding: options.Embedding = None,
+    on_bad_rows: options.OnBadRows = "error",
+    unlabelled: options.Unlabelled = "error",
     test_share: Annotated[
         str, typer.Option(help="Share of each class held out to measure on; its labels are believed.")
     ] = "25%",
@@ -66,16 +62,10 @@ def compare(
         int | None, typer.Option(min=1, show_default=False, help="Of a network's training.")
     ] = None,
     severity: Annotated[int, typer.Option(min=1, max=5, help="Of damaged images.")] = 3,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
-        "out/compare"
-    ),
-    workers: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="Processes.  [default: one per core]")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document on standard output.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    output: options.Folder = Path("out/compare"),
+    workers: options.Processes = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Try several methods on DATA: keep some rows by each, learn them, and measure on held-out rows.
 

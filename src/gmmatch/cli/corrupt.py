@@ -1,7 +1,5 @@
 """``gmmatch corrupt``: make a dataset wrong on purpose, and say where."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
@@ -33,6 +31,7 @@ from ..corrupt.preview import sample_image, save_contact_sheet
 from ..data import open_dataset
 from ..errors import InvalidInput, InvalidParameter
 from ..validation import nearest
+from . import _options as options
 
 Corrupted = tuple[npt.NDArray[Any], npt.NDArray[np.bool_], dict[str, int]]
 _DEFAULT_SHARE = 0.2
@@ -111,7 +110,7 @@ def corrupt(
             " severities.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: options.AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Make a dataset wrong on purpose, exactly and repeatably, and write down where.

@@ -12,6 +12,7 @@ from rich.table import Table
 from ..data import Dataset, open_dataset
 from ..errors import MissingExtra
 from ..report import Content, check_report, summarise, write_report
+from . import _options as options
 from ._friendly import show_progress
 
 if TYPE_CHECKING:
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
-        "out/demo"
-    ),
+    output: options.Folder = Path("out/demo"),
     seed: Annotated[int, typer.Option(help="Seed of the damage and the methods.", min=0)] = 0,
 ) -> None:
     """Damage real handwritten digits on purpose, keep 10 % by every method, and compare.

@@ -1,7 +1,5 @@
 """`gmmatch embed`: images or texts into a file of vectors."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator
@@ -13,8 +11,8 @@ import typer
 
 from .. import pipeline
 from ..encoders import FAMILIES, Embedded, spec_form
+from . import _options as options
 from ._friendly import parse_params, show_progress
-from ._options import Address, Engine, OnBadRows, Unlabelled, Workers
 
 SHOWN = 10
 
@@ -55,21 +53,19 @@ def embed(
     batch_size: Annotated[
         int | None, typer.Option(help="Rows encoded together, in place of the encoder's number.", min=1)
     ] = None,
-    on_bad_rows: OnBadRows = "error",
-    unlabelled: Unlabelled = "error",
+    on_bad_rows: options.OnBadRows = "error",
+    unlabelled: options.Unlabelled = "error",
     cache: Annotated[
         bool, typer.Option(help="Keep vectors by content, so that nothing is encoded twice.")
     ] = True,
     cache_dir: Annotated[
         Path | None, typer.Option(help="Folder of the cache, in place of $GMMATCH_CACHE or the user's.")
     ] = None,
-    engine: Engine = "local",
-    address: Address = None,
-    workers: Workers = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document on standard output.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option(help="No progress and no notes.")] = False,
+    engine: options.Engine = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Turn images or texts into vectors, ready for `gmmatch select`.
 

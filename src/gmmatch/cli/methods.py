@@ -1,7 +1,5 @@
 """`gmmatch methods`: what can be chosen."""
 
-from __future__ import annotations
-
 from ..selectors import METHODS
 
 

@@ -1,7 +1,5 @@
 """`gmmatch report`: a page about a selection."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
@@ -10,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from ..report import report as make_report
+from . import _options as options
 from ._friendly import show_progress
-from ._options import AsJson, Embedding, Encoder, Ids, Image, Memory, Overwrite, Projection, Quiet, Text
 
 
 def report(
@@ -31,19 +29,19 @@ def report(
         str | None,
         typer.Option(metavar="FILE_OR_COLUMN", help="Labels, if the selection was made with some."),
     ] = None,
-    ids: Ids = None,
-    embedding: Embedding = None,
-    encoder: Encoder = None,
-    text: Text = None,
-    image: Image = None,
-    projection: Projection = "pca",
-    memory: Memory = None,
-    overwrite: Overwrite = False,
+    ids: options.Ids = None,
+    embedding: options.Embedding = None,
+    encoder: options.Encoder = None,
+    text: options.Text = None,
+    image: options.Image = None,
+    projection: options.Projection = "pca",
+    memory: options.Memory = None,
+    overwrite: options.Overwrite = False,
     force: Annotated[
         bool, typer.Option("--force", help="Go on where INPUT is not what the selection was made from.")
     ] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Show what was kept, what was dropped and why, in one page that needs nothing else.
 

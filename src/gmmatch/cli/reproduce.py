@@ -13,6 +13,7 @@ from rich.table import Table
 
 from ..errors import InvalidParameter
 from ..validation import check_choice
+from . import _options as options
 from ._friendly import show_progress
 
 if TYPE_CHECKING:
@@ -39,21 +40,14 @@ def reproduce(
             " fashion-mnist, cifar10.npz.  [default: the folder named by GMMATCH_DATA]",
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
-        "out/reproduce"
-    ),
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, show_default=False, help="Processes.  [default: one per core]"),
-    ] = None,
+    output: options.Folder = Path("out/reproduce"),
+    workers: options.Processes = None,
     tables_only: Annotated[
         bool, typer.Option("--tables-only", help="Run nothing; make tables of the results there are.")
     ] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List what there is, and stop.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document on standard output.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Reproduce a table or a figure of the paper: every method, under every kind of damage.
 

@@ -1,7 +1,5 @@
 """`gmmatch select`: choose rows of a file."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
@@ -16,29 +14,9 @@ from ..estimating import Estimate
 from ..facts import Facts
 from ..validation import parse_keep
 from . import INTERRUPTED
+from . import _options as options
 from ._friendly import parse_params, show_progress
-from ._options import (
-    CHOOSE,
-    READ,
-    RUN,
-    WRITE,
-    Address,
-    AsJson,
-    Embedding,
-    Encoder,
-    Engine,
-    Ids,
-    Image,
-    Memory,
-    OnBadRows,
-    Overwrite,
-    Projection,
-    Quiet,
-    Seed,
-    Text,
-    Unlabelled,
-    Workers,
-)
+from ._options import CHOOSE, READ, RUN, WRITE
 
 
 def select(
@@ -53,15 +31,12 @@ def select(
     keep: Annotated[
         str, typer.Option(help="How many rows to keep: 10%, 0.1 or 5000.", rich_help_panel=CHOOSE)
     ],
-    labels: Annotated[
-        str | None,
-        typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.", rich_help_panel=READ),
-    ] = None,
-    ids: Ids = None,
-    embedding: Embedding = None,
-    encoder: Encoder = None,
-    text: Text = None,
-    image: Image = None,
+    labels: options.Labels = None,
+    ids: options.Ids = None,
+    embedding: options.Embedding = None,
+    encoder: options.Encoder = None,
+    text: options.Text = None,
+    image: options.Image = None,
     method: Annotated[
         str, typer.Option(help="A name that `gmmatch methods` lists.", rich_help_panel=CHOOSE)
     ] = "gm-matching",
@@ -126,11 +101,11 @@ def select(
             metavar="DIR", help="Also write the kept rows themselves, in a new folder.", rich_help_panel=WRITE
         ),
     ] = None,
-    memory: Memory = None,
-    engine: Engine = "local",
-    address: Address = None,
-    workers: Workers = None,
-    seed: Seed = 0,
+    memory: options.Memory = None,
+    engine: options.Engine = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
+    seed: options.Seed = 0,
     guard: Annotated[
         str | None,
         typer.Option(
@@ -163,18 +138,18 @@ def select(
             rich_help_panel=WRITE,
         ),
     ] = None,
-    projection: Projection = "pca",
+    projection: options.Projection = "pca",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where a killed run stopped.", rich_help_panel=RUN)
     ] = False,
-    overwrite: Overwrite = False,
+    overwrite: options.Overwrite = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and stop.", rich_help_panel=RUN)
     ] = False,
-    on_bad_rows: OnBadRows = "error",
-    unlabelled: Unlabelled = "error",
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    on_bad_rows: options.OnBadRows = "error",
+    unlabelled: options.Unlabelled = "error",
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Choose the rows of INPUT worth keeping and write them, in pick order.
 

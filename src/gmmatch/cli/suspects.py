@@ -1,7 +1,5 @@
 """`gmmatch suspects`: which rows seem wrong."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
@@ -10,49 +8,32 @@ from typing import Annotated, Any
 import typer
 
 from .. import pipeline
+from . import _options as options
 from ._friendly import show_progress
-from ._options import (
-    READ,
-    WRITE,
-    AsJson,
-    Embedding,
-    Encoder,
-    Ids,
-    Image,
-    Memory,
-    OnBadRows,
-    Overwrite,
-    Quiet,
-    Seed,
-    Text,
-    Unlabelled,
-)
+from ._options import WRITE
 
 
 def suspects(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="Rows, as for `gmmatch select`.")],
-    labels: Annotated[
-        str | None,
-        typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.", rich_help_panel=READ),
-    ] = None,
+    labels: options.Labels = None,
     output: Annotated[
         Path,
         typer.Option(
             "--output", "-o", help="What to write: .parquet, .csv or .jsonl.", rich_help_panel=WRITE
         ),
     ] = Path("suspects.parquet"),
-    ids: Ids = None,
-    embedding: Embedding = None,
-    encoder: Encoder = None,
-    text: Text = None,
-    image: Image = None,
-    memory: Memory = None,
-    seed: Seed = 0,
-    on_bad_rows: OnBadRows = "error",
-    unlabelled: Unlabelled = "error",
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    ids: options.Ids = None,
+    embedding: options.Embedding = None,
+    encoder: options.Encoder = None,
+    text: options.Text = None,
+    image: options.Image = None,
+    memory: options.Memory = None,
+    seed: options.Seed = 0,
+    on_bad_rows: options.OnBadRows = "error",
+    unlabelled: options.Unlabelled = "error",
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """List the rows of INPUT by how wrong they seem, and say why.
 

@@ -16,8 +16,8 @@ from ..data.images import stack_images
 from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray, load_selection
 from ..validation import as_labels
+from . import _options as options
 from ._friendly import show_progress
-from ._options import OnBadRows, Unlabelled
 
 if TYPE_CHECKING:
     from ..training.networks import Network
@@ -56,14 +56,12 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run that --output was left with.")
     ] = False,
-    on_bad_rows: OnBadRows = "error",
-    unlabelled: Unlabelled = "error",
+    on_bad_rows: options.OnBadRows = "error",
+    unlabelled: options.Unlabelled = "error",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document on standard output.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option(help="No progress.")] = False,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train a network on IMAGES and write its weights; `torch:FILE` then names it as an encoder.
 

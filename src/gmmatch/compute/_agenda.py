@@ -1,7 +1,5 @@
 """What is to be done next, and by whom; nothing here changes a result."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field

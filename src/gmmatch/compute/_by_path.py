@@ -1,7 +1,5 @@
 """Rows that another process can open for itself: where they are, in place of the rows."""
 
-from __future__ import annotations
-
 import mmap
 import os
 from dataclasses import dataclass

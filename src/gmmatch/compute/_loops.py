@@ -4,8 +4,6 @@ Importing this module imports numba, so nobody but `kernels` does, and only when
 compiler may not reorder additions, and no sum is split over threads: the same bits on every machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

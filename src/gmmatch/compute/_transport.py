@@ -5,8 +5,6 @@ other process has opened for itself, and arrays with one entry per row (`PerRow`
 sent the entries that it looks at.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import pickle

@@ -1,7 +1,5 @@
 """What runs in a worker process: it opens the rows by path, and calls the functions it is sent."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

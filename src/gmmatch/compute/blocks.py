@@ -6,8 +6,6 @@ rows. Inside a block only element-wise operations and NumPy's own reductions are
 additions is fixed, unlike that of a multi-threaded BLAS.
 """
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -185,10 +183,7 @@ def core_count() -> int:
 
 
 def map_in_order(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    threads: int | None = None,
-    ahead: int = _AHEAD,
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None, ahead: int = _AHEAD
 ) -> Iterator[Result]:
     """Yield `function(item)` for each item in order, computed on `threads` (by default all) cores.
 

@@ -1,7 +1,5 @@
 """Work of different sizes, put together so that all workers have about as much."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Who runs the passes: this machine, or a cluster. The picks are the same."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 
 from ..data import Dataset

@@ -6,8 +6,6 @@ written to, every process does. The loops run outside the interpreter's lock, so
 side, each over blocks of its own.
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any

@@ -8,8 +8,6 @@ result are the same.
 Nothing here knows of machines: whoever has some installs an :class:`Engine` with :func:`use_engine`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar

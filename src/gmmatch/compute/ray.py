@@ -5,8 +5,6 @@ was lost is made again by another one, with the same result. Lost workers are re
 cluster has room for them.
 """
 
-from __future__ import annotations
-
 import importlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """The threads of this machine: what the passes run on unless they are told otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Which rows go wrong: seeds, shares and draws, the same for every kind of damage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -5,8 +5,6 @@ and a Generator, and returns new floats of the same shape and type; the caller c
 linear in the number of pixels (motion blur: times the logarithm of the side), memory a few times that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

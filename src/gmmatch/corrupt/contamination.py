@@ -3,8 +3,6 @@
 The paper's alpha-corrupted process: the adversary inspects all rows and changes a share psi < 1/2 of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

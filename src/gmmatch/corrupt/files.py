@@ -1,7 +1,5 @@
 """Files to corrupt: arrays in .npy and .npz, labels in .csv, .tsv and .txt; and their masks."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Damage images on purpose: the five corruptions of the paper, each in five severities."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -288,12 +286,7 @@ def apply_kind(
 
 
 def _damage(
-    source: ImageArray,
-    target: ImageArray,
-    rows: IntArray,
-    kind: str,
-    severity: int,
-    rng: np.random.Generator,
+    source: ImageArray, target: ImageArray, rows: IntArray, kind: str, severity: int, rng: np.random.Generator
 ) -> Mask:
     """Write the damaged `rows` of `source` into `target`; return which of them changed."""
     if source.ndim == 3:

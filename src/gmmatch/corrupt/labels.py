@@ -1,7 +1,5 @@
 """Wrong labels on purpose: symmetric, to the next class, by a transition matrix, by the row itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A contact sheet: one image, the five kinds of damage, the five severities."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

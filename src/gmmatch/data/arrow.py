@@ -4,8 +4,6 @@ Embeddings are decoded once, batch by batch, into plain float rows: in memory wh
 else in a raw file in the cache that later passes (and later runs) map into memory.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,13 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import InvalidInput
 from ..files import make_folder, whole_file
 from ..progress import task
 from .request import Request
-from .tables import Table
+from .tables import Table, list_matrix
 
 BATCH_ROWS = 8192
 
@@ -37,15 +34,24 @@ class Columns:
     piece_rows: Sequence[int]  # rows of each piece
     # Function of a piece's number and column names that returns a table.
     read_piece: Callable[[int, list[str]], pa.Table]
-    # Function of column names that yields record batches, in order, each with the name of its file.
-    batches: Callable[[list[str]], Iterable[tuple[str, pa.RecordBatch]]]
     stamp: str  # what identifies the content: a decoded copy with the same stamp is used again
     base: Path | None = None  # the folder that relative paths of images begin at
+
+    # Function of column names that yields record batches in order, where pieces are too large to read whole.
+    stream: Callable[[list[str]], Iterator[pa.RecordBatch]] | None = None
 
     @property
     def n_rows(self) -> int:
         """All rows."""
         return sum(self.piece_rows)
+
+    def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in order, some thousand at a time."""
+        if self.stream is not None:
+            yield from self.stream(names)
+            return
+        for index in range(len(self.piece_rows)):
+            yield from self.read_piece(index, names).to_batches()
 
 
 def arrow_table(columns: Columns) -> Table:
@@ -68,7 +74,7 @@ def arrow_table(columns: Columns) -> Table:
     def floats(name: str) -> npt.NDArray[Any]:
         kind = columns.schema.field(name).type
         small = pa.types.is_float16(kind) or pa.types.is_float32(kind)
-        parts = [batch.column(0).to_numpy(zero_copy_only=False) for _, batch in columns.batches([name])]
+        parts = [batch.column(0).to_numpy(zero_copy_only=False) for batch in columns.batches([name])]
         return np.concatenate(parts).astype(np.float32 if small else np.float64)
 
     return Table(
@@ -120,7 +126,7 @@ def _width_and_type(columns: Columns, embedding: str) -> tuple[int, np.dtype[Any
     dtype = np.dtype(np.float32 if small else np.float64)
     if pa.types.is_fixed_size_list(kind):
         return kind.list_size, dtype
-    for _, batch in columns.batches([embedding]):
+    for batch in columns.batches([embedding]):
         for entry in batch.column(0):
             if entry.is_valid and len(entry):
                 return len(entry), dtype
@@ -132,8 +138,8 @@ def _fill(rows: npt.NDArray[Any], columns: Columns, embedding: str, drop: bool) 
     start = 0
     bad: dict[int, str] = {}
     with task(f"reading {columns.name}", len(rows)) as advance:
-        for _, batch in columns.batches([embedding]):
-            part = _matrix(batch.column(0), rows.shape[1], embedding, start, bad)
+        for batch in columns.batches([embedding]):
+            part = list_matrix(batch.column(0), rows.shape[1], embedding, start, bad)
             if start + len(part) > len(rows):
                 break
             rows[start : start + len(part)] = part
@@ -154,27 +160,6 @@ def refuse_bad(bad: dict[int, str], n_rows: int, name: str, unlabelled: bool = F
     if unlabelled:
         advice += ", --unlabelled class makes them a class of their own"
     return InvalidInput(f"{len(bad)} of {n_rows} rows of {name} cannot be used{more}: {first}{advice}")
-
-
-def _matrix(column: pa.Array, width: int, name: str, start: int, bad: dict[int, str]) -> npt.NDArray[Any]:
-    """Return a list column as a matrix, NaN where a row has no list, another length or a missing number."""
-    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-    for row in np.flatnonzero(lengths != width).tolist():
-        found = f"{lengths[row]} numbers in column {name!r}, expected {width}"
-        bad[start + row] = f"no value in column {name!r}" if lengths[row] < 0 else found
-    whole = lengths == width
-    good = column if whole.all() else column.filter(pa.array(whole))
-    values = good.flatten()
-    gaps = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)) // width
-    numbers = np.flatnonzero(whole)
-    for row in np.unique(gaps).tolist():
-        bad[start + int(numbers[row])] = f"a missing number in column {name!r}"
-    matrix = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(good), width)
-    if whole.all():
-        return matrix
-    spread = np.full((len(column), width), np.nan)
-    spread[whole] = matrix
-    return spread
 
 
 @contextmanager

@@ -5,8 +5,6 @@ per line, or a table (`.csv`, `.tsv`, `.jsonl`, `.parquet`, `.arrow`) of which o
 the file has a column of ids, its values belong to rows by id.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -66,17 +64,8 @@ class Values:
 def read_values(given: Any, what: str, n_rows: int | None = None) -> npt.NDArray[Any]:
     r"""Return labels or scores of a file, or of an array, that belong to rows by their order.
 
-    Parameters
-    ----------
-    given
-        A file, or the values themselves.
-    what
-        `labels`, `ids` or `scores`.
-    n_rows
-        How many there must be.
+    `given`: a file, or the values themselves. `what`: `labels`, `ids` or `scores`.
 
-    Examples
-    --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "labels.csv"
     >>> _ = file.write_text("label\n3\n5\n")

@@ -1,7 +1,5 @@
 """CSV and TSV, where a row that is broken or not UTF-8 is one bad row and not the end of the file."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

@@ -1,7 +1,5 @@
 """What rows look like: images or texts, one per row, read when they are asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,32 +22,17 @@ class Unreadable(InvalidInput):
 class Items:
     """Images, texts or vectors, one per row.
 
-    Attributes
-    ----------
-    kind
-        What they are.
-    n_items
-        How many there are.
-    read
-        Function of a first and a last row (exclusive) that returns what is between: the bytes of an
-        image file, a uint8 array, a text or a vector; or an :class:`Unreadable` that says why there is
-        none.
-    paths
-        One path per row, where there are some.
-    array
-        All of them as one array, where they are held so.
-
-    Examples
-    --------
     >>> Items("text", 2, lambda start, stop: ["one", "two"][start:stop]).read(1, 2)
     ['two']
     """
 
-    kind: Kind
+    kind: Kind  # what they are
     n_items: int
+    # Function of a first and a last row (exclusive) that returns what is between: the bytes of an image file,
+    # a uint8 array, a text or a vector; or an :class:`Unreadable` that says why there is none.
     read: Callable[[int, int], list[Any]]
-    paths: Sequence[str] | None = None
-    array: npt.NDArray[Any] | None = None
+    paths: Sequence[str] | None = None  # one path per row, where there are some
+    array: npt.NDArray[Any] | None = None  # all of them as one array, where they are held so
 
     def __len__(self) -> int:
         return self.n_items

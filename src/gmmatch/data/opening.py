@@ -1,7 +1,5 @@
 """The door: whatever holds rows, images or texts becomes a dataset here, and nowhere else."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -99,17 +97,8 @@ def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     Images are linked or copied, in their folders; rows of tables keep all their columns; a Hugging Face
     dataset becomes a folder that `load_from_disk` opens.
 
-    Parameters
-    ----------
-    dataset
-        The rows.
-    rows
-        Row numbers.
-    folder
-        An empty folder.
+    `folder`: an empty folder.
 
-    Examples
-    --------
     >>> import numpy as np, tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> write_rows(open_dataset(np.eye(3)), np.array([2, 0]), folder)

@@ -4,8 +4,6 @@
 knows a dozen of them; a file that names anything outside a given table is refused.
 """
 
-from __future__ import annotations
-
 import pickletools
 import warnings
 from collections.abc import Callable, Mapping

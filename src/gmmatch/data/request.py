@@ -1,7 +1,5 @@
 """What a caller asks of data before it is opened."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rows of numbers: one protocol, and the views of rows that are read when they are asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -65,15 +63,8 @@ class StackedRows(_View):
 
     Nothing is loaded before rows are asked for, so that the parts may be memory maps larger than memory.
 
-    Parameters
-    ----------
-    parts
-        Two-dimensional arrays of one width.
-    names
-        What to call each part in messages.
+    `parts`: two-dimensional arrays of one width. `names`: what to call each part in messages.
 
-    Examples
-    --------
     >>> view = StackedRows([np.zeros((2, 3), "float16"), np.ones((1, 3), "float16")], ["a", "b"])
     >>> view.shape, view.dtype, view[1:3].tolist()
     ((3, 3), dtype('float32'), [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
@@ -129,15 +120,8 @@ class StackedRows(_View):
 class ChosenRows(_View):
     """Some of the rows of an array or a view.
 
-    Parameters
-    ----------
-    rows
-        What to read.
-    chosen
-        Row numbers, ascending.
+    `chosen`: row numbers, ascending.
 
-    Examples
-    --------
     >>> view = ChosenRows(np.array([[1.0], [np.nan], [3.0]]), np.array([0, 2]))
     >>> view.shape, view[1:].tolist()
     ((2, 1), [[3.0]])
@@ -154,15 +138,8 @@ class ChosenRows(_View):
 class MappedRows(_View):
     """Rows that go through a function when they are read.
 
-    Parameters
-    ----------
-    rows
-        What to read.
-    function
-        Function of a block of rows that gives as many rows of the same width.
+    `function`: function of a block of rows that gives as many rows of the same width.
 
-    Examples
-    --------
     >>> MappedRows(np.array([[1.0], [3.0]]), np.negative)[1:].tolist()
     [[-3.0]]
     """

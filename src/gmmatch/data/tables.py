@@ -1,7 +1,5 @@
 """Tables with named columns, whatever they are kept in, and what their columns hold."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..classes import is_missing
 from ..errors import InvalidInput
@@ -254,26 +254,37 @@ def json_table(path: Path) -> Table:
     )
 
     def vectors(name: str, _: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
-        return list_vectors(read(name, 0, len(records)), name)
+        bad: dict[int, str] = {}
+        lists = [
+            value and [None if entry is None else float(entry) for entry in value]
+            for value in read(name, 0, len(records))
+        ]
+        values = pa.array(lists, pa.list_(pa.float64()))
+        width = next(len(value) for value in values if value.is_valid)
+        return list_matrix(values, width, name, 0, bad), bad
 
     return Table(str(path), tuple(names), len(records), read, broken, path.parent, lists, numbers, vectors)
 
 
-def list_vectors(values: Sequence[Any], name: str) -> tuple[npt.NDArray[Any], dict[int, str]]:
-    """Return lists of numbers as rows, NaN where they are missing or of another length."""
-    width = next(len(value) for value in values if value is not None)
-    rows = np.full((len(values), width), np.nan)
-    bad: dict[int, str] = {}
-    for row, value in enumerate(values):
-        if value is None:
-            bad[row] = f"no value in column {name!r}"
-        elif len(value) != width:
-            bad[row] = f"{len(value)} numbers in column {name!r}, expected {width}"
-        elif any(number is None for number in value):
-            bad[row] = f"a missing number in column {name!r}"
-        else:
-            rows[row] = value
-    return rows, bad
+def list_matrix(column: pa.Array, width: int, name: str, start: int, bad: dict[int, str]) -> npt.NDArray[Any]:
+    """Return a list column as a matrix, NaN where a row has no list, another length or a missing number."""
+    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(lengths != width).tolist():
+        found = f"{lengths[row]} numbers in column {name!r}, expected {width}"
+        bad[start + row] = f"no value in column {name!r}" if lengths[row] < 0 else found
+    whole = lengths == width
+    good = column if whole.all() else column.filter(pa.array(whole))
+    values = good.flatten()
+    gaps = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)) // width
+    numbers = np.flatnonzero(whole)
+    for row in np.unique(gaps).tolist():
+        bad[start + int(numbers[row])] = f"a missing number in column {name!r}"
+    matrix = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(good), width)
+    if whole.all():
+        return matrix
+    spread = np.full((len(column), width), np.nan)
+    spread[whole] = matrix
+    return spread
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, bytes]]:

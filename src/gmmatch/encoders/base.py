@@ -1,7 +1,5 @@
 """What an encoder is: a name, a dimension, and a function from a batch to vectors."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable

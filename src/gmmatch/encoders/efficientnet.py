@@ -5,8 +5,6 @@ norm is folded into the convolutions, and "same" padding into their attributes, 
 why it runs several times faster than the network it comes from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

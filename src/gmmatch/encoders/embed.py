@@ -1,7 +1,5 @@
 """From an input to its embedding: every content encoded once, every batch kept as soon as it is done."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator

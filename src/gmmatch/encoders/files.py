@@ -1,7 +1,5 @@
 """Where cached files live, and how they are named."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -46,4 +44,4 @@ def folder_name(name: str, revision: str) -> str:
 
 def make_cache_folder(folder: Path) -> Path:
     """Make a folder of the cache if it is not there."""
-    return make_folder(folder, "; --cache-dir or GMMATCH_CACHE names another")
+    return make_folder(folder, "cannot make the cache folder", "; --cache-dir or GMMATCH_CACHE names another")

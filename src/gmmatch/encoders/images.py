@@ -1,7 +1,5 @@
 """What the image encoders share."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any

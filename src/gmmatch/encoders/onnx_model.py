@@ -1,7 +1,5 @@
 """Any exported image network, run by onnxruntime."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An embedding on disk: a ``.npy`` of vectors and a ``.parquet`` of ids, labels and paths."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

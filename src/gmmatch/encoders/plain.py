@@ -1,7 +1,5 @@
 """Encoders that only copy: pixels as they are, and vectors that exist already."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

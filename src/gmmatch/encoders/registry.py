@@ -1,7 +1,5 @@
 """Encoders by spec string: ``FAMILY`` or ``FAMILY:ARGUMENT``."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -114,22 +112,12 @@ def register_encoder(
 def encoder(spec: str, **params: Any) -> Encoder:
     """Return the encoder that a spec string names.
 
-    Parameters
-    ----------
-    spec
-        ``FAMILY`` or ``FAMILY:ARGUMENT``, such as ``efficientnet-lite0`` or ``onnx:model.onnx``.
-    **params
-        Parameters of the family, such as `size`.
+    `spec`: ``FAMILY`` or ``FAMILY:ARGUMENT``, such as ``efficientnet-lite0`` or ``onnx:model.onnx``.
+    `params`: parameters of the family, such as `size`.
 
-    Raises
-    ------
-    InvalidParameter
-        No such family, an argument too many or missing.
-    MissingExtra
-        The family needs a package that is not installed.
+    Raises `InvalidParameter`: no such family, an argument too many or missing. Raises `MissingExtra`: the
+    family needs a package that is not installed.
 
-    Examples
-    --------
     >>> encoder("pixels", size=32).dimension
     3072
     >>> encoder("efficientnet")
@@ -165,8 +153,6 @@ def find_family(spec: str) -> tuple[Family, str | None]:
 def spec_form(name: str) -> str:
     """Return how a family's spec string is written.
 
-    Examples
-    --------
     >>> spec_form("onnx")
     'onnx:PATH'
     """

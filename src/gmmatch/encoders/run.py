@@ -1,7 +1,5 @@
 """One pass over an input: read, look up, prepare and encode, several batches at a time."""
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections import deque

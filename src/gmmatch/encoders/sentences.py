@@ -1,7 +1,5 @@
 """Sentence encoders: MiniLM from a package, or any model of sentence-transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A part of an input encoded by a process of its own, into the store that all share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

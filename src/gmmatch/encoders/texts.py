@@ -1,7 +1,5 @@
 """The common part of text encoders, and WordLlama."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ three short pickles, the pickle of the dictionary with references to storages, t
 storages' names, then each storage as a count and its raw values.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

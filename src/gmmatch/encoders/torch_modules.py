@@ -1,7 +1,5 @@
 """Image networks run by torch: networks of ours, timm's and OpenCLIP's."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os

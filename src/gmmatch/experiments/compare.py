@@ -1,7 +1,5 @@
 """The same comparison on the user's own data: which method would serve it best."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property

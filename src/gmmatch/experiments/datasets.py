@@ -25,29 +25,18 @@ _SYSTEM_FASHION = Path("/usr/share/datasets/fashion-mnist")
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A training and a test set.
+    """A training and a test set."""
 
-    Attributes
-    ----------
-    name
-        What it is called.
-    inputs, labels
-        uint8 images (rows, height, width[, channels]) or rows of numbers, and class numbers from 0.
-    test_inputs, test_labels
-        The same, for the test set.
-    human
-        Further sets of labels of the training set, as people gave them.
-    recipe
-        The recipe that networks are trained by on it, unless another is named.
-    """
-
-    name: str
+    name: str  # what it is called
+    # uint8 images (rows, height, width[, channels]) or rows of numbers, and class numbers from 0.
     inputs: Inputs
     labels: IntArray
+    # The same, for the test set.
     test_inputs: Inputs
     test_labels: IntArray
+    # Further sets of labels of the training set, as people gave them.
     human: Mapping[str, IntArray] = field(default_factory=dict)
-    recipe: str = "cpu"
+    recipe: str = "cpu"  # the recipe that networks are trained by on it, unless another is named
 
     @property
     def classes(self) -> int:
@@ -89,8 +78,6 @@ class Named:
 def open_dataset(name: str, folder: Path | None = None) -> Dataset:
     """Read a dataset from `folder`, or from the folder named by ``GMMATCH_DATA``.
 
-    Examples
-    --------
     >>> digits = open_dataset("digits")
     >>> digits.inputs.shape, digits.classes
     ((1347, 8, 8), 10)

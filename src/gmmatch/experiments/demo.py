@@ -1,7 +1,5 @@
 """The demo: real handwritten digits, damaged on purpose, and what each method keeps of them."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ A record is a dictionary that describes one run: `table`, `scale`, `dataset`, `s
 what is needed to repeat it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 r"""Blocks as LaTeX tables in the paper's layout; they need ``\usepackage{booktabs}`` and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Blocks and standings as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from .grid import Block, Value, setting_label

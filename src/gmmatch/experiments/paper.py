@@ -4,8 +4,6 @@
 Matching for Robust Data Pruning, 2024: test accuracy in percent, with its spread over five seeds.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable

@@ -52,8 +52,7 @@ def build_proxy(grid: Grid, data: Dataset, seed: int, cache: Path) -> Proxy:
         network = _trained(grid, data, seed, cache)
         return Proxy(grid.proxy, lambda inputs: training.features(network, inputs), network)
     return Proxy(
-        grid.proxy,
-        lambda inputs: np.asarray(embed_input(inputs, grid.proxy, cache_dir=cache).embeddings),
+        grid.proxy, lambda inputs: np.asarray(embed_input(inputs, grid.proxy, cache_dir=cache).embeddings)
     )
 
 

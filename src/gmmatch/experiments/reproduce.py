@@ -1,7 +1,5 @@
 """Reproduce a table or figure: run what is missing, then write tables and pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

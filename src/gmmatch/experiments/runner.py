@@ -1,7 +1,5 @@
 """Runs grids: one result file per cell, what is done is skipped, groups of cells in parallel processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

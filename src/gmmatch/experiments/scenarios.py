@@ -1,7 +1,5 @@
 """What is done to the training data, by name: `clean`, `images-20`, `labels-35`, `human-worst`, ..."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

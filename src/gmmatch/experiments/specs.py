@@ -1,13 +1,11 @@
 """The paper's tables and figures as data: `specs/*.toml`, one file each, in three sizes."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ..errors import InvalidInput, InvalidParameter
 from ..selectors import find_method
@@ -176,5 +174,5 @@ def _texts() -> dict[str, str]:
         for entry in folder.iterdir()
         if entry.name.endswith(".toml")
     }
-    order = cast(list[str], tomllib.loads(found.pop("order"))["order"])
+    order: list[str] = tomllib.loads(found.pop("order"))["order"]
     return {name: found[name] for name in order}

@@ -1,7 +1,5 @@
 """Where gm-matching stands against the other methods, scenario by scenario, and where it does not lead."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Results averaged over seeds, as plain data."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tables of results: Markdown to read, CSV to compute with, LaTeX to print, all from the same blocks."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Targets: who learns from the kept rows, and how well, measured on the clean test set."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The work on one group of cells: damage the data, take features, select, train, write."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 `geometric_median.py` has the argument behind the certificate.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

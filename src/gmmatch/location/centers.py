@@ -1,7 +1,5 @@
 """Centres by name, and centres that the user gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -107,8 +107,6 @@ def concentrated(rows: FloatArray, epsilon: float = 1e-6) -> Vector:
 
     Time: some 8 passes over the rows. Memory beyond the input: O(sample * features + rows).
 
-    Examples
-    --------
     >>> rows = np.concatenate([np.zeros((55, 2)), np.full((45, 2), 100.0)])
     >>> concentrated(rows)
     array([0., 0.])

@@ -1,7 +1,5 @@
 """The coordinate-wise median: the median of each feature on its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -20,18 +18,11 @@ def coordinate_median(rows: FloatArray) -> Vector:
 
     For an even number of rows it is the middle between the two middle values.
 
-    Parameters
-    ----------
-    rows
-        Rows; a memory map is read by slices of features.
+    `rows`: rows; a memory map is read by slices of features.
 
-    Notes
-    -----
     Time: O(rows * features). Memory beyond the input: some 32 MB per core, or one feature where that is
     more.
 
-    Examples
-    --------
     >>> coordinate_median(np.array([[0.0, 9.0], [1.0, 5.0], [100.0, 7.0]]))
     array([1., 7.])
     """

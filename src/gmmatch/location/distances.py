@@ -1,7 +1,5 @@
 """Distances of all rows to the points of their groups, and quantiles of values by group."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -11,8 +11,6 @@ rows, and since a Huber loss is at least the distance,
     H(z) - H(optimum) <= |g| |z - optimum| <= |g| (sum of the distances at z + H(z)) / n.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,8 +43,6 @@ class HuberCenter:
 def huber(rows: FloatArray, epsilon: float = 1e-6) -> HuberCenter:
     """Return the Huber centre of the rows.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> center = huber(np.array([[-1.0], [0.0], [1.0], [1000.0]]))
     >>> bool(abs(center.point[0]) < 2), center.epsilon <= 1e-6

@@ -1,7 +1,5 @@
 """The mean, summed in blocks so that it does not depend on how the rows are held."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 
@@ -57,8 +55,6 @@ def mean(rows: FloatArray, weights: Vector | None = None) -> Vector:
 
     Time: one pass. Memory beyond the input: O(block).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> mean(np.array([[0.0, 1.0], [2.0, 3.0]]))
     array([1., 2.])

@@ -1,7 +1,5 @@
 """What a row looks like: a thumbnail or the beginning of a text, for as many rows as there is room for."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The objective of every budget, beside random subsets and the line of 1/k."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

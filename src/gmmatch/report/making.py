@@ -1,7 +1,5 @@
 """A page about a selection, from Python and from the command line alike."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

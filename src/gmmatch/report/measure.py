@@ -1,7 +1,5 @@
 """One pass over the rows: distances to the centres, and what random subsets would do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

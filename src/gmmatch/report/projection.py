@@ -1,7 +1,5 @@
 """Two numbers per row for the map: the rows' own, principal components, or UMAP."""
 
-from __future__ import annotations
-
 import importlib.util
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What a report says, as plain data: frozen dataclasses of numbers, texts, lists and dictionaries."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which rows go on the map: all of them, or a seeded sample that is balanced over the classes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..records import IntArray

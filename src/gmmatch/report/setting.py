@@ -1,11 +1,9 @@
 """What a report is made of: a selection, checked against the input that it was made from."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +64,7 @@ def prepare(
     """
     if checked is None:
         checked = check_input(source.rows, source.labels, name=source.name, finite=False)
-    rows = checked.rows
+    rows: Any = checked.rows
     if len(rows) != selection.n_rows:
         raise InvalidInput(
             f"the selection was made from {selection.n_rows} rows, but {source.name} has {len(rows)}"
@@ -79,7 +77,7 @@ def prepare(
     classes = np.zeros(1, np.int64) if checked.classes is None else checked.classes
     codes = np.zeros(len(rows), np.int64) if checked.codes is None else checked.codes
     if selection.params.get("normalize") == "unit":
-        rows = cast(FloatArray, MappedRows(rows, unit_rows))
+        rows = MappedRows(rows, unit_rows)
     by_class = selection.labels is not None and selection.params.get("by_class", True)
     groups = _groups(selection, classes, codes) if by_class else np.zeros(len(rows), np.int64)
     centers = selection.centers

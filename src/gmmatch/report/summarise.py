@@ -1,7 +1,5 @@
 """From a selection and its input to plain data for a page."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 
@@ -206,11 +204,7 @@ def _glance(
 
 
 def _notes(
-    setting: Setting,
-    source: Dataset,
-    measures: Measures,
-    evidence: Suspicion,
-    shown: IntArray,
+    setting: Setting, source: Dataset, measures: Measures, evidence: Suspicion, shown: IntArray
 ) -> list[str]:
     """Say what a reader must know about how the numbers came about."""
     notes = []

@@ -1,7 +1,5 @@
 """Which rows seem wrong: what the selection knows, or what can be said of the rows on the map."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The columns of the map and of the table of classes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,17 +4,13 @@ Every signal gives one float64 score per row, and a higher score means a harder 
 Importing this package does not import torch; training a network does.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from ..errors import needing_torch
 from ..selectors.optimization import LeastChange, keep_least_change
-from .el2n import el2n_scores
-from .forgetting import forgetting_scores
 from .influence import Influence, parameter_influence
 from .runs import SIGNALS, SignalRun, influence_of_rows, score_rows, train_runs
-from .scores import load_scores, save_scores
+from .scores import el2n_scores, forgetting_scores, load_scores, save_scores
 from .selecting import Trained, train_for_selection
 
 if TYPE_CHECKING:

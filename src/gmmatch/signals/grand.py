@@ -1,7 +1,5 @@
 """GraNd (Paul et al., 2021): the length of each row's own gradient early in training."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np
@@ -36,22 +34,12 @@ def grand_scores(
     The network is in evaluation mode, so that a row's gradient is its own and does not depend on the
     rows beside it (batch normalisation uses its running statistics).
 
-    Parameters
-    ----------
-    network
-        A network early in training.
-    images, labels
-        uint8 images and class numbers from 0.
-    layers
-        ``all``: the gradient in every parameter, by one vectorised backward pass per chunk of rows;
-        memory O(chunk * parameters), at most 256 MB of gradients unless one row needs more.
-        ``last``: the gradient in the head alone, in closed form: ||error|| * sqrt(||features||^2 + 1).
-        It costs one forward pass.
-    device
-        As in :func:`gmmatch.training.train`.
+    `network`: a network early in training. `images`, `labels`: uint8 images and class numbers from 0.
+    `layers`: ``all``: the gradient in every parameter, by one vectorised backward pass per chunk of rows;
+    memory O(chunk * parameters), at most 256 MB of gradients unless one row needs more. ``last``: the
+    gradient in the head alone, in closed form: ||error|| * sqrt(||features||^2 + 1). It costs one forward
+    pass. `device`: as in :func:`gmmatch.training.train`.
 
-    Examples
-    --------
     >>> from gmmatch.training import build_network
     >>> network = build_network("resnet8", classes=2, channels=1)
     >>> pictures = np.random.default_rng(0).integers(0, 256, (3, 28, 28)).astype(np.uint8)
@@ -90,10 +78,7 @@ def grand_scores(
 
 
 def _head_norms(
-    network: Network,
-    pictures: Inputs,
-    codes: npt.NDArray[np.int64],
-    device: str | torch.device,
+    network: Network, pictures: Inputs, codes: npt.NDArray[np.int64], device: str | torch.device
 ) -> npt.NDArray[np.float64]:
     """Return the norms of the gradients in the head: outer products of error and (features, 1)."""
     rows = features(network, pictures, device=device).astype(np.float64)

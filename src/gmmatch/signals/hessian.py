@@ -4,8 +4,6 @@ Shapes follow :mod:`gmmatch.training.softmax`: parameters are (features, classes
 of parameters are (features, classes, several).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -5,8 +5,6 @@ L2 penalty, where the theory of influence functions holds: removing row i moves 
 about H^-1 g_i / n, with H the Hessian of the objective and g_i the gradient of the row's loss.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,22 +22,13 @@ _CHUNK_BYTES = 32 << 20
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """Influence of each row on the parameters of the last layer.
+    """Influence of each row on the parameters of the last layer."""
 
-    Attributes
-    ----------
-    vectors
-        Shape (rows, parameters or sketch): by how much the parameters move when the row is removed.
-        A sketch keeps lengths and inner products up to a relative error of about sqrt(2 / sketch).
-    exact
-        Whether `vectors` are the parameters' changes themselves and not a sketch.
-    converged
-        Whether both the fit and the inverse-Hessian products reached their tolerances.
-    """
-
+    # Shape (rows, parameters or sketch): by how much the parameters move when the row is removed. A sketch
+    # keeps lengths and inner products up to a relative error of about sqrt(2 / sketch).
     vectors: npt.NDArray[np.float64]
-    exact: bool
-    converged: bool
+    exact: bool  # whether `vectors` are the parameters' changes themselves and not a sketch
+    converged: bool  # whether both the fit and the inverse-Hessian products reached their tolerances
 
     @property
     def scores(self) -> npt.NDArray[np.float64]:
@@ -48,38 +37,18 @@ class Influence:
 
 
 def parameter_influence(
-    features: Any,
-    labels: Any,
-    *,
-    l2: float = 1e-3,
-    sketch: int | None = 256,
-    random_state: int = 0,
+    features: Any, labels: Any, *, l2: float = 1e-3, sketch: int | None = 256, random_state: int = 0
 ) -> Influence:
     """Return how far, and which way, removing each row moves the last layer's parameters.
 
-    Parameters
-    ----------
-    features
-        Penultimate activations, shape (rows, features).
-    labels
-        One class per row; at least two classes.
-    l2
-        Strength of the penalty. It is also what keeps the Hessian from being singular.
-    sketch
-        Random directions in which the changes are measured where there are more parameters than
-        that; None for all parameters.
-    random_state
-        Seed of the random directions.
+    `features`: penultimate activations, shape (rows, features). `labels`: one class per row; at least two
+    classes. `l2`: strength of the penalty. It is also what keeps the Hessian from being singular. `sketch`:
+    random directions in which the changes are measured where there are more parameters than that; None for
+    all parameters. `random_state`: seed of the random directions.
 
-    Returns
-    -------
-    Influence
-        Up to 8,192 parameters (features + 1, times classes) the Hessian is formed and factored, in
-        O(rows * parameters^2); beyond, conjugate gradients take O(rows * parameters * sketch) a
-        step and never form it.
+    Up to 8,192 parameters (features + 1, times classes) the Hessian is formed and factored, in O(rows
+    * parameters^2); beyond, conjugate gradients take O(rows * parameters * sketch) a step and never form it.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> labels = np.repeat([0, 1], 20)
     >>> rows = rng.normal(size=(40, 2)) + 4.0 * labels[:, None]

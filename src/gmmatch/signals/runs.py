@@ -18,9 +18,8 @@ from ..records import IntArray
 from ..training.config import LINEAR, TrainConfig, as_config
 from ..training.images import Inputs, as_inputs
 from ..validation import as_labels, as_seed, check_choice
-from .el2n import el2n_scores
-from .forgetting import forgetting_scores
 from .influence import Influence, parameter_influence
+from .scores import el2n_scores, forgetting_scores
 
 if TYPE_CHECKING:
     from ..training.networks import Network
@@ -34,20 +33,11 @@ _NEEDS_WHOLE_RUN = ("forgetting", "optimization")
 
 @dataclass(frozen=True, eq=False)
 class SignalRun:
-    """One training run as the signals see it.
+    """One training run as the signals see it."""
 
-    Attributes
-    ----------
-    early
-        The network after ``config.early_epoch()`` epochs.
-    final
-        The network after the last epoch, or None where the run stopped early.
-    correct
-        Shape (epochs, rows): whether the network was right about a row when it came up.
-    """
-
-    early: Network
-    final: Network | None
+    early: Network  # the network after ``config.early_epoch()`` epochs
+    final: Network | None  # the network after the last epoch, or None where the run stopped early
+    # Shape (epochs, rows): whether the network was right about a row when it came up.
     correct: npt.NDArray[np.bool_]
 
 
@@ -102,23 +92,14 @@ def score_rows(
 ) -> npt.NDArray[np.float64]:
     """Return one score per row, the mean over ``config.seeds`` networks; higher means harder.
 
-    Parameters
-    ----------
-    name
-        ``forgetting``: forgetting events over the whole run. ``el2n`` and ``grand``: length of the
-        error, or of the gradient, early in training. ``optimization``: how far
-        removing the row moves the last layer of the trained network (root mean square over
-        networks); its own selection is :func:`keep_least_change` of :func:`influence_of_rows`.
-    images, labels, config, seed, folder
-        As :func:`train_runs` takes them.
-    runs
-        Runs of :func:`train_runs` on the same rows, to train only once for several signals.
-    layers
-        Whose gradient ``grand`` takes: ``all`` parameters, or the ``last`` layer's, which is as
-        cheap as EL2N.
+    `name`: ``forgetting``: forgetting events over the whole run. ``el2n`` and ``grand``: length of the error,
+    or of the gradient, early in training. ``optimization``: how far removing the row moves the last layer of
+    the trained network (root mean square over networks); its own selection is :func:`keep_least_change` of
+    :func:`influence_of_rows`. `images`, `labels`, `config`, `seed`, `folder`: as :func:`train_runs` takes
+    them. `runs`: runs of :func:`train_runs` on the same rows, to train only once for several signals.
+    `layers`: whose gradient ``grand`` takes: ``all`` parameters, or the ``last`` layer's, which is as cheap
+    as EL2N.
 
-    Examples
-    --------
     >>> from gmmatch.training import TrainConfig
     >>> rng = np.random.default_rng(0)
     >>> labels = np.arange(32) % 2

@@ -1,7 +1,5 @@
 """From rows and labels to what a method selects by: the training run that `gmmatch.select` makes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,18 +15,11 @@ from .runs import Signal, influence_of_rows, score_rows
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a training run gives to a method.
+    """What a training run gives to a method."""
 
-    Attributes
-    ----------
-    params
-        The parameter that the method takes: `influence` for ``optimization``, `scores` for the others.
-    config
-        How it was trained.
-    """
-
+    # The parameter that the method takes: `influence` for ``optimization``, `scores` for the others.
     params: dict[str, npt.NDArray[np.float64]]
-    config: TrainConfig
+    config: TrainConfig  # how it was trained
 
 
 def train_for_selection(

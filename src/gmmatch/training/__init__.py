@@ -4,8 +4,6 @@ Recipes, configurations, image files and the linear probe need no torch; everyth
 when it is first asked for.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from ..errors import needing_torch

@@ -1,7 +1,5 @@
 """Random crops and flips of a whole batch at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -5,8 +5,6 @@ text, lists and dictionaries only. While a run is under way the same file also h
 it continues from; such a file can be used as an encoder like any other.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Mapping, Sequence
@@ -27,23 +25,13 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What a checkpoint file holds.
+    """What a checkpoint file holds."""
 
-    Attributes
-    ----------
-    network
-        The network with its weights, in evaluation mode.
-    labels
-        The label that each class number stands for, or None where labels are the numbers themselves.
-    metadata
-        Facts about the run, as plain data.
-    progress
-        What a training run needs to go on, or to give its record again; None where there was no run.
-    """
-
-    network: Network
+    network: Network  # the network with its weights, in evaluation mode
+    # The label that each class number stands for, or None where labels are the numbers themselves.
     labels: tuple[Any, ...] | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # facts about the run, as plain data
+    # What a training run needs to go on, or to give its record again; None where there was no run.
     progress: Mapping[str, Any] | None = None
 
 
@@ -59,17 +47,9 @@ def save_checkpoint(
 
     The file appears whole or not at all; one that was there before is replaced.
 
-    Parameters
-    ----------
-    path
-        Where to write.
-    network
-        Any network of :func:`build_network`.
-    labels, metadata, progress
-        See :class:`Checkpoint`.
+    `network`: any network of :func:`build_network`. `labels`, `metadata`, `progress`: see
+    :class:`Checkpoint`.
 
-    Examples
-    --------
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "network.pt"
     >>> save_checkpoint(file, build_network("resnet8", classes=2), labels=["cat", "dog"])

@@ -120,8 +120,6 @@ def as_config(
 def load_config(path: str | os.PathLike[str]) -> TrainConfig:
     r"""Read a configuration from a ``.toml`` or ``.json`` file.
 
-    Examples
-    --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "train.toml"
     >>> _ = file.write_text('network = "resnet8"\nseeds = 3\n')

@@ -1,7 +1,5 @@
 """Image arrays: checks, and opening them through the door."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,6 @@ _LARGEST_NUMBER = 1e30  # float32 has room for it after centring
 def as_images(images: Any, name: str = "images") -> UInt8Array:
     """Return uint8 images of shape (rows, height, width, channels) without copying them.
 
-    Examples
-    --------
     >>> as_images(np.zeros((5, 28, 28), dtype=np.uint8)).shape
     (5, 28, 28, 1)
     """
@@ -89,17 +85,9 @@ def read_images(
 ) -> tuple[UInt8Array, npt.NDArray[Any] | None]:
     """Open images of one size and, where there are any, labels.
 
-    Parameters
-    ----------
-    x
-        Whatever :func:`gmmatch.open` opens that holds images.
-    labels
-        A column or array of it, a file, or the labels.
-    split
-        `train` or `test`, where `x` has both.
+    `x`: whatever :func:`gmmatch.open` opens that holds images. `labels`: a column or array of it, a file, or
+    the labels. `split`: `train` or `test`, where `x` has both.
 
-    Examples
-    --------
     >>> images, labels = read_images(np.zeros((4, 28, 28), np.uint8), labels=[0, 1, 1, 0])
     >>> images.shape, labels
     ((4, 28, 28, 1), array([0, 1, 1, 0]))

@@ -3,8 +3,6 @@
 The network is moved to the device that is asked for, and stays there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,8 +35,6 @@ class Evaluation:
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
     """Return the named device; ``auto`` takes CUDA, then Apple's MPS, then the CPU.
 
-    Examples
-    --------
     >>> resolve_device("cpu")
     device(type='cpu')
     """
@@ -94,8 +90,6 @@ def features(
 ) -> npt.NDArray[np.float32]:
     """Return the penultimate activations of images, shape (rows, feature_size).
 
-    Examples
-    --------
     >>> from gmmatch.training import build_network
     >>> pictures = np.zeros((3, 28, 28), dtype=np.uint8)
     >>> features(build_network("resnet8", classes=10, channels=1), pictures, device="cpu").shape

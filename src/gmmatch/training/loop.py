@@ -36,29 +36,17 @@ OnEpoch = Callable[[int, Network], None]
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """What happened in a training run.
+    """What happened in a training run."""
 
-    Attributes
-    ----------
-    losses, accuracies
-        Per epoch, over the batches as they were trained on (augmented, before each step).
-    correct
-        Shape (epochs, rows): whether the network was right about a row when it came up in an epoch.
-        This is the history that forgetting events are counted in.
-    epochs
-        Epochs done, those before an interruption included.
-    seconds
-        Time taken, those before an interruption included.
-    finished
-        Whether the recipe's last epoch is done.
-    """
-
+    # Per epoch, over the batches as they were trained on (augmented, before each step).
     losses: tuple[float, ...]
     accuracies: tuple[float, ...]
+    # Shape (epochs, rows): whether the network was right about a row when it came up in an epoch. This is the
+    # history that forgetting events are counted in.
     correct: npt.NDArray[np.bool_]
-    epochs: int
-    seconds: float
-    finished: bool
+    epochs: int  # epochs done, those before an interruption included
+    seconds: float  # time taken, those before an interruption included
+    finished: bool  # whether the recipe's last epoch is done
 
 
 def train(

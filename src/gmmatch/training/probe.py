@@ -1,7 +1,5 @@
 """The linear probe: how far a frozen encoder's features carry with nothing but a linear head."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,22 +14,14 @@ from .softmax import fit_softmax, probabilities, with_bias
 
 @dataclass(frozen=True, eq=False)
 class LinearProbe:
-    """A softmax regression on frozen features.
+    """A softmax regression on frozen features."""
 
-    Attributes
-    ----------
-    weights, bias
-        Shapes (features, classes) and (classes,); they act on the features as given.
-    classes
-        The label of each column.
-    converged
-        Whether the optimum was reached to the solver's tolerance, or where the search is stopped early,
-        whether it was.
-    """
-
+    # Shapes (features, classes) and (classes,); they act on the features as given.
     weights: npt.NDArray[np.float64]
     bias: npt.NDArray[np.float64]
-    classes: npt.NDArray[Any]
+    classes: npt.NDArray[Any]  # the label of each column
+    # Whether the optimum was reached to the solver's tolerance, or where the search is stopped early, whether
+    # it was.
     converged: bool
 
     def logits(self, features: Any) -> npt.NDArray[np.float64]:
@@ -55,19 +45,9 @@ def linear_probe(features: Any, labels: Any, *, l2: float = 1e-4, max_iter: int 
     whatever the encoder's scale. The problem is convex: there is no seed. Every step costs
     O(rows * features * classes).
 
-    Parameters
-    ----------
-    features
-        Shape (rows, features).
-    labels
-        One class per row, numbers or text; at least two classes.
-    l2
-        Strength of the penalty, above 0.
-    max_iter
-        Most L-BFGS steps.
+    `features`: shape (rows, features). `labels`: one class per row, numbers or text; at least two classes.
+    `l2`: strength of the penalty, above 0. `max_iter`: most L-BFGS steps.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> labels = np.repeat(["cat", "dog"], 50)
     >>> features = rng.normal(size=(100, 4)) + 3.0 * (labels == "dog")[:, None]
@@ -103,21 +83,10 @@ def early_stopped_probe(
     to be clean. The number of L-BFGS steps is what limits the fit, so that a head on few or wrongly
     labelled rows is as strongly regularised as those rows themselves ask for.
 
-    Parameters
-    ----------
-    features, labels
-        As :func:`linear_probe` takes them.
-    held_out
-        Share of the rows that is not fitted but watched; at least one row per class.
-    l2, max_iter
-        As :func:`linear_probe` takes them.
-    patience
-        Steps without a lower loss after which the search ends.
-    seed
-        Draws the held-out rows.
+    `features`, `labels`: as :func:`linear_probe` takes them. `held_out`: share of the rows that is not fitted
+    but watched; at least one row per class. `l2`, `max_iter`: as :func:`linear_probe` takes them. `patience`:
+    steps without a lower loss after which the search ends. `seed`: draws the held-out rows.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> labels = np.repeat(["cat", "dog"], 50)
     >>> features = rng.normal(size=(100, 4)) + 3.0 * (labels == "dog")[:, None]

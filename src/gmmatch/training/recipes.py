@@ -1,7 +1,5 @@
 """Training recipes as data: how long, how fast, with which augmentation. No torch here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,46 +13,28 @@ Precision = Literal["auto", "full", "mixed"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a training run does, apart from the network, the data and the seed.
+    """What a training run does, apart from the network, the data and the seed."""
 
-    Attributes
-    ----------
-    name
-        Name among :data:`RECIPES`, for reports.
-    epochs, batch_size
-        Passes over the rows, and rows per step.
-    learning_rate
-        The first rate (``steps``) or the highest (``one-cycle``).
-    schedule
-        ``steps`` divides the rate by `divide_by` after each epoch in `milestones`; ``one-cycle``
-        rises linearly over the first `warmup` share of all steps and falls linearly to zero.
-    momentum, nesterov, weight_decay
-        Of stochastic gradient descent; the decay acts on all parameters.
-    crop
-        Pixels of black border from which an image of the old size is cut at random; 0 for none.
-    flip
-        Whether half of the images, drawn at random, are mirrored left to right.
-    """
-
-    name: str
+    name: str  # among :data:`RECIPES`, for reports
+    # Passes over the rows, and rows per step.
     epochs: int
     batch_size: int
-    learning_rate: float
+    learning_rate: float  # the first rate (``steps``) or the highest (``one-cycle``)
+    # ``steps`` divides the rate by `divide_by` after each epoch in `milestones`; ``one-cycle`` rises linearly
+    # over the first `warmup` share of all steps and falls linearly to zero.
     schedule: Literal["steps", "one-cycle"]
-    weight_decay: float
-    momentum: float = 0.9
+    weight_decay: float  # acts on all parameters
+    momentum: float = 0.9  # of stochastic gradient descent
     nesterov: bool = False
     milestones: tuple[int, ...] = ()
     divide_by: float = 1.0
     warmup: float = 0.0
-    crop: int = 0
-    flip: bool = False
+    crop: int = 0  # pixels of black border from which an image of the old size is cut at random; 0 for none
+    flip: bool = False  # whether half of the images, drawn at random, are mirrored left to right
 
     def rate_at(self, step: int, steps_per_epoch: int) -> float:
         """Return the learning rate of a step, counted from 0 over all epochs.
 
-        Examples
-        --------
         >>> cifar = RECIPES["cifar"]
         >>> [round(cifar.rate_at(epoch * 391, 391), 5) for epoch in (0, 59, 60, 120, 160)]
         [0.1, 0.1, 0.02, 0.004, 0.0008]

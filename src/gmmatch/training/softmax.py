@@ -4,8 +4,6 @@ The model has weights `theta` of shape (features, classes); a column of ones amo
 its bias. The objective is mean cross-entropy + l2/2 * ||theta||^2, strictly convex for l2 > 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Packages add their own through the entry point group ``gmmatch.formats``, each e
 :class:`Format`, and users with :func:`register_format`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

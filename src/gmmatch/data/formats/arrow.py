@@ -1,7 +1,5 @@
 """Arrow IPC files and streams, one or many."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -47,12 +45,12 @@ def ipc_columns(files: Sequence[str], name: str, base: Path | None) -> Columns:
     def read_piece(index: int, names: list[str]) -> pa.Table:
         return pa.Table.from_batches([batch.select(names) for batch in read_ipc(files[index])])
 
-    def batches(names: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def batches(names: list[str]) -> Iterator[pa.RecordBatch]:
         for file in files:
             for batch in read_ipc(file):
-                yield file, batch.select(names)
+                yield batch.select(names)
 
-    return Columns(name, schema, counts, read_piece, batches, " ".join(map(file_stamp, files)), base)
+    return Columns(name, schema, counts, read_piece, " ".join(map(file_stamp, files)), base, batches)
 
 
 def ipc_table(file: str) -> pa.Table:

@@ -1,7 +1,5 @@
 """What a format is: how to recognise a kind of data, open it, and write some of its rows back."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """CIFAR-10 and CIFAR-100, python and binary versions; the python version is read without unpickling."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,5 @@
 """Tables in memory: pandas, polars, Arrow. None of them is imported to be recognised."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +47,8 @@ def _open(x: Any, request: Request) -> Dataset:
     def read_piece(index: int, names: list[str]) -> pa.Table:
         return table.select(names).slice(starts[index], BATCH_ROWS)
 
-    def batches(names: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        for batch in table.select(names).to_batches(max_chunksize=BATCH_ROWS):
-            yield "the table", batch
-
     counts = [min(BATCH_ROWS, table.num_rows - start) for start in starts]
-    columns = Columns("the table", table.schema, counts, read_piece, batches, f"table {id(x)}")
+    columns = Columns("the table", table.schema, counts, read_piece, f"table {id(x)}")
     return table_dataset(arrow_table(columns), request, "table", ()).replace(original=x)
 
 

@@ -1,11 +1,8 @@
 """Hugging Face datasets: the object, and the folder that `save_to_disk` leaves."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +69,9 @@ def _object_columns(dataset: Any) -> Columns:
     def read_piece(index: int, names: list[str]) -> pa.Table:
         return arrow.select_columns(names)[starts[index] : starts[index] + BATCH_ROWS]
 
-    def batches(names: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        for index in range(len(starts)):
-            for batch in read_piece(index, names).to_batches():
-                yield "the dataset", batch
-
     counts = [min(BATCH_ROWS, len(dataset) - start) for start in starts]
     stamp = str(getattr(dataset, "_fingerprint", id(dataset)))
-    return Columns("the dataset", dataset.features.arrow_schema, counts, read_piece, batches, stamp)
+    return Columns("the dataset", dataset.features.arrow_schema, counts, read_piece, stamp)
 
 
 def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:

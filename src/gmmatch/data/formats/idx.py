@@ -1,7 +1,5 @@
 """IDX files, the format of MNIST and Fashion-MNIST, plain or compressed."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import zlib

@@ -1,7 +1,5 @@
 """A folder of images: a class per subfolder, or flat."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """`.npy` files, one or many: rows of numbers, or images as uint8. Nothing is ever unpickled."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any

@@ -1,7 +1,5 @@
 """`.npz` archives: arrays by name, of embeddings, of images, or of image files laid end to end."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What is in memory already: arrays, tensors, torch datasets, and lists of images, paths or texts."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

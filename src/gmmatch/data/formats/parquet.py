@@ -1,7 +1,5 @@
 """Parquet files, one or many, here or behind an address."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,15 +39,15 @@ def parquet_columns(place: Place) -> Columns:
             table.validate(full=True)
             return table
 
-    def batches(names: list[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def batches(names: list[str]) -> Iterator[pa.RecordBatch]:
         for file in place.files:
             with arrow_errors(file, "Parquet"), opener(file) as handle:
                 for batch in pq.ParquetFile(handle).iter_batches(BATCH_ROWS, columns=names):
                     batch.validate(full=True)
-                    yield file, batch
+                    yield batch
 
     base = None if "://" in place.name else place.folder or place.path.parent
-    return Columns(place.name, schema, counts, read_piece, batches, " ".join(stamps), base)
+    return Columns(place.name, schema, counts, read_piece, " ".join(stamps), base, batches)
 
 
 def _open(place: Place, request: Request) -> Dataset:

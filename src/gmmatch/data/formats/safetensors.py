@@ -1,7 +1,5 @@
 """Tensors saved as safetensors: a JSON header and raw numbers, mapped into memory."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables and lines kept as text: CSV, TSV, JSON lines, and plain lines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...records import IntArray

@@ -1,7 +1,5 @@
 """Networks for images of 28 to 64 pixels, and one for embeddings; :func:`build_network` makes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -33,19 +31,10 @@ BUILDERS: Mapping[str, Callable[[int, int], Network]] = MappingProxyType(
 def build_network(name: str, classes: int, channels: int = 3, *, seed: int = 0) -> Network:
     """Return an untrained network whose weights depend on `seed` alone.
 
-    Parameters
-    ----------
-    name
-        One of ``training.NETWORKS``, or ``linear``.
-    classes
-        Number of classes.
-    channels
-        1 for grey images, 3 for colour; for ``linear``, the numbers in a row.
-    seed
-        Seed of the initial weights; torch's own generator is left as it was.
+    `name`: one of ``training.NETWORKS``, or ``linear``. `channels`: 1 for grey images, 3 for colour; for
+    ``linear``, the numbers in a row. `seed`: seed of the initial weights; torch's own generator is left as it
+    was.
 
-    Examples
-    --------
     >>> network = build_network("resnet8", classes=10, channels=1)
     >>> network.feature_size, sum(weights.numel() for weights in network.parameters())
     (64, 77754)
@@ -65,8 +54,6 @@ def build_network(name: str, classes: int, channels: int = 3, *, seed: int = 0) 
 def replace_head(network: Network, classes: int, *, seed: int = 0) -> Network:
     """Return a copy of `network` with a new, untrained head for `classes` classes: fine-tuning's start.
 
-    Examples
-    --------
     >>> replace_head(build_network("resnet8", classes=10), classes=4).head.out_features
     4
     """

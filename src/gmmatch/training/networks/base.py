@@ -1,7 +1,5 @@
 """The one shape that every network has: pixels -> body -> mean over the image -> linear head."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,16 +20,10 @@ class Network(nn.Module):
     It takes float images in [0, 1] of shape (rows, channels, height, width) and standardises them
     itself, so that a checkpoint needs no note of how pixels were prepared.
 
-    Parameters
-    ----------
-    name
-        Name under which :func:`build_network` knows it.
-    body
-        Module from standardised images to maps of `feature_size` channels.
-    feature_size, classes, channels
-        Width of the features, number of classes, channels of the images (1 or 3).
-    dropout
-        Share of the features dropped before the head during training.
+    `name`: name under which :func:`build_network` knows it. `body`: module from standardised images to maps
+    of `feature_size` channels. `feature_size`, `classes`, `channels`: width of the features, number of
+    classes, channels of the images (1 or 3). `dropout`: share of the features dropped before the head during
+    training.
     """
 
     input_dimensions = 4

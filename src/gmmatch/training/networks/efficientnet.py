@@ -1,7 +1,5 @@
 """EfficientNet-B0 (Tan and Le, 2019) with a stem of stride 1 for small images."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -69,10 +67,5 @@ def efficientnet_b0(classes: int, channels: int) -> Network:
             inputs = width
     body.append(conv_bn(inputs, _FEATURES, 1, activation=nn.SiLU))
     return Network(
-        "efficientnet-b0",
-        body,
-        feature_size=_FEATURES,
-        classes=classes,
-        channels=channels,
-        dropout=_DROPOUT,
+        "efficientnet-b0", body, feature_size=_FEATURES, classes=classes, channels=channels, dropout=_DROPOUT
     )

@@ -1,7 +1,5 @@
 """A softmax regression as a network: for rows that are embeddings already."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor, nn

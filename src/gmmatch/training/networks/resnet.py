@@ -1,7 +1,5 @@
 """Residual networks (He et al., 2016) with a 3 x 3 stem for small images, plain or squeeze-and-excite."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -27,10 +25,7 @@ class Residual(nn.Module):
 
 def _basic(inputs: int, width: int, stride: int, squeeze: bool) -> Residual:
     """Return two 3 x 3 convolutions with a shortcut."""
-    branch = nn.Sequential(
-        conv_bn(inputs, width, stride=stride),
-        conv_bn(width, width, activation=None),
-    )
+    branch = nn.Sequential(conv_bn(inputs, width, stride=stride), conv_bn(width, width, activation=None))
     if squeeze:
         branch.append(SqueezeExcite(width, width // _SQUEEZE, nn.ReLU))
     return Residual(branch, inputs, width, stride)

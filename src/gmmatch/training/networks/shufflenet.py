@@ -1,7 +1,5 @@
 """ShuffleNetV2 at width 1 (Ma et al., 2018), with neither stride nor pooling in the stem."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -28,8 +26,7 @@ class ShuffleUnit(nn.Module):
         self.shortcut: nn.Module = nn.Identity()
         if self.halves_image:
             self.shortcut = nn.Sequential(
-                conv_bn(inputs, inputs, stride=2, groups=inputs, activation=None),
-                conv_bn(inputs, half, 1),
+                conv_bn(inputs, inputs, stride=2, groups=inputs, activation=None), conv_bn(inputs, half, 1)
             )
 
     def forward(self, maps: Tensor) -> Tensor:

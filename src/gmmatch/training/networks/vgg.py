@@ -1,7 +1,5 @@
 """VGG-16 (Simonyan and Zisserman, 2015) with batch normalisation and one linear layer."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from .base import Network
