@@ -44,30 +44,11 @@ _HOMES = {
 }
 
 __all__ = [
-    "Facts",
-    "GMMatching",
-    "GeometricMedian",
-    "Plan",
-    "Selection",
-    "Suspects",
-    "__version__",
-    "corrupt",
-    "embed",
-    "errors",
-    "geometric_median",
-    "label_aware",
-    "load_selection",
-    "methods",
-    "open",
-    "open_source",
-    "plan",
-    "register_encoder",
-    "register_format",
-    "register_method",
-    "report",
-    "select",
+    "Facts", "GMMatching", "GeometricMedian", "Plan", "Selection", "Suspects", "__version__", "corrupt",
+    "embed", "errors", "geometric_median", "label_aware", "load_selection", "methods", "open",
+    "open_source", "plan", "register_encoder", "register_format", "register_method", "report", "select",
     "suspects",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -84,7 +84,7 @@ def compare(
     """
     from ..experiments.compare import OwnData, Plan
     from ..experiments.compare import compare as run
-    from ..experiments.summary import summarise
+    from ..experiments.grid import summarise
 
     held_out = parse_keep(test_share)
     plan = Plan(

@@ -17,8 +17,8 @@ from . import _options as options
 from ._friendly import show_progress
 
 if TYPE_CHECKING:
+    from ..experiments.grid import Mean
     from ..experiments.reproduce import Reproduced
-    from ..experiments.summary import Mean
 
 
 def reproduce(
@@ -80,7 +80,7 @@ def reproduce(
     if as_json:
         typer.echo(json.dumps(_facts(done)))
         return
-    from ..experiments.summary import summarise
+    from ..experiments.grid import summarise
 
     print_means(summarise(done.records))
     if done.records:
@@ -122,7 +122,7 @@ def _cell(mean: Mean | None, best: float) -> str:
 
 
 def _facts(done: Reproduced) -> dict[str, Any]:
-    from ..experiments.summary import summarise
+    from ..experiments.grid import summarise
 
     return {
         "name": done.spec.name,

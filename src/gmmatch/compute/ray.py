@@ -20,8 +20,7 @@ from ..errors import InvalidInput, MissingExtra, WorkerFailed
 from ..validation import fingerprint
 from ._agenda import Agenda, Bundles, Sequences, Shards, Task
 from ._by_path import Place, by_path
-from ._transport import Parcel, Where, count_bytes, pack
-from ._worker import Call, Failure, Worker
+from ._worker import Call, Failure, Parcel, Where, Worker, count_bytes, pack
 
 _OBJECT_STORE_BYTES = 128 << 20
 _MOST_LOSSES = 4  # of one task: it is then the task that kills workers

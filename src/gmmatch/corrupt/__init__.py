@@ -18,20 +18,7 @@ from .images import (
 from .labels import LABEL_KINDS, corrupt_labels
 
 __all__ = [
-    "ATTACK_KINDS",
-    "CONTAMINATION_KINDS",
-    "IMAGE_KINDS",
-    "LABEL_KINDS",
-    "attack",
-    "contaminate",
-    "corrupt_images",
-    "corrupt_labels",
-    "damage_images",
-    "fgsm",
-    "fog",
-    "gaussian_noise",
-    "motion_blur",
-    "occlusion",
-    "pgd",
-    "resolution",
-]
+    "ATTACK_KINDS", "CONTAMINATION_KINDS", "IMAGE_KINDS", "LABEL_KINDS", "attack", "contaminate",
+    "corrupt_images", "corrupt_labels", "damage_images", "fgsm", "fog", "gaussian_noise", "motion_blur",
+    "occlusion", "pgd", "resolution",
+]  # fmt: skip

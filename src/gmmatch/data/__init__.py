@@ -8,19 +8,6 @@ from .opening import machine_memory, open_dataset, write_rows
 from .rows import ChosenRows, MappedRows, Rows, StackedRows
 
 __all__ = [
-    "FORMATS",
-    "ChosenRows",
-    "Dataset",
-    "Format",
-    "Items",
-    "Kind",
-    "MappedRows",
-    "Rows",
-    "StackedRows",
-    "Unreadable",
-    "machine_memory",
-    "open_dataset",
-    "read_values",
-    "register_format",
-    "write_rows",
-]
+    "FORMATS", "ChosenRows", "Dataset", "Format", "Items", "Kind", "MappedRows", "Rows", "StackedRows",
+    "Unreadable", "machine_memory", "open_dataset", "read_values", "register_format", "write_rows",
+]  # fmt: skip

@@ -77,7 +77,10 @@ def read_values(given: Any, what: str, n_rows: int | None = None) -> npt.NDArray
         _check_length(values, n_rows, what, "the data")
     array, missing = _typed(values, what)
     if missing.size:
-        raise _missing_sentence(missing, len(array), values.name, what)
+        first = ", ".join(map(str, missing[:10]))
+        raise InvalidInput(
+            f"{values.name} has no {what[:-1]} in {missing.size} of {len(array)} rows (first: {first})"
+        )
     return array
 
 
@@ -104,7 +107,8 @@ def attach(
         array = _filled(array, missing, bad, unlabelled)
         dataset = dataset.replace(labels=array)
         if unlabelled != "class":
-            bad |= dict.fromkeys(missing.tolist(), _no_label(labels, dataset))
+            column = isinstance(labels, str) and labels in dataset.columns
+            bad |= dict.fromkeys(missing.tolist(), f"no label in column {labels!r}" if column else "no label")
     if bad and on_bad_rows != "drop" and (dataset.rows is not None or missing.size or ids is not None):
         lacks_labels = bool(missing.size) and unlabelled != "class"
         raise refuse_bad(bad, len(dataset), dataset.name, lacks_labels)
@@ -113,11 +117,6 @@ def attach(
             f"all {len(bad)} rows of {dataset.name} are bad (row 0: {bad[0]}); nothing is left to choose from"
         )
     return dataset.replace(bad=bad)
-
-
-def _no_label(labels: Any, dataset: Dataset) -> str:
-    column = isinstance(labels, str) and labels in dataset.columns
-    return f"no label in column {labels!r}" if column else "no label"
 
 
 def _filled(
@@ -180,11 +179,6 @@ def _check_length(values: Values, n_rows: int, what: str, where: str) -> None:
         raise InvalidInput(
             f"{what} has {length} entries for {n_rows} rows of {where}; expected one per row{hint}"
         )
-
-
-def _missing_sentence(missing: IntArray, n_rows: int, name: str, what: str) -> InvalidInput:
-    first = ", ".join(map(str, missing[:10]))
-    return InvalidInput(f"{name} has no {what[:-1]} in {missing.size} of {n_rows} rows (first: {first})")
 
 
 def _typed(values: Values, what: str) -> tuple[npt.NDArray[Any], IntArray]:

@@ -53,7 +53,8 @@ def as_pixels(item: Any, size: int | None) -> UInt8Array:
     except FileNotFoundError as error:
         raise Unreadable(f"no such file: {error.filename}") from error
     except Exception as error:  # decoders fail on hostile files in every way there is
-        raise Unreadable(_reason(error)) from error
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise Unreadable(f"the image cannot be decoded: {text}") from error
 
 
 def stack_images(items: Items, name: str) -> UInt8Array:
@@ -93,7 +94,8 @@ def _open(item: Any, size: int | None) -> Image:
     try:
         image: Image = pil.open(io.BytesIO(content))
     except pil.UnidentifiedImageError:
-        raise Unreadable(_unidentified(bytes(content))) from None
+        first = bytes(content[:12])
+        raise Unreadable(f"not an image (it begins with {first!r})" if first else "an empty file") from None
     except (pil.DecompressionBombError, pil.DecompressionBombWarning):
         raise Unreadable(f"more than the {MOST_PIXELS:,} pixels that are read at most") from None
     _checked(image)
@@ -162,15 +164,6 @@ def _check_array(array: Any) -> None:
             "expected uint8 pixels of shape (height, width) or (height, width, 1, 3 or 4);"
             f" got {array.dtype} of shape {array.shape}"
         )
-
-
-def _unidentified(content: bytes) -> str:
-    return f"not an image (it begins with {content[:12]!r})" if content else "an empty file"
-
-
-def _reason(error: Exception) -> str:
-    text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"the image cannot be decoded: {text}"
 
 
 def save_png(item: Any, path: Path) -> None:

@@ -7,16 +7,6 @@ from .registry import FAMILIES, Family, encoder, register_encoder, spec_form
 from .run import BadRow
 
 __all__ = [
-    "FAMILIES",
-    "BadRow",
-    "Embedded",
-    "Encoder",
-    "Family",
-    "Unreadable",
-    "default_cache_dir",
-    "choose_encoder",
-    "embed_input",
-    "encoder",
-    "register_encoder",
-    "spec_form",
-]
+    "FAMILIES", "BadRow", "Embedded", "Encoder", "Family", "Unreadable", "default_cache_dir",
+    "choose_encoder", "embed_input", "encoder", "register_encoder", "spec_form",
+]  # fmt: skip

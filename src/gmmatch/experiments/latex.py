@@ -6,23 +6,10 @@ from itertools import groupby
 from .grid import Block, Column, Setting, Value, setting_label
 
 _MOST_LINES = 52  # of a float that must fit on a page
-_ESCAPES = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "→": r"$\to$",
-    "\N{EN DASH}": "--",
-    "±": r"$\pm$",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-}
+_ESCAPES = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", "→": r"$\to$", "±": r"$\pm$", "\N{EN DASH}": "--",
+}  # fmt: skip
 
 
 def escape(text: str) -> str:

@@ -66,7 +66,11 @@ def run_grids(
     """
     started = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
-    jobs = [(group, todo) for group in groups_of(grids) if (todo := _missing(group, folder))]
+    missing = (
+        (group, [cell for cell in group.cells() if not cell.file(folder).is_file()])
+        for group in groups_of(grids)
+    )
+    jobs = [(group, cells) for group, cells in missing if cells]
     left = sum(len(todo) for _, todo in jobs)
     count = min(check_positive_int(cores() if workers is None else workers, "workers"), max(1, len(jobs)))
     clock = _Clock(left, say)
@@ -82,10 +86,6 @@ def finished(grids: Sequence[Grid], folder: Path) -> list[dict[str, Any]]:
     """Return the results of the grids that there are."""
     cells = [cell for group in groups_of(grids) for cell in group.cells()]
     return read_records(cells, folder)
-
-
-def _missing(group: Group, folder: Path) -> list[Cell]:
-    return [cell for cell in group.cells() if not cell.file(folder).is_file()]
 
 
 Jobs = Sequence[tuple[Group, list[Cell]]]

@@ -15,17 +15,9 @@ from .render import check_report, render, write_report
 from .summarise import summarise
 
 __all__ = [
-    "Content",
-    "Report",
-    "check_projection",
-    "check_report",
-    "find_content",
-    "open_content",
-    "render",
-    "report",
-    "summarise",
-    "write_report",
-]
+    "Content", "Report", "check_projection", "check_report", "find_content", "open_content", "render",
+    "report", "summarise", "write_report",
+]  # fmt: skip
 
 
 class _Callable(ModuleType):

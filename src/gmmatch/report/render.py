@@ -42,7 +42,8 @@ def render(report: Report) -> str:
         loader=PackageLoader("gmmatch.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"count": count, "number": number}
-    library, script = plot_library(), _inline(_own_script(environment))
+    parts = "\n".join(_source(environment, name) for name in SCRIPTS)
+    library, script = plot_library(), _inline(f'"use strict";\n(() => {{\n{parts}\n}})();')
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
         f" script-src {_digest(library)} {_digest(script)}; base-uri 'none'; form-action 'none'"
@@ -99,11 +100,6 @@ def plot_library() -> str:
         raise MissingExtra("bokeh", "report") from None
     parts = Resources(mode="inline", minified=True, components=["bokeh", "bokeh-api"]).js_raw
     return _inline("\n".join(parts))
-
-
-def _own_script(environment: Environment) -> str:
-    parts = "\n".join(_source(environment, name) for name in SCRIPTS)
-    return f'"use strict";\n(() => {{\n{parts}\n}})();'
 
 
 def _source(environment: Environment, name: str) -> str:

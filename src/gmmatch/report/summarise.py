@@ -1,5 +1,7 @@
 """From a selection and its input to plain data for a page."""
 
+from itertools import zip_longest
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,8 +11,7 @@ from ..errors import InvalidInput
 from ..records import IntArray, Selection
 from ..validation import CheckedRows
 from .content import Content
-from .curve import make_curve
-from .measure import Measures, measure
+from .measure import Measures, make_curve, measure
 from .projection import check_projection
 from .records import Gallery, Glance, Report
 from .sample import choose_rows
@@ -148,17 +149,13 @@ def _previews(content: Content, shown: IntArray, galleries: list[Gallery], seed:
     """Return the content of the galleries' rows, then of as many others as there is room for."""
     turns = [
         row
-        for together in zip(*(_padded(gallery.rows) for gallery in galleries), strict=True)
+        for together in zip_longest(*(gallery.rows for gallery in galleries), fillvalue=-1)
         for row in together
     ]
     wanted = list(dict.fromkeys(row for row in turns if row >= 0))
     others = np.setdiff1d(np.arange(len(shown)), wanted)
     order = np.concatenate([np.array(wanted, np.int64), np.random.default_rng([seed, 1]).permutation(others)])
     return {int(order[place]): preview for place, preview in content.previews(shown[order]).items()}
-
-
-def _padded(rows: list[int]) -> list[int]:
-    return rows + [-1] * (GALLERY_ROWS - len(rows))
 
 
 def _glance(

@@ -9,8 +9,7 @@ import numpy.typing as npt
 from ..facts import plain
 from ..location.distances import group_quantiles
 from ..records import FloatArray, IntArray
-from .curve import counts_at, significant
-from .measure import Measures
+from .measure import Measures, counts_at, significant
 from .projection import project, to_grid
 from .records import ClassTable, MapRows
 from .setting import Setting

@@ -17,23 +17,10 @@ if TYPE_CHECKING:
     from .grand import grand_scores
 
 __all__ = [
-    "SIGNALS",
-    "Influence",
-    "LeastChange",
-    "SignalRun",
-    "Trained",
-    "el2n_scores",
-    "forgetting_scores",
-    "grand_scores",
-    "influence_of_rows",
-    "keep_least_change",
-    "load_scores",
-    "parameter_influence",
-    "save_scores",
-    "score_rows",
-    "train_for_selection",
-    "train_runs",
-]
+    "SIGNALS", "Influence", "LeastChange", "SignalRun", "Trained", "el2n_scores", "forgetting_scores",
+    "grand_scores", "influence_of_rows", "keep_least_change", "load_scores", "parameter_influence",
+    "save_scores", "score_rows", "train_for_selection", "train_runs",
+]  # fmt: skip
 
 
 __getattr__ = needing_torch(__name__, {"grand": ("grand_scores",)})

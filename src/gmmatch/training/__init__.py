@@ -19,30 +19,11 @@ if TYPE_CHECKING:
     from .networks import Network, build_network, replace_head
 
 __all__ = [
-    "NETWORKS",
-    "RECIPES",
-    "Checkpoint",
-    "Evaluation",
-    "LinearProbe",
-    "Network",
-    "Recipe",
-    "TrainConfig",
-    "TrainingRun",
-    "build_network",
-    "early_stopped_probe",
-    "evaluate",
-    "features",
-    "linear_probe",
-    "load_checkpoint",
-    "load_config",
-    "predict",
-    "as_images",
-    "read_images",
-    "replace_head",
-    "resolve_device",
-    "save_checkpoint",
-    "train",
-]
+    "NETWORKS", "RECIPES", "Checkpoint", "Evaluation", "LinearProbe", "Network", "Recipe", "TrainConfig",
+    "TrainingRun", "build_network", "early_stopped_probe", "evaluate", "features", "linear_probe",
+    "load_checkpoint", "load_config", "predict", "as_images", "read_images", "replace_head",
+    "resolve_device", "save_checkpoint", "train",
+]  # fmt: skip
 
 _NEEDS_TORCH = {
     "checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),

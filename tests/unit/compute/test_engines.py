@@ -14,8 +14,7 @@ import gmmatch
 from gmmatch.compute import passes
 from gmmatch.compute._agenda import Bundles, Sequences, Shards
 from gmmatch.compute._by_path import by_path
-from gmmatch.compute._transport import Entries, count_bytes, pack
-from gmmatch.compute._worker import Call, Failure, Worker
+from gmmatch.compute._worker import Call, Entries, Failure, Worker, count_bytes, pack
 from gmmatch.compute.bundles import bundles
 from gmmatch.compute.passes import PerRow, cut, spans, use_engine
 from gmmatch.data import Dataset

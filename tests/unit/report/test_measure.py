@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 import gmmatch
 from gmmatch.data import Dataset, StackedRows
-from gmmatch.report.curve import choose_budgets, counts_at, make_curve
-from gmmatch.report.measure import group_objectives, measure, objective_of_prefixes
+from gmmatch.report.measure import (
+    choose_budgets,
+    counts_at,
+    group_objectives,
+    make_curve,
+    measure,
+    objective_of_prefixes,
+)
 from gmmatch.report.setting import prepare
 from gmmatch.selectors import METHODS
 

@@ -95,16 +95,14 @@ def write_images(dataset: Dataset, rows: IntArray, folder: Path) -> None:
         (item,) = dataset.content.read(row, row + 1)
         if isinstance(item, Unreadable):
             raise InvalidInput(f"row {row} of {dataset.name} cannot be written: {item}")
-        home = folder if dataset.labels is None else folder / _safe(str(dataset.labels[row]))
+        home = folder
+        if dataset.labels is not None:
+            home = folder / (re.sub(r"[/\\\0]|^\.+", "_", str(dataset.labels[row])) or "_")
         home.mkdir(exist_ok=True)
         if isinstance(item, bytes):
             (home / f"{row:0{width}d}{_ending(item)}").write_bytes(item)
         else:
             save_png(item, home / f"{row:0{width}d}.png")
-
-
-def _safe(name: str) -> str:
-    return re.sub(r"[/\\\0]|^\.+", "_", name) or "_"
 
 
 def _ending(content: bytes) -> str:

@@ -99,7 +99,8 @@ def _open_torch_dataset(x: Any, request: Request) -> Dataset:
         values.append(_value(value))
         if pair:
             labels.append(item[1].item() if hasattr(item[1], "item") else item[1])
-    given = np.array(labels) if len(labels) == len(values) and _are_labels(labels) else None
+    known = len(labels) == len(values) and all(isinstance(label, (int, str, np.integer)) for label in labels)
+    given = np.array(labels) if known else None
     found = Dataset(None, "the dataset", "torch", labels=given, original=x)
     if all(isinstance(value, np.ndarray) and value.ndim == 1 for value in values):
         if len({value.shape for value in values}) > 1:
@@ -112,10 +113,6 @@ def _open_torch_dataset(x: Any, request: Request) -> Dataset:
         return [content(value) for value in values[start:stop]]
 
     return found.replace(content=Items("text" if texts else "image", len(values), read))
-
-
-def _are_labels(labels: list[Any]) -> bool:
-    return all(isinstance(label, (int, str, np.integer)) for label in labels)
 
 
 def _value(value: Any) -> Any:
