@@ -5,7 +5,6 @@ Each one is also the built-in exception that a Python programmer would expect (`
 """
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -57,20 +56,3 @@ def require(module: str, package: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtra(package, extra) from error
-
-
-def needing_torch(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return a package's ``__getattr__`` for names whose modules need torch, imported when asked for."""
-
-    def find(name: str) -> Any:
-        home = next((module for module, names in homes.items() if name in names), None)
-        if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        try:
-            return getattr(importlib.import_module(f"{package}.{home}"), name)
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            raise MissingExtra("torch", "torch") from None
-
-    return find

@@ -1,11 +1,12 @@
 """Things that go by a name: the project's own, those of installed packages, and those of the user."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
-from .errors import InvalidParameter
+from .errors import InvalidParameter, MissingExtra
 from .validation import nearest
 
 Entry = TypeVar("Entry")
@@ -75,3 +76,20 @@ class Registry(MutableMapping[str, Entry], Generic[Entry]):
                         f"the {self.what} {point.name!r}{origin} is left out: {error}", stacklevel=2
                     )
         return self._entries
+
+
+def needing_torch(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return a package's ``__getattr__`` for names whose modules need torch, imported when asked for."""
+
+    def find(name: str) -> Any:
+        home = next((module for module, names in homes.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            return getattr(import_module(f"{package}.{home}"), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise MissingExtra("torch", "torch") from None
+
+    return find

@@ -6,7 +6,7 @@ Importing this package does not import torch; training a network does.
 
 from typing import TYPE_CHECKING
 
-from ..errors import needing_torch
+from ..plugins import needing_torch
 from ..selectors.optimization import LeastChange, keep_least_change
 from .influence import Influence, parameter_influence
 from .runs import SIGNALS, SignalRun, influence_of_rows, score_rows, train_runs

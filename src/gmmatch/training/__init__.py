@@ -6,7 +6,7 @@ when it is first asked for.
 
 from typing import TYPE_CHECKING
 
-from ..errors import needing_torch
+from ..plugins import needing_torch
 from .config import NETWORKS, TrainConfig, load_config
 from .images import as_images, read_images
 from .probe import LinearProbe, early_stopped_probe, linear_probe
