@@ -97,8 +97,11 @@ def test_the_facts_are_the_same_everywhere(folder):
     done = run("select rows.npy --labels labels.npy --keep 10% --suspects s.parquet --json")
     printed = json.loads(done.stdout)
     stored = json.loads(pq.read_schema("kept.parquet").metadata[b"gmmatch"])
-    assert printed.items() <= stored.items()
-    assert gmmatch.load_selection("kept.parquet").facts.as_dict() == printed
+    loaded = gmmatch.load_selection("kept.parquet").facts.as_dict()
+    for name, value in printed.items():
+        # The same rows give the same bytes, so that a file does not tell who wrote it, where and how fast.
+        expected = None if name in ("seconds", "output") else value
+        assert (stored[name], loaded[name]) == (expected, expected)
     assert printed["passes"] == printed["reads"]
     assert printed["tiers"] == printed["guard"]["tiers"]
     known = "rows kept classes method objective epsilon seconds reads batches center engine versions bad_rows"
