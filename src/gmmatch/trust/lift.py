@@ -113,6 +113,8 @@ def effective_dimension(rows: FloatArray) -> float:
     5.0
     """
     offsets = rows - np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows)
+    # Ratios alone matter: squares of squares must neither overflow nor vanish.
+    offsets /= float(np.abs(offsets).max(initial=0.0)) or 1.0
     gram = offsets @ offsets.T if len(rows) < rows.shape[1] else offsets.T @ offsets
     squares = float(np.add.reduce(gram * gram, axis=None))
     return float(np.trace(gram)) ** 2 / squares if squares > 0 else 0.0

@@ -29,6 +29,8 @@ def test_the_effective_dimension_is_that_of_the_covariance():
         np.trace(g := (c := rows[:20] - rows[:20].mean(0)) @ c.T) ** 2 / (g**2).sum()
     )
     assert effective_dimension(np.ones((5, 3))) == 0.0
+    for scale in (1e-150, 1e130):
+        assert effective_dimension(scale * rows) == pytest.approx(expected)
 
 
 def test_the_typical_gap_is_the_median_distance_of_random_pairs():
