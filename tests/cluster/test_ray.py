@@ -101,7 +101,7 @@ def test_losses_leave_the_picks_as_they_are(strike, phase, engine, cluster, alon
         cluster.add_node(num_cpus=2, object_store_memory=80 << 20)
 
 
-@pytest.mark.parametrize("phase", ["hashing rows", "measuring distances", "reading the labels"])
+@pytest.mark.parametrize("phase", ["checking rows", "measuring distances", "reading the labels"])
 def test_losses_while_the_guard_judges(phase, engine, cluster, alone):
     with when(phase, lambda: kill_process(engine, cluster)):
         found = pick(engine, labelled=True)
