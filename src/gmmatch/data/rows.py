@@ -1,5 +1,6 @@
 """Rows of numbers: one protocol, and the views of rows that are read when they are asked for."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -37,7 +38,7 @@ class Rows(Protocol):
     def __getitem__(self, key: Any, /) -> FloatArray: ...
 
 
-class _View:
+class _View(ABC):
     """What the views share: they say of themselves what an array would."""
 
     reads_like_rows = True
@@ -51,8 +52,8 @@ class _View:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, key: Any, /) -> FloatArray:
-        raise NotImplementedError
+    @abstractmethod
+    def __getitem__(self, key: Any, /) -> FloatArray: ...
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
         return self[:].astype(dtype or self.dtype, copy=False)
