@@ -33,8 +33,8 @@ _MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned
 def sample_size(n_features: int, n_classes: int) -> int:
     """Return from how many rows the guard learns, where there are more.
 
-    A head has a weight per feature and class: 32 rows for each feature and 256 for each class are enough to
-    tell them apart from noise, beyond 65,536 rows.
+    A head has a weight per feature and class, so that the sample grows with both: 32 rows for each feature
+    and 256 for each class, set by reason. `python -m benchmarks.sample tiers` tells what it costs.
 
     Examples
     --------
