@@ -1,7 +1,5 @@
 """Look at all rows once: hash them, and leave out those that hold no numbers to work with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a plan would take, without doing it."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import asdict, dataclass
 from typing import Any

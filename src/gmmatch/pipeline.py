@@ -1,7 +1,5 @@
 """The whole way on one page: what was asked for, the run, its outcome, and what is written of it."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass, replace

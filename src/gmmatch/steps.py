@@ -1,7 +1,5 @@
 """The steps of a run: open, train, judge once, and say what was found."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ A sample drawn by row number changes when the rows are put in another order. One
 rows' values does not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

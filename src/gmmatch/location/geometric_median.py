@@ -14,8 +14,6 @@ The parts: `partial_sums` measures a block of rows, `GroupSums.add` combines blo
 into the next point. Whoever holds the rows (memory, disk, a cluster) runs the passes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

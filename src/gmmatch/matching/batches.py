@@ -5,8 +5,6 @@ visited in random order; the rows of a window of blocks are shuffled together. A
 at a time and reads whole blocks, and a file sorted by class, time or corruption does no harm.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -39,46 +37,24 @@ def windows(n_rows: int, n_features: int, seed: int) -> Iterator[IntArray]:
 
 
 def logical_order(n_rows: int, n_features: int, seed: int) -> IntArray:
-    """Return the order in which the rows are visited.
-
-    Examples
-    --------
-    >>> sorted(logical_order(1000, 8, seed=0).tolist()) == list(range(1000))
-    True
-    """
+    """Return the order in which the rows are visited."""
     return np.concatenate(list(windows(n_rows, n_features, seed)))
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows of one class that compete for the same picks.
+    """Rows of one class that compete for the same picks."""
 
-    Attributes
-    ----------
-    code
-        The class.
-    number
-        How many batches of the class came before.
-    rows
-        Row numbers, ascending, so that the smallest one wins exact ties.
-    """
-
-    code: int
-    number: int
-    rows: IntArray
+    code: int  # the class
+    number: int  # how many batches of the class came before
+    rows: IntArray  # row numbers, ascending, so that the smallest one wins exact ties
 
 
 class Router:
     """Deals the rows of one window after the other out to batches of their classes.
 
-    Parameters
-    ----------
-    codes
-        Class of each row; a negative one means that the row takes no part.
-    n_classes
-        Number of classes.
-    batch_size
-        Rows in a batch; the last one of a class may have fewer.
+    `codes`: class of each row; a negative one means that the row takes no part. `batch_size`: rows in a
+    batch; the last one of a class may have fewer.
     """
 
     def __init__(self, codes: IntArray, n_classes: int, batch_size: int) -> None:
@@ -112,8 +88,6 @@ class Router:
 def chain_sizes(n_rows: int, batch_size: int, streams: int) -> IntArray:
     """Return how many rows of a class each of its chains sees: each has a run of its batches.
 
-    Examples
-    --------
     >>> chain_sizes(10, 4, 2)
     array([8, 2])
     """
@@ -129,8 +103,6 @@ def chain_of(batch: Any, n_rows: int, batch_size: int, streams: int) -> Any:
     Runs of batches, not every other one: the rows of a chain are then those of a few windows, and whoever
     runs the chain reads no others.
 
-    Examples
-    --------
     >>> [chain_of(batch, n_rows=10, batch_size=4, streams=2) for batch in range(3)]
     [0, 0, 1]
     """
@@ -138,13 +110,7 @@ def chain_of(batch: Any, n_rows: int, batch_size: int, streams: int) -> Any:
 
 
 def batch_quotas(n_rows: int, k: int, batch_size: int) -> IntArray:
-    """Share `k` picks evenly among the batches of `n_rows` rows; they add up to `k`.
-
-    Examples
-    --------
-    >>> batch_quotas(10, 5, 4)
-    array([2, 2, 1])
-    """
+    """Share `k` picks evenly among the batches of `n_rows` rows; they add up to `k`."""
     ends = np.minimum(np.arange(batch_size, n_rows + batch_size, batch_size), n_rows)
     # The k-th pick falls due when the k-th equal part of the rows has been seen.
     return np.diff(ends * k // n_rows, prepend=0)

@@ -6,8 +6,6 @@ have rows left; of equal quotients the first class's. Where rows are judged, the
 come before the next tier of any. So the first k picks of a larger budget are the picks of a budget of k.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,18 +27,11 @@ _MOST_EXACT = 1 << 32  # weights below are compared without rounding
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What a class's share of the budget goes by.
+    """What a class's share of the budget goes by."""
 
-    Attributes
-    ----------
-    values
-        One weight per class, positive. Whole numbers below 2^32 are compared without rounding.
-    power
-        The share is in proportion to this root of the weight: 1 or 2.
-    """
-
+    # One weight per class, positive. Whole numbers below 2^32 are compared without rounding.
     values: npt.NDArray[Any]
-    power: int = 1
+    power: int = 1  # the share is in proportion to this root of the weight: 1 or 2
 
     def due(self, classes: IntArray, turns: IntArray) -> tuple[npt.NDArray[Any], ...]:
         """Return sort keys, the last the weightiest, that put picks in the order of the sequence.
@@ -82,21 +73,9 @@ def weigh(
 ) -> tuple[Weights, IntArray]:
     """Return the weights of the classes, and how many rows each may give at most.
 
-    Parameters
-    ----------
-    budgets
-        `proportional` (to the class sizes), `sqrt` (to their square roots), `equal`, or a mapping from every
-        class to a number: counts, which add up to `k`, if all are of a whole-number type; else weights.
-    labels, sizes
-        The classes, and how many rows each has.
-    k
-        How many rows to pick in all.
-
-    Examples
-    --------
-    >>> weights, most = weigh({"a": 3, "b": 2}, ["a", "b"], np.array([10, 20]), 5)
-    >>> weights.values, most
-    (array([3, 2]), array([3, 2]))
+    `budgets`: `proportional` (to the class sizes), `sqrt` (to their square roots), `equal`, or a mapping from
+    every class to a number: counts, which add up to `k`, if all are of a whole-number type; else weights.
+    `labels`, `sizes`: the classes, and how many rows each has. `k`: how many rows to pick in all.
     """
     check_budgets(budgets)
     if isinstance(budgets, str):
@@ -123,13 +102,6 @@ def class_budgets(sizes: Sequence[int] | IntArray, k: int, power: int = 1) -> In
     """Share `k` picks among classes in proportion to a root of their sizes.
 
     The budgets add up to `k`, none exceeds its class, and every class has at least one.
-
-    Examples
-    --------
-    >>> class_budgets([60, 30, 10], 10), class_budgets([60, 30, 10], 10, power=2)
-    (array([6, 3, 1]), array([5, 3, 2]))
-    >>> class_budgets([997, 2, 1], 10)
-    array([8, 1, 1])
     """
     most = np.asarray(sizes, dtype=np.int64)
     check_share(len(most), k)
@@ -148,19 +120,8 @@ def check_share(n_classes: int, k: int) -> None:
 def share(weights: Weights, tiers: IntArray, k: int) -> IntArray:
     """Return how many of the first `k` picks of the sequence are of each class.
 
-    Parameters
-    ----------
-    weights
-        Of the classes.
-    tiers
-        How many rows each class has in each tier: one line per tier, the most trusted first.
-    k
-        How many rows to pick; at most as many as there are.
-
-    Examples
-    --------
-    >>> share(Weights(np.array([3, 1])), np.array([[4, 9], [9, 9]]), 10)
-    array([4, 6])
+    `weights`: of the classes. `tiers`: how many rows each class has in each tier: one line per tier, the most
+    trusted first. `k`: how many rows to pick; at most as many as there are.
     """
     counts = np.zeros(tiers.shape[1], np.int64)
     for most in _stretches(tiers):
@@ -172,13 +133,7 @@ def share(weights: Weights, tiers: IntArray, k: int) -> IntArray:
 
 
 def sequence(weights: Weights, tiers: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the whole sequence: for each place the class, and the place within that class.
-
-    Examples
-    --------
-    >>> sequence(Weights(np.array([4, 2])), np.array([[4, 2]]))
-    (array([0, 1, 0, 0, 1, 0]), array([0, 0, 1, 2, 1, 3]))
-    """
+    """Return the whole sequence: for each place the class, and the place within that class."""
     classes, turns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     counts = np.zeros(tiers.shape[1], np.int64)
     for most in _stretches(tiers):
@@ -238,12 +193,6 @@ def _fill(weights: Weights, counts: IntArray, most: IntArray, k: int) -> IntArra
 
 
 def split(codes: npt.NDArray[Any], n_classes: int) -> list[IntArray]:
-    """Return for each class the numbers of its rows, in ascending order.
-
-    Examples
-    --------
-    >>> split(np.array([1, 0, 1]), 2)
-    [array([1]), array([0, 2])]
-    """
+    """Return for each class the numbers of its rows, in ascending order."""
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.cumsum(np.bincount(codes, minlength=n_classes))[:-1])

@@ -1,7 +1,5 @@
 """Rows made ready for matching: centred, and multiplied with each other where that pays."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -25,24 +23,12 @@ _LARGEST_FLOAT32_NORM = 1e15  # squares of larger ones come near the end of floa
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Rows made ready for picking: all that does not depend on theta, so that it can be done ahead.
+    """Rows made ready for picking: all that does not depend on theta, so that it can be done ahead."""
 
-    Attributes
-    ----------
-    rows
-        The rows, in the order of their row numbers.
-    offsets
-        The rows minus the centre, in the rows' precision.
-    squares
-        Their squared lengths, exact to the rounding error of an inner product.
-    gram
-        Their inner products, or None where a product per pick is the better way.
-    """
-
-    rows: FloatArray
-    offsets: FloatArray
-    squares: Vector
-    gram: FloatArray | None
+    rows: FloatArray  # the rows, in the order of their row numbers
+    offsets: FloatArray  # the rows minus the centre, in the rows' precision
+    squares: Vector  # their squared lengths, exact to the rounding error of an inner product
+    gram: FloatArray | None  # their inner products, or None where a product per pick is the better way
 
 
 def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM_BYTES) -> Candidates:
@@ -59,8 +45,6 @@ def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM
 def gram_pays(n_rows: int, quota: int, itemsize: int, gram_bytes: int = GRAM_BYTES) -> bool:
     """Tell whether a Gram matrix is the faster way to pick so many of so many rows, and fits.
 
-    Examples
-    --------
     >>> [gram_pays(*asked, itemsize=4) for asked in [(1000, 100), (1000, 1), (100_000, 10_000)]]
     [True, False, False]
     """
@@ -114,8 +98,6 @@ def prepare_batches(
 def gram_matrices(batches: FloatArray, space: Workspace | None = None) -> FloatArray:
     """Return the inner products of all rows of each batch; tile by tile, faster than one large product.
 
-    Examples
-    --------
     >>> gram_matrices(np.array([[[1.0, 0.0], [1.0, 2.0]]]))
     array([[[1., 1.],
             [1., 5.]]])

@@ -8,8 +8,6 @@ With two and a half times as many cells as picks, the light ones are left withou
 is what wrong rows mostly are, while every heavy one gives a pick, which is what makes the picks diverse.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,18 +40,10 @@ _LIGHT = 0.1  # of the ordinary cell; set by reason, not tuned
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Where the cells are.
+    """Where the cells are."""
 
-    Attributes
-    ----------
-    coarse
-        Centres of the coarse cells, float64; one row where there is one level.
-    fine
-        For each coarse cell the centres of its cells.
-    """
-
-    coarse: Vector
-    fine: list[Vector]
+    coarse: Vector  # centres of the coarse cells, float64; one row where there is one level
+    fine: list[Vector]  # for each coarse cell the centres of its cells
 
     def __len__(self) -> int:
         return sum(len(points) for points in self.fine)
@@ -71,13 +61,7 @@ class Cells:
 
 
 def cell_count(cells: Any, k: int, n_rows: int) -> int:
-    """Return how many cells to look for.
-
-    Examples
-    --------
-    >>> cell_count("auto", 100, 5000), cell_count("auto", 4000, 5000), cell_count(7, 100, 5000)
-    (250, 1666, 7)
-    """
+    """Return how many cells to look for."""
     most = max(1, n_rows // _ROWS_PER_CELL) if n_rows <= SAMPLE_ROWS else MOST_CELLS
     wanted = int(np.ceil(CELLS_PER_PICK * k)) if isinstance(cells, str) else int(cells)
     return max(1, min(wanted, most if isinstance(cells, str) else n_rows))
@@ -86,21 +70,10 @@ def cell_count(cells: Any, k: int, n_rows: int) -> int:
 def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int) -> IntArray:
     """Divide rows into cells; return the cell of each, the heaviest cell first, and -1 for unusable rows.
 
-    Parameters
-    ----------
-    rows
-        Rows; a sample is gathered, the rest is read in slices.
-    usable
-        Rows to divide.
-    keys
-        Hashes of the rows; cells depend on the rows' values and not on their order.
-    count
-        How many cells to look for; rows with fewer distinct values have fewer.
-    seed
-        Seed of the start.
+    `rows`: rows; a sample is gathered, the rest is read in slices. `usable`: rows to divide. `keys`: hashes
+    of the rows; cells depend on the rows' values and not on their order. `count`: how many cells to look for;
+    rows with fewer distinct values have fewer. `seed`: seed of the start.
 
-    Notes
-    -----
     Time: linear in the rows: O(sample * features * sqrt(cells)) per round, and one pass. Memory: the sample.
     """
     order = draw_order(keys)
@@ -125,8 +98,6 @@ def ordinary_size(sizes: IntArray) -> int:
 
     The median cell will not do: outliers make up many cells of few rows, and near-copies few of many.
 
-    Examples
-    --------
     >>> ordinary_size(np.array([30, 10, 9, 8, 1, 1, 1, 1, 1]))
     10
     """
@@ -135,13 +106,7 @@ def ordinary_size(sizes: IntArray) -> int:
 
 
 def light_cells(codes: IntArray) -> Mask:
-    """Tell which rows are in a cell that is lighter than a tenth of the ordinary cell.
-
-    Examples
-    --------
-    >>> light_cells(np.repeat([0, 1, 2, -1], [11, 12, 1, 1]))[-4:]
-    array([False, False,  True, False])
-    """
+    """Tell which rows are in a cell that is lighter than a tenth of the ordinary cell."""
     sizes = np.bincount(codes[codes >= 0])
     light = sizes < ordinary_size(sizes) * _LIGHT
     found: Mask = (codes >= 0) & light[codes]

@@ -32,21 +32,11 @@ _DENSE = 1 / 4  # share of a block's rows from which it pays to read the block a
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """A batch that its chain's next picks come from.
+    """A batch that its chain's next picks come from."""
 
-    Attributes
-    ----------
-    chain
-        Number of the chain.
-    rows
-        Row numbers, ascending.
-    quota
-        How many of them to pick.
-    """
-
-    chain: int
-    rows: IntArray
-    quota: int
+    chain: int  # number of the chain
+    rows: IntArray  # row numbers, ascending
+    quota: int  # how many of them to pick
 
 
 def match_turns(
@@ -104,20 +94,13 @@ def _alike(turns: Iterable[Turn], n_features: int) -> Iterator[list[Turn]]:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Turns that follow each other, as plain arrays.
+    """Turns that follow each other, as plain arrays."""
 
-    Attributes
-    ----------
-    chains, sizes, quotas
-        Chain, number of rows and quota of each turn.
-    numbers
-        The row numbers of all turns, one after the other.
-    """
-
+    # Chain, number of rows and quota of each turn.
     chains: IntArray
     sizes: IntArray
     quotas: IntArray
-    numbers: npt.NDArray[Any]
+    numbers: npt.NDArray[Any]  # the row numbers of all turns, one after the other
 
     @classmethod
     def of(cls, turns: Sequence[Turn], n_rows: int) -> Segment:
@@ -160,45 +143,25 @@ def segments(turns: Iterable[Turn], n_rows: int) -> Iterator[Segment]:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """What some chains carry from one segment to the next.
+    """What some chains carry from one segment to the next."""
 
-    Attributes
-    ----------
-    chains
-        Which chains.
-    thetas, counts
-        Accumulated error and number of picks of each.
-    """
-
-    chains: IntArray
+    chains: IntArray  # which chains
+    # Accumulated error and number of picks of each.
     thetas: Vector
     counts: IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class MatchSegment:
-    """The function that does a segment: from what is carried to what is carried on, and the picks.
+    """The function that does a segment: from what is carried to what is carried on, and the picks."""
 
-    Attributes
-    ----------
-    rows
-        The rows, or a view of them.
-    codes
-        Class of each chain.
-    centers, starts
-        Of each class.
-    step
-        As the parameter of `GMMatching`.
-    spaces
-        Memory for the next segment.
-    """
-
-    rows: FloatArray
-    codes: IntArray
+    rows: FloatArray  # the rows, or a view of them
+    codes: IntArray  # class of each chain
+    # Of each class.
     centers: Vector
     starts: Vector
-    step: Step
-    spaces: list[Workspace] = field(default_factory=list)
+    step: Step  # as the parameter of `GMMatching`
+    spaces: list[Workspace] = field(default_factory=list)  # memory for the next segment
 
     def __call__(self, carried: Carried, segment: Segment) -> tuple[Carried, tuple[IntArray, Vector, Vector]]:
         """Match the batches of a segment, going on from what is carried."""

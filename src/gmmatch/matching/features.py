@@ -1,7 +1,5 @@
 """Features that know the labels: the rows beside what a head that never saw a row's label makes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -33,21 +31,11 @@ class MatchedRows:
     Computed for the rows that are read and never held for all. Takes the place of an array for readers
     that slice it or index it with row numbers.
 
-    Parameters
-    ----------
-    rows
-        The rows that `verdict` was found on.
-    verdict
-        What the guard found. Class probabilities are appended where labels were judged.
-    lift
-        What is appended to each row; None: nothing.
-    weight
-        Weight of the class probabilities beside the rows.
+    `rows`: the rows that `verdict` was found on. `verdict`: what the guard found. Class probabilities are
+    appended where labels were judged. `lift`: what is appended to each row; None: nothing. `weight`: weight
+    of the class probabilities beside the rows.
 
-    Attributes
-    ----------
-    means
-        By class the mean of the features of its trusted rows, where that is known without reading them.
+    `means`: by class the mean of the features of its trusted rows, where that is known without reading them.
     """
 
     dtype = np.dtype(np.float32)
@@ -130,15 +118,9 @@ class MatchedRows:
 def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) -> Lift | None:
     """Return the lift to match with, or None.
 
-    Parameters
-    ----------
-    rows, verdict
-        Rows, and what the guard found on them.
-    lift
-        `off`, how many features to append, or `auto`: 512 features where the lifted head judges labels
-        better or, without a head, where the trusted rows spread in few directions.
-    seed
-        Seed of the lift.
+    `rows`, `verdict`: rows, and what the guard found on them. `lift`: `off`, how many features to append, or
+    `auto`: 512 features where the lifted head judges labels better or, without a head, where the trusted rows
+    spread in few directions. `seed`: seed of the lift.
     """
     if lift == "off":
         return None
@@ -209,14 +191,7 @@ def label_aware(
 
 
 def unit_rows(rows: FloatArray) -> FloatArray:
-    """Return the rows scaled to length one; rows of zeros stay as they are.
-
-    Examples
-    --------
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    array([[0.6, 0.8],
-           [0. , 0. ]])
-    """
+    """Return the rows scaled to length one; rows of zeros stay as they are."""
     scaled = np.empty_like(rows, subok=False)
     for block in blocks(rows):
         exact = rows[block].astype(np.float64)

@@ -35,24 +35,12 @@ _CALL_VALUES = 1 << 24  # scores looked at between two reports of progress: some
 
 @dataclass(eq=False)
 class Matching:
-    """What is carried from pick to pick, and from batch to batch.
+    """What is carried from pick to pick, and from batch to batch."""
 
-    Attributes
-    ----------
-    center
-        The point to match, float64.
-    start
-        theta before the first pick.
-    theta
-        Accumulated error.
-    count
-        Picks so far.
-    """
-
-    center: Vector
-    start: Vector
-    theta: Vector
-    count: int = 0
+    center: Vector  # the point to match, float64
+    start: Vector  # theta before the first pick
+    theta: Vector  # accumulated error
+    count: int = 0  # picks so far
 
     @classmethod
     def begin(cls, center: Vector, start: Vector) -> Matching:
@@ -65,14 +53,9 @@ def pick(
 ) -> tuple[IntArray, Vector, Vector]:
     """Pick `quota` rows greedily, carrying `state` on (it is changed in place).
 
-    Returns
-    -------
-    picks, objectives, distances
-        Positions among the candidates in pick order, the objective after each pick, and each pick's
-        distance to the centre.
+    Returns positions among the candidates in pick order, the objective after each pick, and each pick's
+    distance to the centre.
 
-    Notes
-    -----
     Time: O(n + d) per pick with a Gram matrix, O(n d) without.
     """
     rows, offsets, squares, gram = candidates.rows, candidates.offsets, candidates.squares, candidates.gram

@@ -1,7 +1,5 @@
 """k-means: seeded, and the same whatever the number of threads."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 
@@ -26,27 +24,12 @@ def kmeans(
 ) -> tuple[Vector, IntArray]:
     """Cluster rows by Lloyd's iteration from a k-means++ start on a sample.
 
-    Parameters
-    ----------
-    rows
-        Rows; only slices are read, after the sample.
-    n_clusters
-        How many clusters to look for; rows with fewer distinct values have fewer.
-    rng
-        Source of the start.
-    max_iter
-        Most passes.
-    tolerance
-        Stop when the squared moves of the prototypes add up to less than this share of the variance of
-        a feature.
+    `rows`: rows; only slices are read, after the sample. `n_clusters`: how many clusters to look for; rows
+    with fewer distinct values have fewer. `rng`: source of the start. `max_iter`: most passes. `tolerance`:
+    stop when the squared moves of the prototypes add up to less than this share of the variance of a feature.
 
-    Returns
-    -------
-    prototypes, codes
-        The clusters' means, float64, and the nearest of them for each row.
+    Returns the clusters' means, float64, and the nearest of them for each row.
 
-    Notes
-    -----
     Time: O(rows * features * clusters) per pass, in BLAS. Memory: O(block), and one number per row.
     """
     sample = _sample(rows, max(_SMALLEST_SAMPLE, _SAMPLE_PER_CLUSTER * n_clusters), rng)

@@ -1,7 +1,5 @@
 """How far the mean of the picks is from the centre, after each pick."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,24 +16,12 @@ Vector = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """Picks that follow each other.
+    """Picks that follow each other."""
 
-    Attributes
-    ----------
-    group
-        Number of their group.
-    first
-        How many picks of the group came before.
-    order
-        Row numbers in pick order.
-    carried
-        Sum of the offsets of the picks before, where it is known.
-    """
-
-    group: int
-    first: int
-    order: IntArray
-    carried: Vector | None = None
+    group: int  # number of their group
+    first: int  # how many picks of the group came before
+    order: IntArray  # row numbers in pick order
+    carried: Vector | None = None  # sum of the offsets of the picks before, where it is known
 
     def __len__(self) -> int:
         return len(self.order)
@@ -51,8 +37,6 @@ def running_objective(rows: FloatArray, order: IntArray, center: Vector) -> tupl
 
     Time: O(picks * features). Memory: O(block).
 
-    Examples
-    --------
     >>> rows = np.array([[0.0], [2.0], [4.0]])
     >>> running_objective(rows, np.array([0, 2]), np.array([2.0]))
     (array([2., 0.]), array([2., 2.]))

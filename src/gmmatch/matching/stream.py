@@ -5,8 +5,6 @@ memory. What is carried is small (one vector per class and chain), can be saved 
 that is needed to go on. Chains of a class are independent of each other, and may run on several machines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,25 +31,16 @@ _BUNDLES = 4  # per worker, so that none waits long for the last
 
 @dataclass(eq=False)
 class Chain:
-    """One sequence of carried batches.
+    """One sequence of carried batches."""
 
-    Attributes
-    ----------
-    matching
-        The accumulated error.
-    n_rows, budget
-        Rows it will see and picks it must make of them.
-    seen, made
-        Rows seen and picks made.
-    rows, scores, distances
-        The picks so far, batch by batch.
-    """
-
-    matching: Matching
+    matching: Matching  # the accumulated error
+    # Rows it will see and picks it must make of them.
     n_rows: int
     budget: int
+    # Rows seen and picks made.
     seen: int = 0
     made: int = 0
+    # The picks so far, batch by batch.
     rows: list[IntArray] = field(default_factory=list)
     scores: list[Vector] = field(default_factory=list)
     distances: list[Vector] = field(default_factory=list)
@@ -71,26 +60,18 @@ class Chain:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """A one-pass selection: what to match, in which batches.
+    """A one-pass selection: what to match, in which batches."""
 
-    Attributes
-    ----------
-    rows, codes
-        The rows, and the class of each; a negative one takes no part.
-    centers, starts
-        Centre of each class and theta before its first pick.
-    budgets, streams
-        Picks and chains of each class.
-    step, batch_size, seed
-        As the parameters of `GMMatching`.
-    """
-
+    # The rows, and the class of each; a negative one takes no part.
     rows: FloatArray
     codes: IntArray
+    # Centre of each class and theta before its first pick.
     centers: Vector
     starts: Vector
+    # Picks and chains of each class.
     budgets: IntArray
     streams: IntArray
+    # As the parameters of `GMMatching`.
     step: Step
     batch_size: int
     seed: int

@@ -1,7 +1,5 @@
 """Centres of all classes in a few passes over rows that may be larger than memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,21 +59,10 @@ def stream_centers(
     Geometric medians start from those of a sample, the first window of the logical order, and are
     certified on all rows: in high dimension one or two passes are enough.
 
-    Parameters
-    ----------
-    center
-        As for `GMMatching`.
-    rows, codes
-        The rows and their classes; a negative one takes no part.
-    labels
-        Names of the classes.
-    seed
-        Seed of the logical order.
-    known
-        The centres and their epsilons, where they have been found already: no pass is needed.
+    `center`: as for `GMMatching`. `rows`, `codes`: the rows and their classes; a negative one takes no part.
+    `labels`: names of the classes. `seed`: seed of the logical order. `known`: the centres and their
+    epsilons, where they have been found already: no pass is needed.
 
-    Notes
-    -----
     Memory: the sample (128 MB at most) and O(classes * features).
     """
     # Where all rows are of one class, a pass need not ask for the class of each.

@@ -1,7 +1,5 @@
 """GM Matching: rows whose mean matches a robust centre of their class."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from typing import Any, Literal, cast

@@ -1,7 +1,5 @@
 """What a method is handed and what it hands back: groups of rows, picks of them, and shares of the budget."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -30,30 +28,14 @@ class Checkpoint(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """The rows that compete for one budget: a class, or all rows.
+    """The rows that compete for one budget: a class, or all rows."""
 
-    Attributes
-    ----------
-    source
-        The embeddings of all rows of the input.
-    members
-        Which of them are the group's, by row number, ascending.
-    label
-        The class; None where there are no classes.
-    seed
-        Entropy for `numpy.random.default_rng`, of this group alone.
-    n_classes
-        How many groups there are.
-    mean
-        Mean of the group's rows, where it is known already.
-    """
-
-    source: FloatArray
-    members: IntArray
-    label: Any
-    seed: tuple[int, ...]
-    n_classes: int
-    mean: Vector | None = None
+    source: FloatArray  # the embeddings of all rows of the input
+    members: IntArray  # which of them are the group's, by row number, ascending
+    label: Any  # the class; None where there are no classes
+    seed: tuple[int, ...]  # entropy for `numpy.random.default_rng`, of this group alone
+    n_classes: int  # how many groups there are
+    mean: Vector | None = None  # mean of the group's rows, where it is known already
 
     @property
     def rows(self) -> FloatArray:
@@ -63,34 +45,18 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Picks:
-    """What a method picked from one group.
+    """What a method picked from one group."""
 
-    Attributes
-    ----------
-    order
-        Positions in the group, unique, in pick order.
-    scores, distances
-        One number per pick each.
-    center
-        The point that the method compared with.
-    objective
-        Distance between the mean of the picks and `center`.
-    epsilon
-        Certified accuracy of `center`; 0 for a mean; None where there is none.
-    target
-        What was matched, by name; None where nothing was.
-    reads, batches, chains
-        How often the group's rows were read, and in how many batches and chains of them they were
-        matched; no batches: all at once.
-    """
-
-    order: IntArray
+    order: IntArray  # positions in the group, unique, in pick order
+    # One number per pick each.
     scores: Vector
     distances: Vector
-    center: Vector
-    objective: float
-    epsilon: float | None = None
-    target: str | None = None
+    center: Vector  # the point that the method compared with
+    objective: float  # distance between the mean of the picks and `center`
+    epsilon: float | None = None  # certified accuracy of `center`; 0 for a mean; None where there is none
+    target: str | None = None  # what was matched, by name; None where nothing was
+    # How often the group's rows were read, and in how many batches and chains of them they were matched; no
+    # batches: all at once.
     reads: int = 1
     batches: int = 0
     chains: int = 0
@@ -98,33 +64,20 @@ class Picks:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Which rows of each group compete, for how many picks, and which rows follow after all of them.
+    """Which rows of each group compete, for how many picks, and which rows follow after all of them."""
 
-    Attributes
-    ----------
-    weights
-        What the groups' shares go by.
-    members
-        The competing rows of each group, ascending: the trusted ones, where rows were judged.
-    budgets
-        How many of them to pick.
-    rest, rest_groups
-        The rows that follow, least suspicious first, and the group of each.
-    """
-
-    weights: Weights
+    weights: Weights  # what the groups' shares go by
+    # The competing rows of each group, ascending: the trusted ones, where rows were judged.
     members: list[IntArray]
-    budgets: IntArray
+    budgets: IntArray  # how many of them to pick
+    # The rows that follow, least suspicious first, and the group of each.
     rest: IntArray
     rest_groups: IntArray
 
     def places(self, picked: list[IntArray]) -> IntArray:
         """Return the final order of all picks, as places in the groups' picks one after the other.
 
-        Parameters
-        ----------
-        picked
-            The rows picked from each group: those that competed, in pick order, then those that follow.
+        `picked`: the rows picked from each group: those that competed, in pick order, then those that follow.
         """
         lengths = np.array([len(rows) for rows in picked])
         first = lengths - np.bincount(self.rest_groups, minlength=len(picked))
@@ -143,15 +96,9 @@ def share_out(
 ) -> Shares:
     """Share `k` picks among groups: trusted rows first, then rows by suspicion, least first.
 
-    Parameters
-    ----------
-    groups, weights, most
-        The groups, what their shares go by, and how many rows each may give.
-    k
-        How many rows to pick in all.
-    evidence
-        What speaks against each row, where rows were judged. A class of which no row is trusted competes
-        with its least suspicious row, so that no class is left out.
+    `groups`, `weights`, `most`: the groups, what their shares go by, and how many rows each may give. `k`:
+    how many rows to pick in all. `evidence`: what speaks against each row, where rows were judged. A class of
+    which no row is trusted competes with its least suspicious row, so that no class is left out.
     """
     nothing = np.empty(0, np.int64)
     if evidence is None:
@@ -179,8 +126,6 @@ def share_out(
 def _places(codes: IntArray, n_groups: int) -> IntArray:
     """Return for each entry how many entries of its group come before it.
 
-    Examples
-    --------
     >>> _places(np.array([1, 0, 1, 1]), 2)
     array([0, 0, 1, 2])
     """

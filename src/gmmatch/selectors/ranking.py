@@ -4,8 +4,6 @@ Such a method puts the rows of a class in one order that does not depend on the 
 keeps the beginning of it. So a smaller budget's picks of a class are always a prefix of a larger one's.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any
 
@@ -66,13 +64,7 @@ def all_members(groups: list[Group]) -> IntArray:
 
 
 def smallest(values: Vector, k: int) -> IntArray:
-    """Return the positions of the `k` smallest values, in ascending order; the first of equals comes first.
-
-    Examples
-    --------
-    >>> smallest(np.array([5.0, 1.0, 3.0, 1.0]), 3)
-    array([1, 3, 2])
-    """
+    """Return the positions of the `k` smallest values, ascending; the first of equals comes first."""
     if k == 0:
         return np.empty(0, dtype=np.int64)
     few = np.flatnonzero(values <= np.partition(values, k - 1)[k - 1])
@@ -84,11 +76,6 @@ def gap_to_median(values: Vector) -> Vector:
 
     For an odd number of values both are the median. For an even number this puts the values in the same
     order as their distance to the middle between the two, and the two themselves are exactly equal.
-
-    Examples
-    --------
-    >>> gap_to_median(np.array([1.0, 2.0, 4.0, 9.0]))
-    array([1., 0., 0., 5.])
     """
     low, high = (len(values) - 1) // 2, len(values) // 2
     middle = np.partition(values, (low, high))

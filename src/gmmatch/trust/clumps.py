@@ -4,8 +4,6 @@ In high dimension rows stand in a shell about their centre, so that a tight clum
 nearer to the centre than any good row, and no distance to a centre gives it away. Its density does.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 
@@ -26,22 +24,12 @@ def find_clumps(sample: Sample) -> tuple[Vector, float]:
     fifth of the median reach are clumped; since the median is that of more than half of the rows, fewer
     than half can be. Spots are clumped rows that between them cover all clumped rows.
 
-    Parameters
-    ----------
-    sample
-        Rows of one class, measured.
+    `sample`: rows of one class, measured.
 
-    Returns
-    -------
-    spots, reach
-        Points, and how near to one of them a row must be to belong to a clump.
+    Returns points, and how near to one of them a row must be to belong to a clump.
 
-    Notes
-    -----
     Time and memory: O(n^2).
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> rows = np.concatenate([rng.normal(size=(60, 8)), np.full((40, 8), 2.0)])
     >>> spots, reach = find_clumps(Sample.of(rows))

@@ -6,8 +6,6 @@ rows of each), one for the mean of the rows in and about that ball, one for the 
 classes share the passes. Other rows are then judged by these limits as they are read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,19 +42,13 @@ _TOLERANCE = 1 + 1e-9  # equal distances that rounding tells apart fall on one s
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What rows are judged by, class by class.
+    """What rows are judged by, class by class."""
 
-    Attributes
-    ----------
-    centers, thresholds
-        Centre of each class, and the distance to it beyond which a row is far outside: infinite for classes
-        that are too small to judge.
-    spots, reaches
-        The spots about which rows of a class huddle, and how far a clump reaches.
-    """
-
+    # Centre of each class, and the distance to it beyond which a row is far outside: infinite for classes
+    # that are too small to judge.
     centers: Vector
     thresholds: Vector
+    # The spots about which rows of a class huddle, and how far a clump reaches.
     spots: list[Vector]
     reaches: Vector
 
@@ -73,22 +65,13 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """Which rows are far outside their class, and what was measured.
+    """Which rows are far outside their class, and what was measured."""
 
-    Attributes
-    ----------
-    far, clumped
-        Rows beyond the threshold of their class, and rows in a clump.
-    distances
-        Distance of each row to the centre of its class.
-    limits
-        What rows were judged by.
-    """
-
+    # Rows beyond the threshold of their class, and rows in a clump.
     far: Mask
     clumped: Mask
-    distances: Vector
-    limits: Limits
+    distances: Vector  # distance of each row to the centre of its class
+    limits: Limits  # what rows were judged by
 
     @property
     def centers(self) -> Vector:
@@ -111,34 +94,14 @@ def find_gate(
 ) -> Gate:
     """Judge every row by its distance to a robust centre of its class.
 
-    Parameters
-    ----------
-    rows
-        Rows; slices and small sorted gathers are read.
-    codes
-        Class of each row, none empty; a negative one means none; None: one class.
-    n_classes
-        Number of classes.
-    keys
-        Hashes of the rows, from `compute.keys.row_keys`.
-    one_cloud
-        Whether the rows of a class are one cloud. If not, because classes are still to be found among
-        them, only rows beyond five times the median distance are far, and no clump is a fault.
+    `rows`: rows; slices and small sorted gathers are read. `codes`: class of each row, none empty; a negative
+    one means none; None: one class. `keys`: hashes of the rows, from `compute.keys.row_keys`. `one_cloud`:
+    whether the rows of a class are one cloud. If not, because classes are still to be found among them, only
+    rows beyond five times the median distance are far, and no clump is a fault.
 
-    Notes
-    -----
     A row passes if its distance is at most the median plus 3 * 1.4826 * MAD (the median absolute
     deviation) of its class. Time: 3 passes, and O(1024^2 d) per class. Memory beyond the input:
     O(classes * features), some 25 bytes per row, and a sample of 1,024 rows per core.
-
-    Examples
-    --------
-    >>> from gmmatch.compute.keys import row_keys
-    >>> rows = np.random.default_rng(0).normal(size=(100, 8))
-    >>> rows[:30] += 40.0
-    >>> gate = find_gate(rows, None, 1, row_keys(rows))
-    >>> bool(gate.far[:30].all()), int(gate.far[30:].sum())
-    (True, 0)
     """
     code = np.zeros(len(rows), dtype=np.int64) if codes is None else codes
     starts, spots, reaches = _sampled(rows, codes, n_classes, keys, one_cloud)

@@ -43,54 +43,29 @@ _MOST_BYTES = 4 << 30
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What the guard found.
+    """What the guard found."""
 
-    Attributes
-    ----------
-    tiers
-        For each row 0 (trusted), 1 (unlikely label) or 2 (outside its class), int8.
-    gate
-        Distances, centres and thresholds of the gate.
-    labels
-        What the label filter found; None where it did not run.
-    head, folds
-        The heads and the fold of each row; None where the label filter did not run.
-    origin, scale
-        Middle and typical distance of the rows.
-    keys
-        Hashes of the rows, by which samples are drawn.
-    reason
-        Why the label filter did not run; None where it did.
-    rounds
-        How often the heads were fitted: again, without the rows whose labels were unlikely, where those
-        were many.
-    losses
-        Loss out of fold of each kind of head that was tried.
-    light
-        Rows of light cells, where rows without labels were divided into cells.
-    sample
-        How many rows the guard learned from; None: all of them.
-    means
-        What the trusted rows of each class are on average, where they were added up while judging.
-    reads
-        How often all rows were read.
-    """
-
-    tiers: npt.NDArray[np.int8]
-    gate: Gate
-    labels: LabelFilter | None
+    tiers: npt.NDArray[np.int8]  # for each row 0 (trusted), 1 (unlikely label) or 2 (outside its class), int8
+    gate: Gate  # distances, centres and thresholds of the gate
+    labels: LabelFilter | None  # what the label filter found; None where it did not run
+    # The heads and the fold of each row; None where the label filter did not run.
     head: Head | None
     folds: IntArray | None
+    # Middle and typical distance of the rows.
     origin: Vector
     scale: float
-    keys: Keys
-    reason: str | None = None
+    keys: Keys  # hashes of the rows, by which samples are drawn
+    reason: str | None = None  # why the label filter did not run; None where it did
+    # How often the heads were fitted: again, without the rows whose labels were unlikely, where those were
+    # many.
     rounds: int = 1
+    # Loss out of fold of each kind of head that was tried.
     losses: Mapping[str, float] = field(default_factory=dict)
-    light: Mask | None = None
-    sample: int | None = None
+    light: Mask | None = None  # rows of light cells, where rows without labels were divided into cells
+    sample: int | None = None  # how many rows the guard learned from; None: all of them
+    # What the trusted rows of each class are on average, where they were added up while judging.
     means: Means | None = None
-    reads: int = 0
+    reads: int = 0  # how often all rows were read
 
     @property
     def lifted(self) -> bool:
@@ -159,8 +134,6 @@ class Verdict:
 def expected_reads(n_rows: int, n_features: int, n_classes: int, labelled: bool) -> int:
     """Return how often `judge` reads rows with known hashes, unless few and with very many unlikely labels.
 
-    Examples
-    --------
     >>> expected_reads(10**6, 512, 10, labelled=True), expected_reads(1000, 512, 10, labelled=True)
     (1, 7)
     """
@@ -181,44 +154,19 @@ def judge(
 ) -> Verdict:
     """Judge which rows to believe.
 
-    Parameters
-    ----------
-    rows
-        Rows; slices and small sorted gathers are read.
-    codes
-        Given class of each row, none empty; None: all rows are of one class. Rows of a negative class
-        take no part; their values may be anything.
-    n_classes
-        Number of classes; 1 without labels.
-    seed
-        Seed of the hashes by which samples and folds are drawn.
-    folds
-        Folds of the label filter.
-    labelled
-        Whether the classes are labels that may be wrong; if not, the gate alone decides.
-    one_cloud
-        Whether the rows of a class are one cloud; if not, only gross outliers are outside.
-    keys
-        Hashes of the rows by this seed, from `compute.keys.row_keys`, where they are known already.
+    `rows`: rows; slices and small sorted gathers are read. `codes`: given class of each row, none empty;
+    None: all rows are of one class. Rows of a negative class take no part; their values may be anything.
+    `n_classes`: number of classes; 1 without labels. `seed`: seed of the hashes by which samples and folds
+    are drawn. `folds`: folds of the label filter. `labelled`: whether the classes are labels that may be
+    wrong; if not, the gate alone decides. `one_cloud`: whether the rows of a class are one cloud; if not,
+    only gross outliers are outside. `keys`: hashes of the rows by this seed, from `compute.keys.row_keys`,
+    where they are known already.
 
-    Notes
-    -----
     Deterministic, and a function of the rows' values alone: another order of the rows gives the same
     tiers in that order. Time: one pass over all rows, O(rows * features * classes), beside one for hashes
     where they are not known, and O(sample * features^2) in BLAS, with the sample of `sample_size`; fewer
     rows than that are read 4 times, 7 with labels, 10 where many labels are unlikely. Memory beyond the
     input: the sample, twice that of `fit_heads`, and some 70 bytes per row.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> codes = np.repeat([0, 1], 100)
-    >>> rows = rng.normal(size=(200, 8)) + 6.0 * codes[:, None]
-    >>> codes[:10] = 1
-    >>> rows[199] += 1000.0
-    >>> tiers = judge(rows, codes, 2, seed=0).tiers
-    >>> bool((tiers[:10] > 0).all()), bool((tiers[10:199] == 0).mean() > 0.95), int(tiers[199])
-    (True, True, 2)
     """
     usable = np.ones(len(rows), dtype=bool) if codes is None else codes >= 0
     if not usable.all():

@@ -44,19 +44,12 @@ _NARROW = 64
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What a head reads of a row.
+    """What a head reads of a row."""
 
-    Attributes
-    ----------
-    origin, scale
-        Middle and typical distance of the rows; heads read (row - origin) / scale, clipped.
-    lift
-        What is read beside that; None: nothing.
-    """
-
+    # Middle and typical distance of the rows; heads read (row - origin) / scale, clipped.
     origin: Vector
     scale: float
-    lift: Lift | None = None
+    lift: Lift | None = None  # what is read beside that; None: nothing
 
     @property
     def width(self) -> int:
@@ -74,30 +67,14 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """One softmax head per fold.
+    """One softmax head per fold."""
 
-    Attributes
-    ----------
-    weights
-        Shape (folds, inputs, classes); the last row of each holds the intercepts.
-    sharpness
-        Inverse temperature.
-    inputs
-        What the heads read.
-    seen
-        Shape (folds, classes): whether the head of a fold was fitted on any row of a class.
-    ridge
-        How strongly the weights are shrunk; one of `RIDGES`.
-    loss
-        Mean of -log(probability of the label) over a sample of rows out of their folds.
-    """
-
-    weights: Vector
-    sharpness: float
-    inputs: Inputs
-    seen: Mask
-    ridge: float
-    loss: float
+    weights: Vector  # shape (folds, inputs, classes); the last row of each holds the intercepts
+    sharpness: float  # inverse temperature
+    inputs: Inputs  # what the heads read
+    seen: Mask  # shape (folds, classes): whether the head of a fold was fitted on any row of a class
+    ridge: float  # how strongly the weights are shrunk; one of `RIDGES`
+    loss: float  # mean of -log(probability of the label) over a sample of rows out of their folds
 
     def probabilities(self, rows: FloatArray, folds: IntArray) -> Vector:
         """Return the class probabilities of some rows, each by the head of its own fold.
@@ -113,24 +90,16 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Rows with what heads are fitted by.
+    """Rows with what heads are fitted by."""
 
-    Attributes
-    ----------
-    rows, codes, n_classes
-        Rows, their given classes, and how many classes there are.
-    folds, n_folds
-        Fold of each row, and how many folds there are.
-    keys
-        Hashes of the rows, by which samples are drawn.
-    """
-
+    # Rows, their given classes, and how many classes there are.
     rows: FloatArray
     codes: IntArray
     n_classes: int
+    # Fold of each row, and how many folds there are.
     folds: IntArray
     n_folds: int
-    keys: Keys
+    keys: Keys  # hashes of the rows, by which samples are drawn
 
     def among(self, chosen: Mask, rows: FloatArray) -> Labelled:
         """Return what belongs to chosen rows, which have been read."""
@@ -152,11 +121,6 @@ def assign_folds(keys: Keys, codes: IntArray, folds: int) -> IntArray:
 
     Equal rows of a class share a fold, so that no head saw a copy of a row under the same label. The
     distinct rows of every class are divided evenly.
-
-    Examples
-    --------
-    >>> assign_folds(np.array([5, 1, 5, 9], dtype=np.uint64), np.zeros(4, dtype=int), 3)
-    array([1, 0, 1, 2])
     """
     order = np.lexsort((keys, codes))
     key, code = keys[order], codes[order]
@@ -175,19 +139,9 @@ def fit_heads(
 ) -> Head:
     """Fit one head per fold on chosen rows of the other folds, with the ridge of the lowest loss.
 
-    Parameters
-    ----------
-    data
-        Rows and labels.
-    chosen
-        Rows to fit on, None for all; a sample of them sets ridge and temperature.
-    inputs
-        What the heads read.
-    ridges
-        Strengths to choose from.
+    `data`: rows and labels. `chosen`: rows to fit on, None for all; a sample of them sets ridge and
+    temperature. `inputs`: what the heads read. `ridges`: strengths to choose from.
 
-    Notes
-    -----
     Time: O(chosen rows * inputs^2) in BLAS, in one pass over the rows; O(chosen rows^2 * inputs) where that
     is less. Memory beyond the input: 8 * folds * inputs * (inputs + 2 * classes) bytes (for 3 folds and
     1280 features 40 MB with 10 classes, 650 MB with 10,000), and O(block).

@@ -5,8 +5,6 @@ probability is at least the average that rows with this label give it. A row who
 another one than its label is dropped.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,47 +24,25 @@ _MOST_KEPT = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class LabelFilter:
-    """What the filter measured and decided.
+    """What the filter measured and decided."""
 
-    Attributes
-    ----------
-    dropped
-        Rows with a likely wrong label.
-    own
-        Probability of each row's label.
-    thresholds
-        By class, the average probability that passed rows with this label give it.
-    mean, scale
-        Average probabilities over the passed rows, and the root mean square of what is left without it.
-    unjudged
-        Rows whose label their head never saw.
-    suspicion, suggested
-        With r how many times as likely the best other class is as the label, each measured against the
-        rows that bear it: r / (1 + r), 0 for unjudged rows; and that class.
-    probabilities
-        Class probabilities of all rows, where they are few enough to keep; else None.
-    """
-
-    dropped: Mask
-    own: Vector
-    thresholds: Vector
+    dropped: Mask  # rows with a likely wrong label
+    own: Vector  # probability of each row's label
+    thresholds: Vector  # by class, the average probability that passed rows with this label give it
+    # Average probabilities over the passed rows, and the root mean square of what is left without it.
     mean: Vector
     scale: float
-    unjudged: Mask
+    unjudged: Mask  # rows whose label their head never saw
+    # With r how many times as likely the best other class is as the label, each measured against the rows
+    # that bear it: r / (1 + r), 0 for unjudged rows; and that class.
     suspicion: Vector
     suggested: IntArray
+    # Class probabilities of all rows, where they are few enough to keep; else None.
     probabilities: Vector | None
 
 
 def likely_wrong(probabilities: Vector, codes: IntArray, thresholds: Vector) -> Mask:
-    """Tell which rows have a likely class, and one likelier than their label.
-
-    Examples
-    --------
-    >>> probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
-    >>> likely_wrong(probabilities, np.array([0, 0, 0]), np.array([0.6, 0.7]))
-    array([False,  True, False])
-    """
+    """Tell which rows have a likely class, and one likelier than their label."""
     likely = np.where(probabilities >= thresholds, probabilities, -1.0)
     best = likely.argmax(axis=1)
     found = likely[np.arange(len(codes)), best] >= 0
@@ -77,8 +53,6 @@ def likely_wrong(probabilities: Vector, codes: IntArray, thresholds: Vector) -> 
 def best_other(probabilities: Vector, codes: IntArray, thresholds: Vector) -> tuple[Vector, IntArray]:
     """Return how likely each row's best other class is beside its label, from 0 to 1, and that class.
 
-    Examples
-    --------
     >>> best_other(np.array([[0.2, 0.8]]), np.array([0]), np.array([0.5, 0.5]))
     (array([0.8]), array([1]))
     """
@@ -100,19 +74,10 @@ def filter_labels(
 ) -> LabelFilter:
     """Judge the label of every row by the head of its fold.
 
-    Parameters
-    ----------
-    rows, codes, n_classes
-        Rows, their given classes, and how many classes there are.
-    folds
-        Fold of each row.
-    passed
-        Rows that passed the gate, over which averages are taken.
-    head
-        The heads, one per fold.
+    `rows`, `codes`, `n_classes`: rows, their given classes, and how many classes there are. `folds`: fold of
+    each row. `passed`: rows that passed the gate, over which averages are taken. `head`: the heads, one per
+    fold.
 
-    Notes
-    -----
     Two passes: averages, then decisions. Probabilities are computed block by block; where all of them
     take at most 128 MB they are kept, and the second pass is not needed. Memory beyond the input:
     O(block * (features + classes)), some 20 bytes per row, and those 128 MB.

@@ -22,40 +22,18 @@ BANDWIDTH = 0.3
 
 @dataclass(frozen=True, eq=False)
 class Lift:
-    """Random Fourier features of rows.
+    """Random Fourier features of rows."""
 
-    Attributes
-    ----------
-    origin
-        The middle of the rows, so that projections stay small numbers.
-    directions
-        Shape (features, half of the lifted features).
-    """
-
-    origin: Vector
-    directions: Vector
+    origin: Vector  # the middle of the rows, so that projections stay small numbers
+    directions: Vector  # shape (features, half of the lifted features)
 
     @classmethod
     def draw(cls, origin: Vector, bandwidth: float, n_features: int, seed: int) -> Lift:
         """Draw the directions of a lift.
 
-        Parameters
-        ----------
-        origin
-            The middle of the rows.
-        bandwidth
-            Distance at which the kernel has fallen to exp(-1/2).
-        n_features
-            How many features a lifted row has; an odd number is rounded down.
-        seed
-            Seed of the directions.
-
-        Examples
-        --------
-        >>> lift = Lift.draw(np.zeros(2), bandwidth=1.0, n_features=2048, seed=0)
-        >>> lifted = lift(np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]]))
-        >>> (lifted @ lifted[0]).round(1) + 0.0
-        array([1. , 0.6, 0. ])
+        `origin`: the middle of the rows. `bandwidth`: distance at which the kernel has fallen to exp(-1/2).
+        `n_features`: how many features a lifted row has; an odd number is rounded down. `seed`: seed of the
+        directions.
         """
         rng = np.random.default_rng([seed, 0x6C696674])
         directions = rng.standard_normal((len(origin), max(1, n_features // 2)))
@@ -84,11 +62,6 @@ def typical_gap(rows: FloatArray) -> float:
     """Return the median distance between rows that follow each other in pairs.
 
     For rows in random order that is the typical distance between two rows.
-
-    Examples
-    --------
-    >>> typical_gap(np.array([[0.0], [1.0], [5.0], [8.0], [0.0], [2.0]]))
-    2.0
     """
     pairs = len(rows) // 2
     if pairs == 0:
@@ -105,12 +78,6 @@ def effective_dimension(rows: FloatArray) -> float:
     Equal variances in d directions and none elsewhere give d.
 
     Time: O(n^2 d) or O(n d^2), whichever is less. Meant for samples.
-
-    Examples
-    --------
-    >>> rows = np.random.default_rng(0).normal(size=(4000, 5))
-    >>> round(effective_dimension(rows), 1)
-    5.0
     """
     offsets = rows - np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows)
     # Ratios alone matter: squares of squares must neither overflow nor vanish.

@@ -1,7 +1,5 @@
 """Rules that a sample taught, and the one pass in which every row is judged by them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,35 +24,22 @@ _Sums = tuple[npt.NDArray[Any], ...]
 
 @dataclass(frozen=True, eq=False)
 class LabelRules:
-    """How labels are judged.
+    """How labels are judged."""
 
-    Attributes
-    ----------
-    rounds
-        Heads, and what the averages of their probabilities are by class: a label that any of them finds
-        unlikely is. The last one tells the probabilities.
-    mean, scale
-        Average probabilities over the sample, and the root mean square of what is left without it.
-    """
-
+    # Heads, and what the averages of their probabilities are by class: a label that any of them finds
+    # unlikely is. The last one tells the probabilities.
     rounds: list[tuple[Head, Vector]]
+    # Average probabilities over the sample, and the root mean square of what is left without it.
     mean: Vector
     scale: float
 
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """What the trusted rows of each class are on average.
-
-    Attributes
-    ----------
-    counts
-        How many there are.
-    rows, probabilities
-        Mean of the rows, and of their class probabilities; NaN for a class without trusted rows.
-    """
+    """What the trusted rows of each class are on average."""
 
     counts: IntArray
+    # Mean of the rows, and of their class probabilities; NaN for a class without trusted rows.
     rows: Vector
     probabilities: Vector
 
@@ -76,15 +61,9 @@ def judge_rows(
 ) -> tuple[Gate, LabelFilter, Means]:
     """Judge every row, and add up the trusted ones of each class, in one pass.
 
-    Parameters
-    ----------
-    rows, codes, folds
-        Rows, the given class of each (a negative one takes no part), and the fold of each.
-    limits, rules
-        What the sample taught.
+    `rows`, `codes`, `folds`: rows, the given class of each (a negative one takes no part), and the fold of
+    each. `limits`, `rules`: what the sample taught.
 
-    Notes
-    -----
     Sums are in float64, over blocks of a fixed size, added in the order of the rows. Memory beyond the input:
     some 40 bytes per row, O(classes * (features + classes)), and 8 bytes per row and class where the
     probabilities of all rows are kept.

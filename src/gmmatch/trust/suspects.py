@@ -1,7 +1,5 @@
 """Suspects: which rows seem wrong, why, and how much of the data they make up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -94,16 +92,9 @@ class Suspects:
 def suspects_from(verdict: Verdict, rows: FloatArray, codes: IntArray, classes: Labels) -> Suspects:
     """Gather the evidence for and against every row from a verdict that was made already.
 
-    Parameters
-    ----------
-    verdict
-        What `judge` found for these rows and codes.
-    rows
-        The rows; read once, for the nearest other classes.
-    codes
-        Class of each row, as a position in `classes`; rows of a negative class are left out.
-    classes
-        The classes' labels.
+    `verdict`: what `judge` found for these rows and codes. `rows`: the rows; read once, for the nearest other
+    classes. `codes`: class of each row, as a position in `classes`; rows of a negative class are left out.
+    `classes`: the classes' labels.
     """
     evidence = verdict.evidence(codes)
     other, distances = _nearest_others(rows, codes, verdict)
