@@ -73,6 +73,35 @@ def group_sums(rows: Any, codes: Any, weights: Any, sums: Any, mass: Any) -> Non
 
 
 @_compiled
+def median_sums(rows: Any, codes: Any, weights: Any, points: Any, numbers: Any, pull: Any, near: Any) -> None:
+    """Add up what a block of rows tells about one point per group; see `location._median_sums`."""
+    lanes = np.empty(_LANES)
+    for row in range(len(rows)):
+        group = codes[row] if len(codes) else 0
+        if group < 0:
+            continue
+        weight = weights[row] if len(weights) else 1.0
+        x, z, told = rows[row], points[group], numbers[group]
+        distance = np.sqrt(_dot(x, z, x, z, lanes))
+        told[0] += weight
+        if distance == 0.0 or weight == 0.0:
+            told[3] += weight
+            continue
+        inverse = weight / distance
+        told[1] += weight * distance
+        told[2] += inverse
+        total, nearest = pull[group], near[group]
+        for i in range(len(x)):
+            total[i] += (x[i] - z[i]) * inverse
+        if distance <= told[4]:
+            if distance < told[4]:
+                told[4], told[5], nearest[:] = distance, 0.0, 0.0
+            told[5] += weight
+            for i in range(len(x)):
+                nearest[i] += (x[i] - z[i]) * inverse
+
+
+@_compiled
 def scale_rows(rows: Any, origin: Any, scale: Any, most: Any, found: Any) -> None:
     """Fill in the first columns with (row - origin) / scale, no value larger than `most`."""
     for row in range(len(rows)):
@@ -108,6 +137,18 @@ def check_and_hash(rows: Any, factors: Any, good: Any, keys: Any) -> None:
         for i in range(len(x)):
             key += (bits[i] ^ (bits[i] >> np.uint64(32))) * factors[i]
         good[row], keys[row] = bad == 0, key
+
+
+@_compiled
+def running_means(rows: Any, center: Any, count: Any, total: Any, objectives: Any, distances: Any) -> None:
+    """Fill in how far the mean of the rows so far is from the centre, and each row; carry on the sum."""
+    lanes, zeros = np.empty(_LANES), np.zeros(len(center))
+    for row in range(len(rows)):
+        x = rows[row]
+        for i in range(len(center)):
+            total[i] += x[i] - center[i]
+        distances[row] = np.sqrt(_dot(x, center, x, center, lanes))
+        objectives[row] = np.sqrt(_dot(total, zeros, total, zeros, lanes)) / (count + row + 1)
 
 
 @_part

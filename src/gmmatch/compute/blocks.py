@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,10 +22,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _BLOCK_VALUES = 1 << 20  # eight megabytes of float64: enough work for a thread, little memory
-_LARGEST_BLOCK = 32768
+LARGEST_BLOCK = 32768
 _TILE_VALUES = 1 << 19  # four megabytes of float64: small enough for the cache, few calls for each thread
-_EVERYTHING = slice(None)
-_SHORT_RUN = 16
 SINGLE_RUN = 128  # rows that may be added up in float32
 _AHEAD = 4  # results under way per thread
 
@@ -37,7 +33,7 @@ _threads: ContextVar[int | None] = ContextVar("gmmatch_threads", default=None)
 def block_rows(n_features: int) -> int:
     """Return the number of rows in a block: a power of two that follows from the width alone."""
     fitting = max(1, _BLOCK_VALUES // n_features)
-    return min(_LARGEST_BLOCK, 1 << (fitting.bit_length() - 1))
+    return min(LARGEST_BLOCK, 1 << (fitting.bit_length() - 1))
 
 
 def blocks(rows: npt.NDArray[Any]) -> Iterator[slice]:
@@ -58,53 +54,6 @@ def row_norms(rows: npt.NDArray[Any], buffer: npt.NDArray[Any] | None = None) ->
     """Return the Euclidean norm of each row of a block, in float64; a buffer saves memory for the squares."""
     squares = np.add.reduce(np.multiply(rows, rows, out=buffer), axis=1)
     return np.sqrt(np.asarray(squares, dtype=np.float64))
-
-
-@dataclass(frozen=True, eq=False)
-class Grouped:
-    """The rows of a block in the order of their groups."""
-
-    # Positions in the block, group by group; None where they are in order already.
-    order: npt.NDArray[np.int64] | None
-    # The groups present, ascending, and where the run of each begins.
-    groups: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int64]
-    member: npt.NDArray[np.int64]  # for each place in the order, the position of its group in `groups`
-
-    def take(
-        self, values: npt.NDArray[Any], piece: slice | npt.NDArray[np.int64] = _EVERYTHING
-    ) -> npt.NDArray[Any]:
-        """Return what belongs to a piece of the order, of values that come one per row of the block."""
-        return values[piece] if self.order is None else values[self.order[piece]]
-
-    def tiles(self, n_features: int) -> Iterator[slice]:
-        """Yield pieces of the order that stay in cache; each is of one group, unless groups are tiny."""
-        if len(self.member) < len(self.groups) * _SHORT_RUN:
-            yield from tiles(len(self.member), n_features)
-            return
-        for start, end in pairwise([*self.starts.tolist(), len(self.member)]):
-            for tile in tiles(end - start, n_features):
-                yield slice(start + tile.start, start + tile.stop)
-
-    def runs(self, piece: slice) -> tuple[slice, npt.NDArray[np.int64]]:
-        """Return which groups a piece of the order touches, and where in it the run of each begins."""
-        touched = slice(int(self.member[piece.start]), int(self.member[piece.stop - 1]) + 1)
-        return touched, np.maximum(self.starts[touched] - piece.start, 0)
-
-
-def group_block(n_rows: int, codes: npt.NDArray[Any] | None) -> Grouped:
-    """Put a block's rows in the order of their groups; rows of a negative group belong to none.
-
-    >>> block = group_block(3, np.array([4, -1, 2]))
-    >>> block.order.tolist(), block.groups.tolist(), block.starts.tolist(), block.member.tolist()
-    ([2, 0], [2, 4], [0, 1], [0, 1])
-    """
-    if codes is None or (len(codes) and codes[0] >= 0 and (codes == codes[0]).all()):
-        group = np.zeros(1, np.int64) if codes is None else codes[:1]
-        return Grouped(None, group, np.zeros(1, np.int64), np.zeros(n_rows, np.int64))
-    order, groups, starts = group_order(codes)
-    member = np.repeat(np.arange(len(groups)), np.diff([*starts, len(order)]))
-    return Grouped(order, groups, starts, member)
 
 
 def group_order(

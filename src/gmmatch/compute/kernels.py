@@ -45,6 +45,22 @@ def group_sums(
     return sums, mass
 
 
+def median_sums(
+    block: FloatArray, codes: IntArray | None, weights: Vector | None, points: Vector
+) -> tuple[Vector, Vector, Vector]:
+    """Return what a block tells about one point per group: six numbers, the pull, that of the nearest row.
+
+    The numbers: weight; sums of weighted distances and of inverse ones; weight of the rows at the point;
+    distance and weight of the nearest other row.
+    """
+    numbers, pull, near = np.zeros((len(points), 6)), np.zeros(points.shape), np.zeros(points.shape)
+    numbers[:, 4] = np.inf
+    own = _NO_CODES if codes is None else codes.astype(np.int64, copy=False)
+    weight = _NO_WEIGHTS if weights is None else weights.astype(np.float64, copy=False)
+    _run("median_sums", _rows(block), _fixed(own), _fixed(weight), _fixed(points), numbers, pull, near)
+    return numbers, pull, near
+
+
 def scale_rows(block: FloatArray, origin: Vector, scale: float, most: float, found: FloatArray) -> None:
     """Fill the first columns of `found` with (row - origin) / scale, no value larger than `most`.
 
@@ -123,6 +139,19 @@ def greedy(
     carried = scores, theta, picks, objectives, distances
     close_calls = _run("greedy", *fixed, unit, spread, count, *carried)
     return picks, objectives, distances, close_calls
+
+
+def running_means(rows: FloatArray, center: Vector, count: int, total: Vector) -> tuple[Vector, Vector]:
+    """Return how far the mean of all rows so far is from the centre after each row; and each row's distance.
+
+    `count`, `total`: how many rows came before, and the sum of their offsets, which is carried on in place.
+
+    >>> running_means(np.array([[0.0], [4.0]]), np.array([2.0]), 0, np.zeros(1))
+    (array([2., 0.]), array([2., 2.]))
+    """
+    objectives, distances = np.empty(len(rows)), np.empty(len(rows))
+    _run("running_means", _rows(rows), _fixed(center), count, total, objectives, distances)
+    return objectives, distances
 
 
 def _run(name: str, *arguments: Any) -> Any:

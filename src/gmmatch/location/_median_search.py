@@ -6,14 +6,15 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.blocks import SINGLE_RUN
+from ..compute.blocks import LARGEST_BLOCK
 from ..records import GeometricMedian
 from ._median_sums import GroupSums
 
 Vector = npt.NDArray[np.float64]
 
-# Units in the last place that a certificate allows for: sums of runs, lengths and unit vectors.
-_ROUNDINGS = SINGLE_RUN + 32
+# What a certificate allows for rounding: lengths and unit vectors, and sums of the rows of a block, whose
+# errors grow with the root of their number and with it at worst.
+_ROUNDING = (32 + LARGEST_BLOCK) * float(np.finfo(np.float64).eps)
 _MOST_MISSES = 3  # guesses in a row that may miss before a plain step is taken
 
 
@@ -24,7 +25,7 @@ class _Visit:
     small share of the harmonic mean distance of the others, which outliers cannot inflate.
     """
 
-    def __init__(self, point: Vector, sums: GroupSums, group: int, epsilon: float, rounding: float) -> None:
+    def __init__(self, point: Vector, sums: GroupSums, group: int, epsilon: float) -> None:
         self.point = point
         self.pull = sums.pull[group].copy()
         self.objective = float(sums.distance[group])
@@ -45,23 +46,18 @@ class _Visit:
         loss += gradient * 2.0 * self.objective / weight
         self.epsilon = 0.0 if self.objective == 0.0 else np.inf
         if 0 < loss < self.objective or (loss == 0 and self.objective):
-            self.epsilon = loss / (self.objective - loss) + rounding
+            self.epsilon = loss / (self.objective - loss) + _ROUNDING
 
 
 class Search:
     """The search for one geometric median: measure `point`, feed the sums, until `done`.
 
     `start`: first point to measure, float64. `epsilon`: certified relative accuracy to stop at. `max_iter`:
-    most passes to spend. `precision`: of the sums that it will be fed.
+    most passes to spend.
     """
 
-    def __init__(
-        self, start: Vector, epsilon: float, max_iter: int, precision: npt.DTypeLike = np.float64
-    ) -> None:
-        self.precision = np.dtype(precision)
-        # Lengths and unit vectors are exact to a few roundings; both enter the certificate.
-        self.rounding = _ROUNDINGS * float(np.finfo(self.precision).eps)
-        self.point = self._representable(start)
+    def __init__(self, start: Vector, epsilon: float, max_iter: int) -> None:
+        self.point = start
         self.epsilon = epsilon
         self.max_iter = max_iter
         self.passes = 0
@@ -76,12 +72,9 @@ class Search:
 
     def feed(self, sums: GroupSums, group: int) -> None:
         """Take the sums measured at `point` and move on to the next point."""
-        visit = _Visit(self.point, sums, group, self.epsilon, self.rounding)
+        visit = _Visit(self.point, sums, group, self.epsilon)
         self.passes += 1
-        self.point = self._representable(self._next(visit))
-
-    def _representable(self, point: Vector) -> Vector:
-        return point.astype(self.precision).astype(np.float64)
+        self.point = self._next(visit)
 
     def _next(self, visit: _Visit) -> Vector:
         """Take note of a visit and return the next point to measure."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.blocks import group_block, row_norms, sum_runs
+from ..compute import kernels
 from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]
@@ -61,63 +61,30 @@ class GroupSums:
 
 
 def partial_sums(
-    rows: FloatArray,
-    points: Vector,
-    codes: IntArray | None = None,
-    weights: Vector | None = None,
-    precision: npt.DTypeLike = np.float64,
+    rows: FloatArray, points: Vector, codes: IntArray | None = None, weights: Vector | None = None
 ) -> GroupSums:
     """Measure one point per group on a block of rows.
 
     `points`: one point per group. `codes`: group of each row; a negative one means no group; None: all rows
-    belong to the first. `weights`: weight of each row; None: all one. `precision`: of the differences and
-    unit vectors; sums over rows are always float64. In float32 the points must be float32 numbers, so that a
-    difference is exact to one rounding.
+    belong to the first. `weights`: weight of each row; None: all one.
 
-    Only element-wise operations and NumPy's own reductions, whose order is fixed: the same sums on any
-    machine. Memory: O(block).
+    In float64, one row after the other: the same sums on any machine. Memory: O(groups in the block).
     """
-    block = group_block(len(rows), codes)
-    groups, member = block.groups, block.member
-    weight = np.ones(len(member)) if weights is None else block.take(weights)
-    points = points.astype(precision, copy=False)
-    distances, inverse = np.empty(len(member)), np.zeros(len(member))
-    pull = np.zeros((len(groups), rows.shape[1]))
-    cuts = list(block.tiles(rows.shape[1]))
-    # Memory that is used again and again: pages that come and go keep threads waiting for the system.
-    most = max((tile.stop - tile.start for tile in cuts), default=0)
-    offsets, squares = np.empty((2, most, rows.shape[1]), precision)
-    for tile in cuts:
-        touched, starts = block.runs(tile)
-        own = points[groups[touched.start]] if len(starts) == 1 else points[groups[member[tile]]]
-        units = offsets[: tile.stop - tile.start]
-        np.subtract(block.take(rows, tile), own, dtype=precision, out=units)
-        distances[tile] = row_norms(units, squares[: len(units)])
-        np.divide(weight[tile], distances[tile], out=inverse[tile], where=distances[tile] > 0)
-        units *= inverse[tile].astype(precision)[:, None]
-        pull[touched] += sum_runs(units, starts)
-    apart = (distances > 0) & (weight > 0)
-    nearest = np.full(len(groups), np.inf)
-    if len(groups):
-        np.minimum.reduceat(np.where(apart, distances, np.inf), block.starts, out=nearest)
-    closest = np.flatnonzero(apart & (distances == nearest[member]))
-    units = np.subtract(block.take(rows, closest), points[groups[member[closest]]], dtype=precision)
-    units *= inverse[closest].astype(precision)[:, None]
-    present, starts = np.unique(member[closest], return_index=True)
-    nearest_pull = np.zeros_like(pull)
-    nearest_pull[present] = sum_runs(units, starts)
-
-    def totals(values: Vector) -> Vector:
-        return np.bincount(member, values, len(groups)).astype(np.float64)
-
+    present, own = np.arange(1), None
+    if codes is not None:  # sums of the groups that are there only: there may be many
+        present, own = np.unique(codes, return_inverse=True)
+        own -= np.searchsorted(present, 0)
+        present = present[present >= 0]
+    numbers, pull, nearest_pull = kernels.median_sums(rows, own, weights, points[present])
+    weight, distance, stiffness, at_weight, nearest, nearest_weight = numbers.T
     return GroupSums(
-        groups=groups,
-        weight=totals(weight),
-        distance=totals(weight * distances),
+        groups=present,
+        weight=weight,
+        distance=distance,
         pull=pull,
-        stiffness=totals(inverse),
-        at_weight=totals(np.where(apart, 0.0, weight)),
+        stiffness=stiffness,
+        at_weight=at_weight,
         nearest=nearest,
-        nearest_weight=np.bincount(member[closest], weight[closest], len(groups)).astype(np.float64),
+        nearest_weight=nearest_weight,
         nearest_pull=nearest_pull,
     )

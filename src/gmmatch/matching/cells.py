@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..compute.blocks import block_rows, row_norms, sum_runs
+from ..compute import kernels
+from ..compute.blocks import block_rows, blocks, group_order, limit_threads, map_in_order
 from ..compute.keys import Keys, draw_order, gather
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
-from .kmeans import nearest
+from .kmeans import improve, nearest, spread_out
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -35,6 +36,8 @@ MOST_CELLS = 4096
 _ROWS_PER_CELL = 3
 _FLAT_WORK = 4e9  # multiply-adds of a round in one level; beyond that, two levels
 _ROUNDS = 12
+_COARSE_ROWS = 1 << 14  # of the sample, that coarse cells are found on; set by reason
+_BLOCKS_AT_ONCE = 8  # rows of a coarse cell in a block are then many enough for a product of matrices
 _LIGHT = 0.1  # of the ordinary cell; set by reason, not tuned
 
 
@@ -50,13 +53,11 @@ class Cells:
 
     def assign(self, rows: FloatArray) -> IntArray:
         """Return the cell of each row of a block."""
-        values = rows.astype(np.float64)
         first = np.cumsum([0, *(len(points) for points in self.fine)])
-        place = nearest(values, self.coarse)
-        codes = np.empty(len(values), np.int64)
-        for group in np.unique(place):
-            members = np.flatnonzero(place == group)
-            codes[members] = first[group] + nearest(values[members], self.fine[group])
+        codes = np.empty(len(rows), np.int64)
+        order, present, starts = group_order(nearest(rows, self.coarse))
+        for group, members in zip(present, np.split(order, starts[1:]), strict=True):
+            codes[members] = first[group] + nearest(rows[members], self.fine[group])
         return codes
 
 
@@ -80,13 +81,15 @@ def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int
     order = order[usable[order]][:SAMPLE_ROWS]
     # One thread of BLAS per block: its order of additions is then the same on any number of cores.
     with threadpool_limits(1):
-        cells = _divide(gather(rows, order).astype(np.float64), count, seed)
-        step = block_rows(max(rows.shape[1], len(cells.coarse)))
+        cells = _divide(np.asarray(gather(rows, order)), count, seed)
+        step = block_rows(max(rows.shape[1], len(cells.coarse))) * _BLOCKS_AT_ONCE
         own_usable = PerRow(usable)
 
         def part(block: slice) -> IntArray:
-            # Rows that are not usable may hold anything.
-            return cells.assign(np.where(own_usable[block][:, None], rows[block], 0.0))
+            values = np.asarray(rows[block])
+            if not own_usable[block].all():  # what is not usable may hold anything
+                values = np.where(own_usable[block][:, None], values, 0.0).astype(values.dtype)
+            return cells.assign(values)
 
         codes = np.concatenate(list(map_blocks(part, rows, "assigning rows to cells", step)))
     codes[~usable] = -1
@@ -113,57 +116,40 @@ def light_cells(codes: IntArray) -> Mask:
     return found
 
 
-def _divide(sample: Vector, count: int, seed: int) -> Cells:
+def _divide(sample: FloatArray, count: int, seed: int) -> Cells:
     """Find cells in a sample, which is in random order."""
-    rng = np.random.default_rng([seed, 0x63656C6C])
-    middle = np.add.reduce(sample) / len(sample)
+    entropy = [seed, 0x63656C6C]
     if len(sample) * sample.shape[1] * count <= _FLAT_WORK:
-        return Cells(middle[None], [lloyd(sample, count, rng)])
-    coarse = lloyd(sample, int(np.ceil(np.sqrt(count))), rng)
-    own = nearest(sample, coarse)
+        fine = lloyd(sample, count, np.random.default_rng(entropy))
+        return Cells(np.add.reduce(fine)[None] / len(fine), [fine])
+    coarse = lloyd(sample[:_COARSE_ROWS], int(np.ceil(np.sqrt(count))), np.random.default_rng(entropy))
+    own = np.concatenate(list(map_in_order(lambda block: nearest(sample[block], coarse), blocks(sample))))
     # By how many rows there are and how far they spread: copies of few rows are not divided any further.
-    spread = row_norms(sample - coarse[own]) ** 2
+    spread = kernels.group_distances(sample, own, coarse) ** 2
     weights = np.sqrt(np.bincount(own, minlength=len(coarse)) * np.bincount(own, spread, len(coarse)))
     shares = np.ones(len(coarse), np.int64)
     if weights.any():
         shares = np.maximum(1, np.round(count * weights / weights.sum()).astype(np.int64))
-    return Cells(coarse, [lloyd(sample[own == group], int(share), rng) for group, share in enumerate(shares)])
+
+    def part(group: int) -> Vector:
+        members = sample[own == group]
+        if not len(members):
+            return coarse[[group]]
+        with limit_threads(1):
+            return lloyd(members, int(shares[group]), np.random.default_rng([*entropy, group]), _ROUNDS // 2)
+
+    return Cells(coarse, list(map_in_order(part, range(len(coarse)))))
 
 
-def lloyd(rows: Vector, count: int, rng: np.random.Generator) -> Vector:
-    """Return up to `count` centres by k-means from a spread-out start (Arthur and Vassilvitskii 2007)."""
-    points = _spread_out(rows, count, rng)
-    for _ in range(_ROUNDS):
-        codes = nearest(rows, points)
-        order = np.argsort(codes, kind="stable")
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-        sizes = np.diff(starts, append=len(rows))
-        moved = sum_runs(rows[order], starts) / sizes[:, None]
-        if len(moved) == len(points) and np.array_equal(moved, points):
+def lloyd(rows: FloatArray, count: int, rng: np.random.Generator, rounds: int = _ROUNDS) -> Vector:
+    """Return up to `count` centres by a few rounds of k-means."""
+    points = spread_out(rows, count, rng)
+    for _ in range(rounds):
+        moved = improve(rows, points)
+        if np.array_equal(moved, points):
             break
         points = moved
     return points
-
-
-def _spread_out(rows: Vector, count: int, rng: np.random.Generator) -> Vector:
-    """Return distinct rows, each drawn with a chance by its squared distance to those before it.
-
-    One draw each: the best of several would be an outlier more often, and so would the cells.
-    """
-    squares = np.add.reduce(rows * rows, axis=1)
-    chosen = [int(rng.integers(len(rows)))]
-    gaps = np.full(len(rows), np.inf)
-    while len(chosen) < min(count, len(rows)):
-        last = chosen[-1]
-        apart = squares - 2 * (rows @ rows[last]) + squares[last]
-        # What rounding leaves of equal rows is nothing.
-        apart[apart <= 1e-12 * (squares + squares[last])] = 0.0
-        np.minimum(gaps, apart, out=gaps)
-        total = np.cumsum(gaps)
-        if total[-1] == 0.0:
-            break
-        chosen.append(int(np.searchsorted(total, rng.random() * total[-1], side="right")))
-    return rows[chosen]
 
 
 def _heaviest_first(codes: IntArray, n_cells: int) -> IntArray:

@@ -15,6 +15,7 @@ property of the data: a Gram matrix, a product per pick, one BLAS thread or many
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -99,3 +100,16 @@ def match(
     """
     with task("picking rows", quota) as advance:
         return pick(prepare(rows, state.center, quota, gram_bytes), quota, state, step, advance)
+
+
+def match_in_parts(
+    rows: FloatArray, quota: int, state: Matching, step: Step, parts: Sequence[IntArray]
+) -> tuple[IntArray, Vector, Vector]:
+    """Pick rows from one part of a group after the other, each as many as is its share."""
+    ends = np.cumsum([len(part) for part in parts]) * quota // len(rows)
+    found = []
+    for part, share in zip(parts, np.diff(ends, prepend=0).tolist(), strict=True):
+        order, *told = pick(prepare(rows[part], state.center, share), share, state, step)
+        found.append((part[order], *told))
+    order, scores, distances = (np.concatenate(values) for values in zip(*found, strict=True))
+    return order, scores, distances

@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.blocks import blocks, map_in_order, sum_runs
-from ..location.distances import group_distances
+from ..compute import kernels
+from ..compute.blocks import blocks, map_in_order
 from ..progress import task
 from ..records import FloatArray, IntArray
 from .candidates import product_error
@@ -37,7 +37,7 @@ def kmeans(
     enough = tolerance * float(np.var(sample, axis=0, dtype=np.float64).mean())
     with task("clustering rows", None) as advance:
         for _ in range(max_iter):
-            moved = _lloyd(rows, prototypes)
+            moved = improve(rows, prototypes)
             shift = float(np.add.reduce((moved - prototypes) ** 2, axis=None))
             prototypes = moved
             advance(1)
@@ -45,7 +45,7 @@ def kmeans(
                 break
 
     def part(block: slice) -> IntArray:
-        return nearest(rows[block].astype(np.float64), prototypes)
+        return nearest(np.asarray(rows[block]), prototypes)
 
     return prototypes, np.concatenate(list(map_in_order(part, blocks(rows))))
 
@@ -60,12 +60,13 @@ def _sample(rows: FloatArray, size: int, rng: np.random.Generator) -> FloatArray
 def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vector:
     """Return up to `n_points` distinct rows, each drawn with probability by its squared distance to them.
 
-    This is the start of k-means++ (Arthur and Vassilvitskii 2007).
+    This is the start of k-means++ (Arthur and Vassilvitskii 2007). One draw each: the best of several would
+    be an outlier more often.
     """
     points = [rows[int(rng.integers(len(rows)))].astype(np.float64)]
     gaps = np.full(len(rows), np.inf)
     while len(points) < n_points:
-        np.minimum(gaps, group_distances(rows, None, points[-1][None]) ** 2, out=gaps)
+        np.minimum(gaps, kernels.group_distances(rows, None, points[-1][None]) ** 2, out=gaps)
         total = np.cumsum(gaps)
         if total[-1] == 0.0:
             break
@@ -74,33 +75,41 @@ def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vec
     return np.stack(points)
 
 
-def _lloyd(rows: FloatArray, prototypes: Vector) -> Vector:
+def improve(rows: FloatArray, prototypes: Vector) -> Vector:
     """Move each prototype to the mean of the rows nearest to it; one without rows stays."""
+    kernels.group_sums(np.empty((0, rows.shape[1]), rows.dtype), None, 1)  # compiled before threads need it
 
-    def part(block: slice) -> tuple[IntArray, Vector, IntArray]:
-        values = rows[block].astype(np.float64)
-        codes = nearest(values, prototypes)
-        order = np.argsort(codes, kind="stable")
-        clusters, starts, sizes = np.unique(codes[order], return_index=True, return_counts=True)
-        return clusters, sum_runs(values[order], starts), sizes
+    def part(block: slice) -> tuple[Vector, Vector]:
+        values = np.asarray(rows[block])
+        return kernels.group_sums(values, nearest(values, prototypes), len(prototypes))
 
     totals, counts = np.zeros_like(prototypes), np.zeros(len(prototypes))
-    for clusters, sums, sizes in map_in_order(part, blocks(rows)):
-        totals[clusters] += sums
-        counts[clusters] += sizes
+    for sums, sizes in map_in_order(part, blocks(rows)):
+        totals += sums
+        counts += sizes
     filled = counts > 0
     totals[filled] /= counts[filled, None]
     totals[~filled] = prototypes[~filled]
     return totals
 
 
-def nearest(rows: Vector, prototypes: Vector) -> IntArray:
-    """Return for each row of a block which prototype is nearest, the first of those too close to tell."""
+def nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
+    """Return for each row of a block which prototype is nearest, the first of those too close to tell.
+
+    Products are in the precision of the rows; rows for which its rounding may decide are looked at again.
+    """
+    gaps = rows @ prototypes.T.astype(rows.dtype)
     sizes = np.einsum("ij,ij->i", prototypes, prototypes)
-    gaps = rows @ prototypes.T
     gaps *= -2.0
-    gaps += sizes
+    gaps += sizes.astype(rows.dtype)
     reach = float(np.sqrt(sizes.max()))
     error = product_error(rows) * reach * (2.0 * np.sqrt(np.einsum("ij,ij->i", rows, rows)) + reach)
-    codes: IntArray = np.argmax(gaps <= (gaps.min(axis=1) + 2.0 * error)[:, None], axis=1)
+    codes: IntArray = gaps.argmin(axis=1)
+    close = gaps <= (np.take_along_axis(gaps, codes[:, None], 1)[:, 0] + 2.0 * error)[:, None]
+    if rows.dtype == np.float64:
+        codes[:] = close.argmax(axis=1)
+        return codes
+    unsure = np.flatnonzero(np.count_nonzero(close, axis=1) != 1)
+    if len(unsure):
+        codes[unsure] = nearest(rows[unsure].astype(np.float64), prototypes)
     return codes

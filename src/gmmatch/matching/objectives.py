@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ..compute import kernels
 from ..compute.blocks import block_rows
 from ..compute.passes import Engine, cut, engine_for
 from ..records import FloatArray, IntArray
@@ -98,8 +99,7 @@ class _Sum:
     centers: Sequence[Vector]
 
     def __call__(self, run: _Run) -> Vector:
-        last: Vector = _offsets(self.rows, run, self.centers)[1][-1]
-        return last.copy()
+        return _Measure(self.rows, self.centers)(run)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,15 +111,6 @@ class _Measure:
 
     def __call__(self, run: _Run, carried: Vector | None = None) -> tuple[Vector, Vector, Vector]:
         carried = run.carried if carried is None else carried
-        distances, sums = _offsets(self.rows, run, self.centers)
-        if carried is not None:
-            sums += carried
-        lengths = np.sqrt(np.add.reduce(sums * sums, axis=1))
-        counts = np.arange(run.first + 1, run.first + len(run.order) + 1)
-        return sums[-1].copy(), lengths / counts, distances
-
-
-def _offsets(rows: FloatArray, run: _Run, centers: Sequence[Vector]) -> tuple[Vector, Vector]:
-    """Return the distance of each pick to the centre, and the running sums of the offsets."""
-    offsets = rows[run.order] - centers[run.group]
-    return np.sqrt(np.add.reduce(offsets * offsets, axis=1)), np.cumsum(offsets, axis=0)
+        total = np.zeros(self.rows.shape[1]) if carried is None else carried.copy()
+        rows = np.asarray(self.rows[run.order])
+        return total, *kernels.running_means(rows, self.centers[run.group], run.first, total)

@@ -85,7 +85,6 @@ def stream_centers(
             STREAM_EPSILON,
             starts=starts,
             max_iter=_MOST_PASSES,
-            precision=rows.dtype,
         )
     return StreamCenters(
         np.stack([median.point for median in medians]),
@@ -102,7 +101,7 @@ def _sample_medians(rows: FloatArray, codes: IntArray, n_classes: int) -> Vector
     starts = np.zeros((n_classes, rows.shape[1]))
     if len(present) < n_classes:
         everyone = np.where(codes < 0, -1, 0)
-        starts[:] = group_medians(rows, everyone, 1, STREAM_EPSILON, precision=rows.dtype)[0].point
-    medians = group_medians(rows, dense, len(present), STREAM_EPSILON, precision=rows.dtype)
+        starts[:] = group_medians(rows, everyone, 1, STREAM_EPSILON)[0].point
+    medians = group_medians(rows, dense, len(present), STREAM_EPSILON)
     starts[present] = [median.point for median in medians]
     return starts

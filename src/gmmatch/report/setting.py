@@ -84,7 +84,7 @@ def prepare(
     if centers is None:
         groups = groups.copy()
         groups[find_bad_rows(rows)] = -1
-        medians = group_medians(rows, groups, int(groups.max()) + 1, _EPSILON, precision=rows.dtype)
+        medians = group_medians(rows, groups, int(groups.max()) + 1, _EPSILON)
         centers = np.stack([median.point for median in medians])
     if centers.shape != (int(groups.max()) + 1, rows.shape[1]):
         raise InvalidInput(

@@ -14,11 +14,12 @@ import numpy.typing as npt
 from ..compute.keys import Keys
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence, Facts
-from ..location.centers import CENTERS, find_centers
+from ..location.centers import CENTERS
 from ..matching.budgets import Weights, check_budgets, check_share, weigh
 from ..matching.cells import ordinary_size
 from ..matching.features import MatchedRows, choose_lift
 from ..matching.objectives import running_objective, running_objectives
+from ..matching.targets import stream_centers
 from ..records import FloatArray, IntArray, Selection
 from ..trust import TIERS, TRUSTED, Verdict, judge
 from ..validation import CheckedRows, as_seed, check_choice, check_input, resolve_keep
@@ -238,7 +239,8 @@ class Selector(Estimator, ABC):
         """Return the picks of all cells as those of one group: the rows without labels, and their centre."""
         source = self._as_matched(groups[0].source)
         together = np.where(verdict.tiers == TRUSTED, 0, -1)
-        center, epsilon = find_centers("geometric-median", source, together, [None])[0]
+        middle = stream_centers("geometric-median", source, together, [None], groups[0].seed[0])
+        center, epsilon = middle.points[0], middle.epsilons[0]
         objectives, distances = running_objective(source, rows, center)
         return Picks(
             np.arange(len(rows)),

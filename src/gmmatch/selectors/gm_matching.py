@@ -1,6 +1,6 @@
 """GM Matching: rows whose mean matches a robust centre of their class."""
 
-import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..compute.blocks import map_in_order
+from ..compute.blocks import core_count, limit_threads, map_in_order
 from ..compute.keys import Keys
 from ..compute.passes import engine_for
 from ..data import MappedRows
@@ -18,7 +18,7 @@ from ..matching.budgets import split
 from ..matching.candidates import GRAM_BYTES
 from ..matching.cells import cell_count, find_cells, light_cells
 from ..matching.features import MatchedRows, unit_rows
-from ..matching.greedy import Matching, Step, match
+from ..matching.greedy import Matching, Step, match, match_in_parts
 from ..matching.stream import Save, Stream
 from ..matching.targets import StreamCenters, saved_centers, stream_centers
 from ..progress import task
@@ -34,7 +34,8 @@ WHOLE_ROWS = 1 << 14
 
 _AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
-_MANY_GROUPS = 64
+_BUNDLE_VALUES = 1 << 22  # of the small groups that are read together
+_PARTS_SEED = 2
 _START_SEED = 1  # keeps random starts apart from whatever else is drawn with a group's seed
 Center = tuple[npt.NDArray[np.float64], float | None]
 STEPS = ("residual", "projection")
@@ -212,8 +213,19 @@ class GMMatching(Selector):
             # values, leaves no tie for the order of the rows to decide.
             center, epsilon = np.array(min(rows.tolist())), 0.0
         state = Matching.begin(center, self._theta(center, group.seed))
-        order, scores, distances = match(rows, k, state, self.step, gram_bytes)
+        parts = self._parts(group)
+        if len(parts) > 1:
+            order, scores, distances = match_in_parts(rows, k, state, self.step, parts)
+        else:
+            order, scores, distances = match(rows, k, state, self.step, gram_bytes)
         return Picks(order, scores, distances, center, float(scores[-1]), epsilon, _name(target))
+
+    def _parts(self, group: Group) -> list[IntArray]:
+        """Divide the rows of a large cell into parts at random; those of a small one, or of a class, stay."""
+        size = len(group.members)
+        number = size // AUTO_BATCH if group.label is None and group.n_classes > 1 else 1
+        order = np.random.default_rng([*group.seed, _PARTS_SEED]).permutation(size) if number > 1 else None
+        return [] if order is None else [np.sort(part) for part in np.array_split(order, number)]
 
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         target = self._target(groups)
@@ -232,31 +244,22 @@ class GMMatching(Selector):
     def _side_by_side(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
         rows = groups[0].source
-        centers: list[Center | None] = [None] * len(groups)
-        if len(groups) > _MANY_GROUPS:
-            labels = [group.label for group in groups]
-            centers[:] = known_means(target, groups) or find_centers(
-                target, self._as_matched(rows), group_codes(groups), labels
-            )
-        work = [_Work(*item) for item in zip(groups, map(int, budgets), centers, strict=True)]
+        work = list(_bundles(groups, budgets, known_means(target, groups)))
         # A copy without what `fit` found: only the parameters are needed elsewhere.
         gram_bytes = GRAM_BYTES if self._memory is None else min(GRAM_BYTES, self._memory // 2)
-        match = _MatchGroup(type(self)(**self.get_params(deep=False)), rows, target, gram_bytes)
+        match = _MatchGroups(type(self)(**self.get_params(deep=False)), rows, target, gram_bytes)
         engine = engine_for(rows)
         largest = max(len(group.members) for group in groups)
-        needed = largest * rows.dtype.itemsize * (2 * rows.shape[1] + largest)
-        cores = os.cpu_count() or 1
+        needed = rows.dtype.itemsize * (2 * rows.shape[1] * max(map(len, work)) + largest**2)
+        cores = core_count()
         fitting = min(_SIDE_BY_SIDE_BYTES, self._memory or _SIDE_BY_SIDE_BYTES) // needed
-        threads = max(1, min(len(groups), cores, fitting))
-        if len(groups) > _MANY_GROUPS:
-            threads = 1  # groups are small, and threads would only wait for each other
+        threads = max(1, min(len(work), cores, fitting))
         done = map_in_order(match, work, threads) if threads > 1 else map(match, work)
         found = []
-        blas = max(1, cores // threads) if len(groups) <= _MANY_GROUPS else 1
-        with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(blas):
-            for picks in done if engine is None else engine.map(match, work):
-                found.append(picks)
-                advance(len(picks.order))
+        with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(max(1, cores // threads)):
+            for several in done if engine is None else engine.map(match, work):
+                found += several
+                advance(sum(len(picks.order) for picks in several))
         return found
 
     def _stream(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
@@ -349,27 +352,59 @@ def known_means(target: Any, groups: list[Group]) -> list[Center] | None:
     return found if isinstance(target, str) and target == "mean" and len(found) == len(groups) else None
 
 
-class _Work:
-    """A group to match: its rows, how many to pick, and its centre, where that is known already."""
+class _Bundle:
+    """Groups that are matched one after the other: how many rows to pick of each, and known centres."""
 
-    def __init__(self, group: Group, k: int, center: Center | None) -> None:
-        self.rows = group.members
-        self.facts = (group.label, group.seed, group.n_classes)
-        self.k, self.center = k, center
+    def __init__(self, groups: list[Group], budgets: IntArray, centers: list[Center] | None) -> None:
+        self.members = [group.members for group in groups]
+        self.facts = [(group.label, group.seed, group.n_classes) for group in groups]
+        self.budgets, self.centers = budgets.tolist(), centers
+        self.rows = self.members[0] if len(groups) == 1 else np.sort(np.concatenate(self.members))
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
-class _MatchGroup:
-    """The function that matches a group, wherever the rows can be read."""
+def _bundles(groups: list[Group], budgets: IntArray, centers: list[Center] | None) -> Iterator[_Bundle]:
+    """Put small groups together, so that they are read, and their centres found, in a few calls."""
+    sizes = np.array([len(group.members) for group in groups]) * groups[0].source.shape[1]
+    start = 0
+    for stop in range(1, len(groups) + 1):
+        if stop == len(groups) or sizes[start : stop + 1].sum() > _BUNDLE_VALUES:
+            part = slice(start, stop)
+            yield _Bundle(groups[part], budgets[part], None if centers is None else centers[part])
+            start = stop
+
+
+class _MatchGroups:
+    """The function that matches the groups of a bundle, wherever the rows can be read."""
 
     def __init__(self, selector: GMMatching, source: FloatArray, target: Any, gram_bytes: int) -> None:
         self.selector, self.source, self.target, self.gram_bytes = selector, source, target, gram_bytes
 
-    def __call__(self, work: _Work) -> Picks:
-        group = Group(self.source, work.rows, *work.facts)
-        return self.selector._match(group, work.k, self.target, work.center, self.gram_bytes)
+    def __call__(self, work: _Bundle) -> list[Picks]:
+        if len(work.members) == 1:
+            groups = [Group(self.source, work.members[0], *work.facts[0])]
+            centers: list[Center | None] = [None if work.centers is None else work.centers[0]]
+        else:
+            groups, centers = self._read(work)
+        several = zip(groups, work.budgets, centers, strict=True)
+        match = self.selector._match
+        return [match(group, k, self.target, center, self.gram_bytes) for group, k, center in several]
+
+    def _read(self, work: _Bundle) -> tuple[list[Group], Sequence[Center | None]]:
+        """Read all groups at once, and find what their rows are to match."""
+        lengths = [len(rows) for rows in work.members]
+        place = np.searchsorted(work.rows, np.concatenate(work.members))
+        values = np.asarray(self.source[work.rows])[place]
+        parts = np.split(values, np.cumsum(lengths)[:-1])
+        groups = [
+            Group(rows, np.arange(len(rows)), *facts) for rows, facts in zip(parts, work.facts, strict=True)
+        ]
+        codes, labels = np.repeat(np.arange(len(groups)), lengths), [group.label for group in groups]
+        with limit_threads(1):  # there is a thread for each bundle
+            rows = self.selector._as_matched(values)
+            return groups, work.centers or find_centers(self.target, rows, codes, labels)
 
 
 def _name(target: Any) -> str:

@@ -56,10 +56,10 @@ def test_the_first_of_equally_near_prototypes_is_taken() -> None:
 
 
 def test_a_prototype_without_rows_stays() -> None:
-    from gmmatch.matching.kmeans import _lloyd
+    from gmmatch.matching.kmeans import improve
 
     rows = np.array([[0.0], [2.0]])
-    np.testing.assert_array_equal(_lloyd(rows, np.array([[1.0], [50.0]])), [[1.0], [50.0]])
+    np.testing.assert_array_equal(improve(rows, np.array([[1.0], [50.0]])), [[1.0], [50.0]])
 
 
 def test_scores_are_distances_to_the_nearest_of_as_many_prototypes_as_classes() -> None:
