@@ -27,6 +27,7 @@ _ROWS_PER_FEATURE, _ROWS_PER_CLASS = 32, 256
 _LIFTED_FEATURES = 1024
 _EVIDENCE_WORK = 4e10  # multiply-adds that choosing the head may take: a second or two
 _EVIDENCE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
+_DIGITS = 3  # of the losses that decide
 _MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned from them are not good enough
 
 
@@ -135,12 +136,13 @@ def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, see
     chosen = np.zeros(len(passed), dtype=bool)
     chosen[order[:enough]] = True
     part = data.among(chosen, data.rows[np.flatnonzero(chosen)])
-    heads = {name: fit_heads(part, None, inputs) for name, inputs in kinds.items()}
-    losses = {name: head.loss for name, head in heads.items()}
-    best = heads[min(losses, key=lambda name: losses[name])]
-    if len(order) > enough:
-        best = fit_heads(data, passed, best.inputs)
-    return best, losses
+    # Few digits decide, and single precision has them; of equals, the simpler one.
+    losses = {
+        name: round(fit_heads(part, None, inputs, precision=np.float32).loss, _DIGITS)
+        for name, inputs in kinds.items()
+    }
+    best = min(losses, key=lambda name: losses[name])
+    return fit_heads(data, passed, kinds[best]), losses
 
 
 def _origin(rows: FloatArray, keys: Keys, usable: npt.NDArray[np.bool_]) -> tuple[Vector, float]:

@@ -117,11 +117,12 @@ def _judge_block(
     kept = probabilities if few else probabilities[:, :0]
     columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept
     trusted = np.flatnonzero(passed & ~dropped)
-    present, place, counts = np.unique(code[trusted], return_inverse=True, return_counts=True)
+    counts = np.bincount(code[trusted], minlength=probabilities.shape[1])
+    present = np.flatnonzero(counts)
     among = np.full(len(code), -1)
-    among[trusted] = place
+    among[trusted] = (np.cumsum(counts > 0) - 1)[code[trusted]]
     sums = (kernels.group_sums(part, among, len(present))[0] for part in (values, probabilities))
-    return columns, (present, counts, *sums)
+    return columns, (present, counts[present], *sums)
 
 
 def _compile(rows: FloatArray, limits: Limits) -> None:
