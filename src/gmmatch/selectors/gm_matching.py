@@ -1,6 +1,6 @@
 """GM Matching: rows whose mean matches a robust centre of their class."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -26,7 +26,7 @@ from ..records import FloatArray, IntArray
 from ..trust import FEWEST_ROWS, TRUSTED, Verdict, judge
 from ..validation import check_choice, check_positive_int
 from .base import Selector
-from .groups import Checkpoint, Group, Picks, group_codes
+from .groups import Bundle, Center, Checkpoint, Group, Picks, bundles, group_codes
 
 AUTO_BATCH = 256
 WHOLE_ROWS = 1 << 14
@@ -34,10 +34,8 @@ WHOLE_ROWS = 1 << 14
 
 _AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
-_BUNDLE_VALUES = 1 << 22  # of the small groups that are read together
 _PARTS_SEED = 2
 _START_SEED = 1  # keeps random starts apart from whatever else is drawn with a group's seed
-Center = tuple[npt.NDArray[np.float64], float | None]
 STEPS = ("residual", "projection")
 STARTS = ("center", "zero", "random")
 NORMALIZE = ("none", "unit")
@@ -244,7 +242,7 @@ class GMMatching(Selector):
     def _side_by_side(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
         rows = groups[0].source
-        work = list(_bundles(groups, budgets, known_means(target, groups)))
+        work = list(bundles(groups, budgets, known_means(target, groups)))
         # A copy without what `fit` found: only the parameters are needed elsewhere.
         gram_bytes = GRAM_BYTES if self._memory is None else min(GRAM_BYTES, self._memory // 2)
         match = _MatchGroups(type(self)(**self.get_params(deep=False)), rows, target, gram_bytes)
@@ -352,47 +350,23 @@ def known_means(target: Any, groups: list[Group]) -> list[Center] | None:
     return found if isinstance(target, str) and target == "mean" and len(found) == len(groups) else None
 
 
-class _Bundle:
-    """Groups that are matched one after the other: how many rows to pick of each, and known centres."""
-
-    def __init__(self, groups: list[Group], budgets: IntArray, centers: list[Center] | None) -> None:
-        self.members = [group.members for group in groups]
-        self.facts = [(group.label, group.seed, group.n_classes) for group in groups]
-        self.budgets, self.centers = budgets.tolist(), centers
-        self.rows = self.members[0] if len(groups) == 1 else np.sort(np.concatenate(self.members))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
-def _bundles(groups: list[Group], budgets: IntArray, centers: list[Center] | None) -> Iterator[_Bundle]:
-    """Put small groups together, so that they are read, and their centres found, in a few calls."""
-    sizes = np.array([len(group.members) for group in groups]) * groups[0].source.shape[1]
-    start = 0
-    for stop in range(1, len(groups) + 1):
-        if stop == len(groups) or sizes[start : stop + 1].sum() > _BUNDLE_VALUES:
-            part = slice(start, stop)
-            yield _Bundle(groups[part], budgets[part], None if centers is None else centers[part])
-            start = stop
-
-
 class _MatchGroups:
     """The function that matches the groups of a bundle, wherever the rows can be read."""
 
     def __init__(self, selector: GMMatching, source: FloatArray, target: Any, gram_bytes: int) -> None:
         self.selector, self.source, self.target, self.gram_bytes = selector, source, target, gram_bytes
 
-    def __call__(self, work: _Bundle) -> list[Picks]:
+    def __call__(self, work: Bundle) -> list[Picks]:
         if len(work.members) == 1:
             groups = [Group(self.source, work.members[0], *work.facts[0])]
-            centers: list[Center | None] = [None if work.centers is None else work.centers[0]]
+            centers: Sequence[Center | None] = [None if work.centers is None else work.centers[0]]
         else:
             groups, centers = self._read(work)
         several = zip(groups, work.budgets, centers, strict=True)
         match = self.selector._match
         return [match(group, k, self.target, center, self.gram_bytes) for group, k, center in several]
 
-    def _read(self, work: _Bundle) -> tuple[list[Group], Sequence[Center | None]]:
+    def _read(self, work: Bundle) -> tuple[list[Group], Sequence[Center | None]]:
         """Read all groups at once, and find what their rows are to match."""
         lengths = [len(rows) for rows in work.members]
         place = np.searchsorted(work.rows, np.concatenate(work.members))

@@ -1,6 +1,6 @@
 """What a method is handed and what it hands back: groups of rows, picks of them, and shares of the budget."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +14,9 @@ from ..trust import TRUSTED
 from ..validation import CheckedRows
 
 Vector = npt.NDArray[np.float64]
+Center = tuple[Vector, float | None]
+
+_BUNDLE_VALUES = 1 << 22  # of the small groups that are read together
 
 
 class Checkpoint(Protocol):
@@ -161,3 +164,27 @@ def group_codes(groups: list[Group]) -> IntArray | None:
     for code, group in enumerate(groups):
         codes[group.members] = code
     return codes
+
+
+class Bundle:
+    """Groups that are matched one after the other: how many rows to pick of each, and known centres."""
+
+    def __init__(self, groups: list[Group], budgets: IntArray, centers: list[Center] | None) -> None:
+        self.members = [group.members for group in groups]
+        self.facts = [(group.label, group.seed, group.n_classes) for group in groups]
+        self.budgets, self.centers = budgets.tolist(), centers
+        self.rows = self.members[0] if len(groups) == 1 else np.sort(np.concatenate(self.members))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def bundles(groups: list[Group], budgets: IntArray, centers: list[Center] | None) -> Iterator[Bundle]:
+    """Put small groups together, so that they are read, and their centres found, in a few calls."""
+    sizes = np.array([len(group.members) for group in groups]) * groups[0].source.shape[1]
+    start = 0
+    for stop in range(1, len(groups) + 1):
+        if stop == len(groups) or sizes[start : stop + 1].sum() > _BUNDLE_VALUES:
+            part = slice(start, stop)
+            yield Bundle(groups[part], budgets[part], None if centers is None else centers[part])
+            start = stop
