@@ -122,14 +122,12 @@ def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) 
     `auto`: 512 features where the lifted head judges labels better or, without a head, where the trusted rows
     spread in few directions. `seed`: seed of the lift.
     """
-    if lift == "off":
+    if lift == "off" or (lift == "auto" and verdict.head is not None and not verdict.lifted):
         return None
     order = draw_order(verdict.keys)
     sample = gather(rows, order[verdict.tiers[order] == 0][:_SAMPLE_ROWS])
-    if lift == "auto":
-        flat = effective_dimension(sample) < _FEW_DIRECTIONS
-        if not (verdict.lifted if verdict.head is not None else flat):
-            return None
+    if lift == "auto" and verdict.head is None and effective_dimension(sample) >= _FEW_DIRECTIONS:
+        return None
     n_features = AUTO_LIFT if isinstance(lift, str) else lift
     return Lift.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
 

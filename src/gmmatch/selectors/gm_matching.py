@@ -29,8 +29,8 @@ from .base import Selector
 from .groups import Bundle, Center, Checkpoint, Group, Picks, bundles, group_codes
 
 AUTO_BATCH = 256
-WHOLE_ROWS = 1 << 14
-"""Classes of at most so many rows are matched whole: their Gram matrix, in float32, has a gigabyte."""
+WHOLE_ROWS = 1 << 13
+"""Classes of at most so many rows are matched whole: their Gram matrix, in float32, has 256 MB."""
 
 _AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
@@ -67,7 +67,7 @@ class GMMatching(Selector):
     batch_size
         None: all rows of a class compete for every pick. A number: seeded random batches of that many
         rows, the accumulated error carried from one to the next: one pass, rows may be larger than
-        memory. `auto`: batches of 256 for classes of more than 16,384 rows, all rows at once for others.
+        memory. `auto`: batches of 256 for classes of more than 8,192 rows, all rows at once for others.
     streams
         With batches: into how many independent chains of batches each class is split, so that they can
         run side by side on several machines. `auto` is one, and one more for each further 1,048,576 rows

@@ -31,6 +31,7 @@ FEWEST_ROWS = 8
 _REACH = 1.25
 _SIGMAS = 3.0
 _GROSS = 5.0  # times the median distance; set by reason: groups of one data set are nearer to each other
+_SAMPLE_ROWS_IN_ALL = 1 << 15  # with more than 32 classes, down to half a sample for each; set by reason
 _ROUNDS = 20
 # Set so that the toy figure's loose cloud of 45 % is seen; benchmarks.centres is as without it.
 _VALLEY_WIDTH = 1.25
@@ -162,7 +163,8 @@ def _sampled(
     rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys, one_cloud: bool
 ) -> tuple[Vector, list[Vector], Vector]:
     """Return for each class a first centre, the spots of its clumps, and their reach, from samples."""
-    samples = [_Drawn(order) for order in group_samples(keys, codes, n_classes, SAMPLE_ROWS)]
+    size = min(SAMPLE_ROWS, max(SAMPLE_ROWS // 2, _SAMPLE_ROWS_IN_ALL // n_classes))
+    samples = [_Drawn(order) for order in group_samples(keys, codes, n_classes, size)]
     measure = _MeasureSample(rows, one_cloud)
     engine = engine_for(rows)
     # One thread of BLAS per class: classes side by side are faster, and the bits are the same anywhere.
