@@ -57,7 +57,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 .venv/.core: pyproject.toml constraints.txt | $(BIN)/python
-	$(call stage,install,$(PIP) -e '.[report]')
+	$(call stage,install,$(PIP) -e '.[report,figures]')
 	@touch $@
 
 # The test tools bring the core along: nothing is resolved twice, and what `make demo` installed stays.

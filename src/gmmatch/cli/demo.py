@@ -27,7 +27,7 @@ def demo(
 
     Example: gmmatch demo
     """
-    from ..experiments.demo import run_demo
+    from ..experiments.demo import draw, run_demo
 
     with show_progress(quiet=False):
         result = run_demo(output, seed)
@@ -50,15 +50,21 @@ def demo(
         " that of\nthe undamaged ones. gm-matching judges the rows first; the other methods believe them all"
         " (guard=auto\nmakes them judge, too)."
     )
-    for path in result.files:
-        typer.echo(f"wrote {path}")
+    typer.echo(f"wrote {result.kept}")
+    picture, page = output / "kept.png", output / "report.html"
     try:
-        typer.echo(f"wrote {write_demo_report(result, output / 'report.html')}: open it in a browser")
+        draw(result.digits, result.selection, picture)
+        typer.echo(f"wrote {picture}")
+    except MissingExtra as error:
+        typer.echo(f"gmmatch: no picture, because {error}", err=True)
+    try:
+        write_demo_report(result, page)
+        typer.echo(f"wrote {page}: open it in a browser")
     except MissingExtra as error:
         typer.echo(f"gmmatch: no report, because {error}", err=True)
 
 
-def write_demo_report(result: DemoResult, path: Path) -> Path:
+def write_demo_report(result: DemoResult, path: Path) -> None:
     """Write the page about the demo's selection, with the digits as pictures."""
     check_report(path)
     digits = result.digits
@@ -67,4 +73,3 @@ def write_demo_report(result: DemoResult, path: Path) -> Path:
     command = f"gmmatch demo --seed {result.selection.random_state}"
     page = summarise(result.selection, source, content=content, seconds=result.seconds, command=command)
     write_report(page, path)
-    return path

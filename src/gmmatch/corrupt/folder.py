@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data import open_dataset
-from ..errors import InvalidInput
+from ..errors import InvalidInput, require
 from ..files import whole_files
 from ..progress import task
 from ._draw import as_generator, check_share, count_of, draw_rows
@@ -144,9 +144,7 @@ def _damage_file(source: Path, target: Path, kinds: Sequence[str], severity: int
 
 
 def _save(pixels: ImageArray, original: Image.Image, target: Path) -> None:
-    from PIL import Image
-
-    result = Image.fromarray(pixels)
+    result = require("PIL.Image", "pillow", "images").fromarray(pixels)
     if original.mode in ("LA", "RGBA", "PA") or "transparency" in original.info:
         result.putalpha(original.convert("RGBA").getchannel("A"))
     kept: dict[str, Any] = {
@@ -159,12 +157,11 @@ def _save(pixels: ImageArray, original: Image.Image, target: Path) -> None:
 
 
 def _open(path: Path) -> Image.Image:
-    from PIL import Image
-
+    pil = require("PIL.Image", "pillow", "images")
     try:
-        image = Image.open(path)
+        image: Image.Image = pil.open(path)
         image.load()
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except (OSError, SyntaxError, ValueError, pil.DecompressionBombError) as error:
         raise InvalidInput(f"cannot read the image {path}: {error}") from error
     if image.mode not in _MODES:
         raise InvalidInput(f"{path} has pixels of mode {image.mode}; expected 8-bit grey or colour")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidParameter
+from ..errors import InvalidParameter, require
 from ..files import whole_file
 from .images import IMAGE_KINDS, ImageArray, apply_kind, as_images
 
@@ -37,8 +37,9 @@ def save_contact_sheet(image: Any, path: str | os.PathLike[str], rng: int = 0) -
     256 pixels are thinned first, small images shown with larger pixels. `path`: where to write; the ending
     says the format (png, jpg, webp).
     """
-    from PIL import Image, ImageDraw, ImageFont
-
+    pil, draws, fonts = (
+        require(f"PIL.{name}", "pillow", "images") for name in ("Image", "ImageDraw", "ImageFont")
+    )
     target = Path(path)
     form = _FORMATS.get(target.suffix.lower())
     if form is None:
@@ -49,15 +50,15 @@ def save_contact_sheet(image: Any, path: str | os.PathLike[str], rng: int = 0) -
     zoom = max(1, _USUAL_SIDE // max(original.shape[:2]))
     height, width = (zoom * side + _GAP for side in original.shape[:2])
     size = (_MARGIN + width * (1 + len(SEVERITIES)), _MARGIN // 4 + height * len(IMAGE_KINDS))
-    page = Image.new("RGB", size, "white")
-    draw, font = ImageDraw.Draw(page), ImageFont.load_default(11)
+    page = pil.new("RGB", size, "white")
+    draw, font = draws.Draw(page), fonts.load_default(11)
     for column, title in enumerate(["original", *(f"severity {level}" for level in SEVERITIES)]):
         draw.text((_MARGIN + column * width, 2), title, "black", font)
     for row, (kind, damaged) in enumerate(zip(IMAGE_KINDS, contact_sheet(original, rng), strict=True)):
         top = _MARGIN // 4 + row * height
         draw.text((4, top + height // 2 - 12), kind.replace("_", "\n"), "black", font)
         for column, pixels in enumerate([original, *damaged]):
-            page.paste(Image.fromarray(_as_colour(pixels, zoom)), (_MARGIN + column * width, top))
+            page.paste(pil.fromarray(_as_colour(pixels, zoom)), (_MARGIN + column * width, top))
     with whole_file(target) as partial:
         page.save(partial, format=form, optimize=True)
 
@@ -73,9 +74,7 @@ def _as_colour(pixels: ImageArray, zoom: int) -> ImageArray:
 
 def sample_image(side: int = 42) -> ImageArray:
     """Return a square colour photograph, uint8: the public-domain portrait that comes with matplotlib."""
-    import matplotlib
-    from PIL import Image
-
-    with Image.open(Path(matplotlib.get_data_path(), "sample_data", "grace_hopper.jpg")) as photograph:
+    pil, matplotlib = require("PIL.Image", "pillow", "images"), require("matplotlib", "Matplotlib", "figures")
+    with pil.open(Path(matplotlib.get_data_path(), "sample_data", "grace_hopper.jpg")) as photograph:
         square = photograph.convert("RGB").crop((0, 0, photograph.width, photograph.width))
-        return np.asarray(square.resize((side, side), Image.Resampling.BOX))
+        return np.asarray(square.resize((side, side), pil.Resampling.BOX))

@@ -23,7 +23,7 @@ from ..pipeline import select
 from ..progress import task
 from ..validation import check_choice
 from .markdown import GAP, table
-from .palette import GREY, LIGHT, Look, look, save, strip
+from .palette import GREY, LIGHT, Look, look, new_figure, save, strip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -231,9 +231,7 @@ def _tables(curves: Sequence[Curve]) -> tuple[str, str, str]:
 
 def draw_convergence(curves: Sequence[Curve]) -> Figure:
     """Return the figure: corruption from left to right, the objective above, the clean mean below."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.5, 6.8), layout="constrained")
+    figure = new_figure(10.5, 6.8)
     grid = figure.subplots(2, len(RATES), sharex=True, sharey="row")
     for across, rate in enumerate(RATES):
         chosen = [curve for curve in curves if curve.rate == rate]

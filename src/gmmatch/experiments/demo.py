@@ -17,6 +17,7 @@ from ..pipeline import select
 from ..progress import task
 from ..records import Selection
 from ..selectors import METHODS
+from .palette import new_figure
 
 KEEP = 0.1
 WRONG_LABELS = 0.2
@@ -60,11 +61,11 @@ class DemoRow:
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """What the demo prints, where it wrote, and the digits and the selection that it shows."""
+    """What the demo prints, the selection's file, and the digits and the selection that it shows."""
 
     introduction: str
     rows: list[DemoRow]
-    files: list[Path]
+    kept: Path
     digits: DamagedDigits
     selection: Selection
     seconds: float
@@ -88,9 +89,9 @@ def damaged_digits(seed: int) -> DamagedDigits:
 
 
 def run_demo(folder: Path, seed: int) -> DemoResult:
-    """Keep 10 % of damaged digits by every method and write a selection and its picture to `folder`.
+    """Keep 10 % of damaged digits by every method and write a selection to `folder`.
 
-    Every figure is the mean over several splits, each damaged anew; the files are of the first one.
+    Every figure is the mean over several splits, each damaged anew; the selection is of the first one.
     """
     names = [name for name, method in METHODS.items() if method.needs_rows_only]
     trials = [damaged_digits(seed + turn) for turn in range(REPEATS)]
@@ -109,9 +110,8 @@ def run_demo(folder: Path, seed: int) -> DemoResult:
         shown = select(trials[0].rows, KEEP, trials[0].labels, random_state=seed)
         seconds = time.perf_counter() - started
     folder.mkdir(parents=True, exist_ok=True)
-    kept, picture = folder / "kept.parquet", folder / "kept.png"
+    kept = folder / "kept.parquet"
     shown.save(kept)
-    draw(trials[0], shown, picture)
     introduction = (
         f"{len(trials[0].rows):,} real handwritten digits, {WRONG_LABELS:.0%} with a wrong label and"
         f" {DAMAGED_IMAGES:.0%} with a damaged image ({trials[0].corrupted.mean():.0%} corrupted in all).\n"
@@ -119,7 +119,7 @@ def run_demo(folder: Path, seed: int) -> DemoResult:
         f" (from all rows: {everything:.1%}). Means over {REPEATS} splits."
     )
     rows = [_mean(lines) for lines in measured.values()]
-    return DemoResult(introduction, rows, [kept, picture], trials[0], shown, seconds)
+    return DemoResult(introduction, rows, kept, trials[0], shown, seconds)
 
 
 def _mean(rows: list[DemoRow]) -> DemoRow:
@@ -148,11 +148,9 @@ def _measure(digits: DamagedDigits, selection: Selection, method: str, seconds: 
 
 def draw(digits: DamagedDigits, selection: Selection, path: Path) -> None:
     """Draw the digits that were picked first and some that were dropped, wrong ones framed in red."""
-    from matplotlib.figure import Figure
-
     dropped = np.flatnonzero(~selection.mask())
     some = np.random.default_rng(0).choice(dropped, _SHEET[0] * _SHEET[1], replace=False)
-    figure = Figure(figsize=(11, 4.4), layout="constrained")
+    figure = new_figure(11, 4.4)
     for axis, shown, everyone, title in zip(
         figure.subplots(1, 2),
         (selection.indices, some),

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput
 from .grid import OURS, Block, Record, accuracy_blocks, order_methods, setting_label
-from .palette import GREY, Look, look, save, strip
+from .palette import GREY, Look, look, new_figure, save, strip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,18 +41,13 @@ def write_curves(records: Sequence[Record], path: Path) -> None:
 
 def draw_curves(records: Sequence[Record]) -> Figure:
     """Return the figure of `write_curves`."""
-    from matplotlib.figure import Figure
-
     panels = _panels(records)
     methods = order_methods(method for block in panels for method in block.rows)
     looks = {name: look(name, place) for place, name in enumerate(methods)}
     across = min(_MOST_ACROSS, len(panels))
     down = math.ceil(len(panels) / across)
     legend_rows = math.ceil(len(methods) / min(_LEGEND_COLUMNS, 2 * across))
-    figure = Figure(
-        figsize=(max(_PANEL[0] * across, 5.0), _PANEL[1] * down + 0.22 * legend_rows + 0.5),
-        layout="constrained",
-    )
+    figure = new_figure(max(_PANEL[0] * across, 5.0), _PANEL[1] * down + 0.22 * legend_rows + 0.5)
     grid = figure.subplots(down, across, squeeze=False)
     for axes, block in zip(grid.flat, panels, strict=False):
         _draw(axes, block, looks)

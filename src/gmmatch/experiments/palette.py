@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import require
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -78,6 +80,13 @@ _FURTHER = (
 def look(method: str, place: int = 0) -> Look:
     """Return how a method is drawn; `place` tells methods apart that are not in the registry."""
     return _LOOKS.get(method) or _FURTHER[place % len(_FURTHER)]
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches."""
+    figures = require("matplotlib.figure", "Matplotlib", "figures")
+    figure: Figure = figures.Figure(figsize=(width, height), layout="constrained")
+    return figure
 
 
 def save(figure: Figure, path: Path, dpi: int = 130) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInput, InvalidParameter
+from ..errors import InvalidInput, InvalidParameter, require
 from ..files import make_folder
 from .datasets import Named
 from .runner import finished, run_grids
@@ -47,6 +47,7 @@ def reproduce(
     spec = load_spec(name)
     if scale not in spec.scales:
         raise InvalidParameter(f"{name} has the scales {', '.join(spec.scales)}; got {scale!r}")
+    require("matplotlib.figure", "Matplotlib", "figures")  # before hours of work, not after
     folder = output / f"{name}-{scale}"
     make_folder(folder)
     if spec.kind == "toy":

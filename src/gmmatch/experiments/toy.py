@@ -21,7 +21,7 @@ from ..pipeline import select
 from ..progress import task
 from ..validation import check_choice
 from .markdown import table
-from .palette import CLEAN_COLOR, OURS_COLOR, save
+from .palette import CLEAN_COLOR, OURS_COLOR, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -219,9 +219,7 @@ def _figures_table(found: Sequence[ToyRow]) -> str:
 
 def draw_toy(rows: int) -> Figure:
     """Return the figure: methods from top to bottom, corruption rates from left to right."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 1.42 * len(METHODS) + 0.4), layout="constrained")
+    figure = new_figure(9.0, 1.42 * len(METHODS) + 0.4)
     grid = figure.subplots(len(METHODS), len(RATES), sharex=True, sharey=True)
     for across, rate in enumerate(RATES):
         points, corrupted = toy_points(rate, rows, 0, ADVERSARIES[SHOWN])

@@ -1,19 +1,21 @@
 """From plain data to one HTML file that needs nothing else: styles, scripts and the plot library inside."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
-
-from ..errors import InvalidParameter, MissingExtra
+from ..errors import InvalidParameter, require
 from ..files import check_folder, whole_file
 from ..version import __version__
 from .records import Report
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SCRIPTS = (
     "colours.js", "elements.js", "state.js", "map.js", "curve.js", "panel.js", "classes.js", "galleries.js",
@@ -38,9 +40,12 @@ def render(report: Report) -> str:
     in an element that is not run, whose scripts set text and never markup. The page's policy lets no
     other script run and no address be fetched.
     """
-    environment = Environment(
-        loader=PackageLoader("gmmatch.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    jinja2, markup = (
+        require("jinja2", "Jinja2", "report"),
+        require("markupsafe", "MarkupSafe", "report").Markup,
     )
+    loader = jinja2.PackageLoader("gmmatch.report")
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"count": count, "number": number}
     parts = "\n".join(_source(environment, name) for name in SCRIPTS)
     library, script = plot_library(), _inline(f'"use strict";\n(() => {{\n{parts}\n}})();')
@@ -48,15 +53,16 @@ def render(report: Report) -> str:
         "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
         f" script-src {_digest(library)} {_digest(script)}; base-uri 'none'; form-action 'none'"
     )
-    return environment.get_template("report.html").render(
+    page: str = environment.get_template("report.html").render(
         report=report,
         version=__version__,
         policy=policy,
-        style=Markup(_source(environment, "report.css")),
-        data=embed(report.as_dict()),
-        library=Markup(library),
-        script=Markup(script),
+        style=markup(_source(environment, "report.css")),
+        data=markup(embed(report.as_dict())),
+        library=markup(library),
+        script=markup(script),
     )
+    return page
 
 
 def write_report(report: Report, path: Path) -> None:
@@ -66,7 +72,7 @@ def write_report(report: Report, path: Path) -> None:
         partial.write_bytes(page)
 
 
-def embed(data: Any) -> Markup:
+def embed(data: Any) -> str:
     r"""Return data as JSON that cannot end the element it stands in.
 
     Examples
@@ -75,7 +81,7 @@ def embed(data: Any) -> Markup:
     {"name":"\u003c/script\u003e"}
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.translate(_ESCAPES))
+    return text.translate(_ESCAPES)
 
 
 def count(value: int) -> str:
@@ -94,11 +100,8 @@ def number(value: float) -> str:
 @cache
 def plot_library() -> str:
     """Return the scripts of Bokeh, from the installed package."""
-    try:
-        from bokeh.resources import Resources
-    except ImportError:
-        raise MissingExtra("bokeh", "report") from None
-    parts = Resources(mode="inline", minified=True, components=["bokeh", "bokeh-api"]).js_raw
+    resources = require("bokeh.resources", "bokeh", "report")
+    parts = resources.Resources(mode="inline", minified=True, components=["bokeh", "bokeh-api"]).js_raw
     return _inline("\n".join(parts))
 
 
