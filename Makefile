@@ -1,11 +1,13 @@
 # `make demo` shows the main job, `make test` is the quick suite, `make test-all` adds the slow tests.
 # Each sets up .venv by itself and reuses what is there.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
+CONSTRAINTS ?= constraints.txt
 # Modules are compiled when they are first imported, and kept, whatever the environment says: most of what is
 # installed never is imported.
 export PYTHONDONTWRITEBYTECODE =
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c $(CONSTRAINTS)
 # One BLAS thread per test process: several processes share the cores.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest
 PARALLEL := -n auto --dist loadgroup
@@ -13,7 +15,7 @@ PARALLEL := -n auto --dist loadgroup
 # Run a command as a stage of that name and say how long it took.
 stage = @start=$$(date +%s); $(2); code=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$code
 
-.PHONY: demo test test-slow test-all check lint browser format clean
+.PHONY: demo test test-slow test-all test-versions test-lowest test-newest check lint browser wheel mutants format clean
 
 demo: .venv/.core
 	$(BIN)/gmmatch demo
@@ -27,6 +29,18 @@ test-slow: .venv/.dev
 	$(call stage,slow tests,$(PYTEST) $(PARALLEL) -m slow)
 
 test-all: test test-slow
+
+# The quick tests that need neither torch nor Ray, with other versions: of Python as well, for example
+# `make test-versions PYTHON=python3.13 VENV=.venv-3.13`.
+WITHOUT_TORCH := tests/contract $(addprefix tests/unit/,cli compute data location matching report selectors trust)
+test-versions: $(VENV)/.test
+	$(call stage,tests with $(CONSTRAINTS),$(PYTEST) -p no:cacheprovider $(WITHOUT_TORCH) $(wildcard tests/unit/*.py))
+
+test-lowest:
+	@$(MAKE) --no-print-directory test-versions VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
+
+test-newest:
+	@$(MAKE) --no-print-directory test-versions VENV=.venv-newest CONSTRAINTS=/dev/null
 
 check: .venv/.dev
 	@test -n "$(FILES)" || { echo "Say what to check, for example: make check FILES=tests/unit/trust"; exit 2; }
@@ -43,21 +57,32 @@ lint: .venv/.dev
 browser:
 	@sh tests/browser/install-chromium.sh
 
+# A source archive and, made from it, a wheel.
+wheel: .venv/.dev
+	$(BIN)/python -m build --outdir dist .
+
+# Small changes of the code that no test notices: `make mutants PACKAGE=trust.gate SAMPLE=100`.
+PACKAGE ?= location
+SAMPLE ?= 200
+mutants: .venv/.dev
+	$(BIN)/python tools/mutants.py --sample $(SAMPLE) $(PACKAGE) tests/unit/$(firstword $(subst ., ,$(PACKAGE)))
+
 format: .venv/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv out
+	rm -rf .venv .venv-* dist out
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "gmmatch needs Python 3.11 or newer; found $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@echo "Setting up .venv (once)"
-	$(PYTHON) -m venv .venv
+	@echo "Setting up $(VENV) (once)"
+	$(PYTHON) -m venv $(VENV)
 
+SHOWN := .[report,figures]
 .venv/.core: pyproject.toml constraints.txt | $(BIN)/python
-	$(call stage,install,$(PIP) -e '.[report,figures]')
+	$(call stage,install,$(PIP) -e '$(SHOWN)')
 	@touch $@
 
 # The test tools bring the core along: nothing is resolved twice, and what `make demo` installed stays.
@@ -65,3 +90,7 @@ $(BIN)/python:
 	@echo "Installing the project with its test tools (once; some hundred megabytes)"
 	$(call stage,install,$(PIP) -e '.[dev]')
 	@touch .venv/.core $@
+
+$(VENV)/.test: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(call stage,install,$(PIP) -e '.[test]')
+	@touch $@
