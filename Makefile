@@ -34,7 +34,7 @@ test-all: test test-slow
 # `make test-versions PYTHON=python3.13 VENV=.venv-3.13`.
 WITHOUT_TORCH := tests/contract $(addprefix tests/unit/,cli compute data location matching report selectors trust)
 test-versions: $(VENV)/.test
-	$(call stage,tests with $(CONSTRAINTS),$(PYTEST) -p no:cacheprovider $(WITHOUT_TORCH) $(wildcard tests/unit/*.py))
+	$(call stage,tests with $(CONSTRAINTS),$(PYTEST) -p no:cacheprovider -W default::DeprecationWarning $(WITHOUT_TORCH) $(wildcard tests/unit/*.py))
 
 test-lowest:
 	@$(MAKE) --no-print-directory test-versions VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt

@@ -202,11 +202,19 @@ class Tester:
         self.modules, self.sample, self.seed, self.pattern = modules, sample, seed, pattern
         self.survivors: list[Mutant] = []
         self.total = 0
+        self.failed: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take note of a test that fails."""
+        if report.failed:
+            self.failed.append(f"{report.nodeid}\n{report.longreprtext}\n")
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run everything."""
         reporter = session.config.pluginmanager.getplugin("terminalreporter")
         session.config.pluginmanager.unregister(reporter)
+        # A doctest can be run once only.
+        session.items = [item for item in session.items if not isinstance(item, pytest.DoctestItem)]
         for module in self.modules:
             import_module(module)
         files = {str(sys.modules[module].__file__): module for module in self.modules}
@@ -259,8 +267,8 @@ class Tester:
                     seconds[item.nodeid] = time.perf_counter() - started
                 for key in seen:
                     callers.setdefault(key, []).append(item)
-        if session.testsfailed:
-            raise SystemExit("the tests fail before anything is changed")
+        if self.failed:
+            raise SystemExit(f"tests fail before anything is changed: {' '.join(self.failed)}")
         return seconds, callers
 
     def _killed(self, session: pytest.Session, mutant: Mutant, items: list[Any], seconds: float) -> bool:
@@ -276,7 +284,7 @@ class Tester:
                 apply(mutant)
                 for item in items:
                     item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-                    if session.testsfailed:
+                    if self.failed:
                         os._exit(1)
             except BaseException:
                 os._exit(1)

@@ -4,7 +4,7 @@ import errno
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
@@ -80,6 +80,26 @@ def _bars() -> Iterator[None]:
 
         with progress.listen(listener):
             yield
+
+
+def print_table(
+    header: Iterable[str],
+    lines: Iterable[Iterable[str]],
+    width: int,
+    title: str | None = None,
+    words: int = 1,
+) -> None:
+    """Print a table: off a terminal `width` letters wide, numbers behind the first columns of words."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False, title=title, title_justify="left")
+    for place, name in enumerate(header):
+        table.add_column(name, justify="left" if place < words else "right", overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    console = Console()
+    (console if console.is_terminal else Console(width=width)).print(table)
 
 
 def parse_params(pairs: list[str]) -> dict[str, Any]:

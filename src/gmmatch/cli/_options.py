@@ -1,94 +1,130 @@
-"""Options that several commands share: one name, one help text."""
+"""Options of the commands: one name, one help text, wherever a command has it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 # Headings of the help.
 READ, CHOOSE, WRITE, RUN = "What is read", "How rows are chosen", "What is written", "How it runs"
 
-Labels = Annotated[
-    str | None,
-    typer.Option(metavar="FILE_OR_COLUMN", help="Class of each row; may be wrong.", rich_help_panel=READ),
-]
-Ids = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE_OR_COLUMN", help="Name of each row; its number by default.", rich_help_panel=READ
-    ),
-]
-Embedding = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Column, array or tensor with the embeddings.", rich_help_panel=READ),
-]
+
+def option(text: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
+    """Return an option with its help text, under a heading of the help."""
+    return typer.Option(*flags, help=text, rich_help_panel=panel, **more)
+
+
+def column(text: str, metavar: str = "COLUMN") -> Any:
+    """Return an option that names what is read beside the rows."""
+    return option(text, metavar=metavar, panel=READ)
+
+
+def flag(name: str, text: str, panel: str | None = None) -> Any:
+    """Return an option that is there or not."""
+    return option(text, f"--{name}", panel=panel)
+
+
+def file(text: str, panel: str = WRITE, metavar: str = "FILE", **more: Any) -> Any:
+    """Return an option that names a file."""
+    return option(text, panel=panel, metavar=metavar, **more)
+
+
+def output(text: str, panel: str | None = None) -> Any:
+    """Return the option that says where to write."""
+    return option(text, "--output", "-o", panel=panel)
+
+
+# What is read.
+Labels = Annotated[str | None, column("Class of each row; may be wrong.", "FILE_OR_COLUMN")]
+Ids = Annotated[str | None, column("Name of each row; its number by default.", "FILE_OR_COLUMN")]
+Embedding = Annotated[str | None, column("Column, array or tensor with the embeddings.")]
 Encoder = Annotated[
     str | None,
-    typer.Option(
-        help="INPUT holds images or texts: encode them first, as `gmmatch embed` does.", rich_help_panel=READ
-    ),
+    option("INPUT holds images or texts: encode them first, as `gmmatch embed` does.", panel=READ),
 ]
-Text = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Column of the texts.", rich_help_panel=READ)
-]
-Image = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Column of the images (paths or bytes).", rich_help_panel=READ),
-]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="Memory to use, such as 4GB; less takes longer, and changes no picks.",
-        rich_help_panel=RUN,
+Text = Annotated[str | None, column("Column of the texts.")]
+Image = Annotated[str | None, column("Column of the images (paths or bytes).")]
+Scores = Annotated[Path | None, file("One score per row, for --method top-scores.", READ)]
+Images = Annotated[
+    Path | None,
+    file(
+        "Images of the rows, for --report and to train on (.npy, .npz; the embeddings by default).",
+        READ,
+        "PATH",
     ),
 ]
 OnBadRows = Annotated[
     str,
-    typer.Option(
-        metavar="error|drop",
-        help="Rows with NaN or infinite values, or without a label: refuse the input, or drop them.",
-        rich_help_panel=READ,
+    column(
+        "Rows with NaN or infinite values, or without a label: refuse the input, or drop them.", "error|drop"
     ),
 ]
 Unlabelled = Annotated[
+    str, column("Rows without a label: as --on-bad-rows says, or a class of their own.", "error|class")
+]
+# How rows are chosen.
+Keep = Annotated[str, option("How many rows to keep: 10%, 0.1 or 5000.", panel=CHOOSE)]
+Method = Annotated[str, option("A name that `gmmatch methods` lists.", panel=CHOOSE)]
+Budgets = Annotated[
     str,
-    typer.Option(
-        metavar="error|class",
-        help="Rows without a label: as --on-bad-rows says, or a class of their own.",
-        rich_help_panel=READ,
+    option(
+        "How classes share the budget: proportional to their sizes, sqrt (of these) or equal.", panel=CHOOSE
     ),
 ]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace outputs that exist.", rich_help_panel=WRITE)
+Param = Annotated[
+    list[str] | None,
+    option(
+        "A parameter of the method, such as cells=off or lift=off; repeatable.",
+        panel=CHOOSE,
+        metavar="KEY=VALUE",
+    ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0, rich_help_panel=RUN)]
+Guard = Annotated[
+    str | None,
+    option(
+        "auto: pick trusted rows first (the default of gm-matching); off (or --no-guard): believe all rows.",
+        panel=CHOOSE,
+        metavar="auto|off",
+        show_default=False,
+    ),
+]
+# What is written.
+Overwrite = Annotated[bool, flag("overwrite", "Replace outputs that exist.", WRITE)]
+AllRows = Annotated[bool, flag("all-rows", "List every input row in it, with a column `kept`.", WRITE)]
+Materialize = Annotated[
+    Path | None, file("Also write the kept rows themselves, in a new folder.", metavar="DIR")
+]
+SuspectsFile = Annotated[
+    Path | None,
+    file("Also write which rows seem wrong, and why (needs labels): .parquet, .csv or .jsonl."),
+]
+ReportFile = Annotated[Path | None, file("Also write a page that shows the choice: .html.")]
+SaveScores = Annotated[
+    Path | None, file("Also write the training run's score of every row, for --scores: .npy.")
+]
 Projection = Annotated[
     str,
-    typer.Option(
-        help="How the report's map is laid out: pca, umap, or auto (umap where it is installed).",
-        rich_help_panel=WRITE,
-    ),
+    option("How the report's map is laid out: pca, umap, or auto (umap where it is installed).", panel=WRITE),
 ]
-Engine = Annotated[
-    str,
-    typer.Option(help="local: this machine; ray: a Ray cluster, with the same result.", rich_help_panel=RUN),
+Folder = Annotated[Path, output("Folder for the results.")]
+AsJson = Annotated[bool, flag("json", "Print one JSON document.", WRITE)]
+# How it runs.
+Memory = Annotated[
+    str | None,
+    option("Memory to use, such as 4GB; less takes longer, and changes no picks.", panel=RUN, metavar="SIZE"),
 ]
+Engine = Annotated[str, option("local: this machine; ray: a Ray cluster, with the same result.", panel=RUN)]
 Address = Annotated[
     str | None,
-    typer.Option(
-        help="With --engine ray: a running cluster, or auto; by default a new one, here.", rich_help_panel=RUN
-    ),
+    option("With --engine ray: a running cluster, or auto; by default a new one, here.", panel=RUN),
 ]
 Workers = Annotated[
-    int | None,
-    typer.Option(
-        help="With --engine ray: worker processes; one per core by default.", min=1, rich_help_panel=RUN
-    ),
+    int | None, option("With --engine ray: worker processes; one per core by default.", panel=RUN, min=1)
 ]
-Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")]
-Processes = Annotated[
-    int | None, typer.Option(min=1, show_default=False, help="Processes.  [default: one per core]")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=WRITE)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=RUN)]
+TrainConfig = Annotated[Path | None, file("How to train, for methods that need it: .toml or .json.", RUN)]
+Device = Annotated[str, option("Where to train: auto, cpu or cuda.", panel=RUN)]
+Resume = Annotated[bool, flag("resume", "Go on where a killed run stopped.", RUN)]
+DryRun = Annotated[bool, flag("dry-run", "Say what would be done, and stop.", RUN)]
+Seed = Annotated[int, option("Seed of everything random.", panel=RUN, min=0)]
+Processes = Annotated[int | None, option("Processes.  [default: one per core]", min=1, show_default=False)]
+Quiet = Annotated[bool, option("No progress.", "--quiet", "-q", panel=RUN)]

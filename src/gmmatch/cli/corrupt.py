@@ -32,6 +32,7 @@ from ..data import open_dataset
 from ..errors import InvalidInput, InvalidParameter
 from ..validation import nearest
 from . import _options as options
+from ._options import option
 
 Corrupted = tuple[npt.NDArray[Any], npt.NDArray[np.bool_], dict[str, int]]
 _DEFAULT_SHARE = 0.2
@@ -51,67 +52,44 @@ def corrupt(
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(
-            "--kind",
-            "-k",
-            show_default=False,
-            help="What to do. Images: gaussian_noise, occlusion, resolution, fog, motion_blur (repeat for"
+        option(
+            "What to do. Images: gaussian_noise, occlusion, resolution, fog, motion_blur (repeat for"
             " several; default all). Labels: symmetric (default), pair, matrix, instance. Embeddings:"
             " far-cluster (default), outliers, other-class, sign-flip, adversary.",
+            "--kind",
+            "-k",
         ),
     ] = None,
     share: Annotated[
         str | None,
-        typer.Option(
-            show_default=False,
-            help="How much of the rows to corrupt, as 20% or 0.2. Default 20%; with --kind matrix what the"
-            " matrix implies.",
+        option(
+            "How much of the rows to corrupt, as 20% or 0.2. Default 20%; with --kind matrix what the"
+            " matrix implies."
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            show_default=False,
-            help="Where to write; a file is replaced, a folder must be new. The mask goes beside it.",
-        ),
+        options.output("Where to write; a file is replaced, a folder must be new. The mask goes beside it."),
     ] = None,
-    severity: Annotated[int, typer.Option(help="Strength of image damage, 1 to 5.")] = 3,
-    seed: Annotated[int, typer.Option(help="Same seed, same output.")] = 0,
+    severity: Annotated[int, option("Strength of image damage, 1 to 5.")] = 3,
+    seed: Annotated[int, option("Same seed, same output.")] = 0,
     labels: Annotated[
-        str | None,
-        typer.Option(
-            show_default=False, help="Labels, for --kind other-class: a file. Of a table: as --column."
-        ),
+        str | None, option("Labels, for --kind other-class: a file. Of a table: as --column.")
     ] = None,
-    features: Annotated[
-        Path | None, typer.Option(show_default=False, help="Array file, for --kind instance.")
-    ] = None,
-    matrix: Annotated[
-        Path | None,
-        typer.Option(show_default=False, help="Transition matrix (.npy, .csv), for --kind matrix."),
-    ] = None,
-    distance: Annotated[
-        float | None,
-        typer.Option(show_default=False, help="How far embeddings go, in units of the data's radius."),
-    ] = None,
-    column: Annotated[
-        str | None, typer.Option(show_default=False, help="Label column of a .csv or .tsv INPUT.")
-    ] = None,
-    array: Annotated[
-        str | None, typer.Option(show_default=False, help="Name of the array in a .npz INPUT.")
-    ] = None,
+    features: Annotated[Path | None, option("Array file, for --kind instance.")] = None,
+    matrix: Annotated[Path | None, option("Transition matrix (.npy, .csv), for --kind matrix.")] = None,
+    distance: Annotated[float | None, option("How far embeddings go, in units of the data's radius.")] = None,
+    column: Annotated[str | None, option("Label column of a .csv or .tsv INPUT.")] = None,
+    array: Annotated[str | None, option("Name of the array in a .npz INPUT.")] = None,
     preview: Annotated[
         Path | None,
-        typer.Option(
-            show_default=False,
-            help="Write a contact sheet: one image (the first of INPUT, or a sample) under all kinds and"
-            " severities.",
+        option(
+            "Write a contact sheet: one image (the first of INPUT, or a sample) under all kinds and"
+            " severities."
         ),
     ] = None,
     as_json: options.AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    quiet: Annotated[bool, option("Print nothing but errors.", "--quiet", "-q")] = False,
 ) -> None:
     """Make a dataset wrong on purpose, exactly and repeatably, and write down where.
 

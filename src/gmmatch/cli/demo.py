@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from ..data import Dataset, open_dataset
 from ..errors import MissingExtra
 from ..report import Content, check_report, summarise, write_report
 from . import _options as options
-from ._friendly import show_progress
+from ._friendly import print_table, show_progress
 
 if TYPE_CHECKING:
     from ..experiments.demo import DemoResult
@@ -32,19 +30,21 @@ def demo(
     with show_progress(quiet=False):
         result = run_demo(output, seed)
     typer.echo(result.introduction)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("method")
-    for title in ("test accuracy", "corrupted picks", "distance to clean mean", "seconds"):
-        table.add_column(title, justify="right")
-    for row in result.rows:
-        table.add_row(
-            row.method,
-            f"{row.accuracy:.1%}",
-            f"{row.corrupted:.1%}",
-            f"{row.distance:.3f}",
-            f"{row.seconds:.2f}",
-        )
-    Console(width=None if Console().is_terminal else 100).print(table)
+    header = ("method", "test accuracy", "corrupted picks", "distance to clean mean", "seconds")
+    print_table(
+        header,
+        (
+            (
+                row.method,
+                f"{row.accuracy:.1%}",
+                f"{row.corrupted:.1%}",
+                f"{row.distance:.3f}",
+                f"{row.seconds:.2f}",
+            )
+            for row in result.rows
+        ),
+        width=100,
+    )
     typer.echo(
         "Corrupted picks: share of the kept rows that are wrong. Distance: from the mean of the kept rows to"
         " that of\nthe undamaged ones. gm-matching judges the rows first; the other methods believe them all"

@@ -13,6 +13,7 @@ from .. import pipeline
 from ..encoders import FAMILIES, Embedded, spec_form
 from . import _options as options
 from ._friendly import parse_params, show_progress
+from ._options import option
 
 SHOWN = 10
 
@@ -25,41 +26,33 @@ def embed(
             help="Folder of images; .txt, .csv, .tsv, .jsonl or .parquet; IDX; CIFAR; .npy or .npz.",
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write: a .npy, and a .parquet beside it.")
-    ] = Path("embeddings.npy"),
+    output: Annotated[Path, options.output("Where to write: a .npy, and a .parquet beside it.")] = Path(
+        "embeddings.npy"
+    ),
     encoder: Annotated[
         str | None,
-        typer.Option(
-            help=f"{', '.join(map(spec_form, FAMILIES))}."
+        option(
+            f"{', '.join(map(spec_form, FAMILIES))}."
             " By default efficientnet-lite0 for images, wordllama for text."
         ),
     ] = None,
-    text: Annotated[str | None, typer.Option(help="Column of a table that holds the texts.")] = None,
-    image: Annotated[
-        str | None, typer.Option(help="Column of a table that holds the images (paths or bytes).")
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Labels: a column, an array of the .npz file, or a file.")
-    ] = None,
-    ids: Annotated[str | None, typer.Option(help="Column of ids; otherwise row numbers or paths.")] = None,
-    split: Annotated[str, typer.Option(help="train or test, where INPUT has both.")] = "train",
-    size: Annotated[
-        int | None, typer.Option(help="Side of the images in pixels, in place of the encoder's.")
-    ] = None,
+    text: Annotated[str | None, option("Column of a table that holds the texts.")] = None,
+    image: Annotated[str | None, option("Column of a table that holds the images (paths or bytes).")] = None,
+    labels: Annotated[str | None, option("Labels: a column, an array of the .npz file, or a file.")] = None,
+    ids: Annotated[str | None, option("Column of ids; otherwise row numbers or paths.")] = None,
+    split: Annotated[str, option("train or test, where INPUT has both.")] = "train",
+    size: Annotated[int | None, option("Side of the images in pixels, in place of the encoder's.")] = None,
     param: Annotated[
-        list[str] | None, typer.Option(help="Another parameter of the encoder, KEY=VALUE; repeatable.")
+        list[str] | None, option("Another parameter of the encoder, KEY=VALUE; repeatable.")
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Rows encoded together, in place of the encoder's number.", min=1)
+        int | None, option("Rows encoded together, in place of the encoder's number.", min=1)
     ] = None,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
-    cache: Annotated[
-        bool, typer.Option(help="Keep vectors by content, so that nothing is encoded twice.")
-    ] = True,
+    cache: Annotated[bool, option("Keep vectors by content, so that nothing is encoded twice.")] = True,
     cache_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the cache, in place of $GMMATCH_CACHE or the user's.")
+        Path | None, option("Folder of the cache, in place of $GMMATCH_CACHE or the user's.")
     ] = None,
     engine: options.Engine = "local",
     address: options.Address = None,
@@ -83,30 +76,13 @@ def embed(
 
         gmmatch embed photos/ --encoder onnx:model.onnx --size 224 --on-bad-rows drop -o photos.npy
     """
+    asked = dict(locals())
+    for name in ("source", "param", "size", "as_json", "quiet"):
+        del asked[name]
     began = time.perf_counter()
-    params = parse_params(param or [])
-    if size is not None:
-        params["size"] = size
+    asked |= parse_params(param or []) | ({} if size is None else {"size": size})
     with show_progress(quiet), _hint_on_interrupt():
-        result = pipeline.embed(
-            source,
-            encoder,
-            text=text,
-            image=image,
-            labels=labels,
-            ids=ids,
-            split=split,
-            on_bad_rows=on_bad_rows,
-            unlabelled=unlabelled,
-            batch_size=batch_size,
-            cache=cache,
-            cache_dir=cache_dir,
-            output=output,
-            engine=engine,
-            address=address,
-            workers=workers,
-            **params,
-        )
+        result = pipeline.embed(source, **asked)
     facts = _facts(result, output, time.perf_counter() - began)
     if not quiet:
         for line in _remarks(result):

@@ -1,6 +1,7 @@
 """`gmmatch methods`: what can be chosen."""
 
 from ..selectors import METHODS
+from ._friendly import print_table
 
 
 def methods() -> None:
@@ -12,14 +13,9 @@ def methods() -> None:
 
     Example: gmmatch methods
     """
-    from rich.console import Console
-    from rich.table import Table
-
     columns = ("method", "keeps", "needs", "can", "cost", "source")
-    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
-    for method in METHODS.values():
-        table.add_row(method.name, method.keeps, method.needs, method.can, method.cost, method.source)
-    console = Console()
-    if not console.is_terminal:  # a pipe wants whole lines
-        console = Console(width=300)
-    console.print(table)
+    lines = (
+        (method.name, method.keeps, method.needs, method.can, method.cost, method.source)
+        for method in METHODS.values()
+    )
+    print_table(columns, lines, width=300, words=len(columns))  # a pipe wants whole lines

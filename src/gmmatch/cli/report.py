@@ -10,24 +10,22 @@ import typer
 from ..report import report as make_report
 from . import _options as options
 from ._friendly import show_progress
+from ._options import option
 
 
 def report(
     selection: Annotated[Path, typer.Argument(help="What `gmmatch select` wrote: .parquet.")],
     source: Annotated[str, typer.Argument(metavar="INPUT", help="What the rows were selected from.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write: .html.")] = Path(
-        "report.html"
-    ),
+    output: Annotated[Path, options.output("The page to write: .html.")] = Path("report.html"),
     images: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Images of the rows: a folder, a table, .npy, .npz, IDX or CIFAR."),
+        option("Images of the rows: a folder, a table, .npy, .npz, IDX or CIFAR.", metavar="PATH"),
     ] = None,
     texts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Texts of the rows: .txt, .csv, .jsonl or .parquet.")
+        Path | None, option("Texts of the rows: .txt, .csv, .jsonl or .parquet.", metavar="FILE")
     ] = None,
     labels: Annotated[
-        str | None,
-        typer.Option(metavar="FILE_OR_COLUMN", help="Labels, if the selection was made with some."),
+        str | None, option("Labels, if the selection was made with some.", metavar="FILE_OR_COLUMN")
     ] = None,
     ids: options.Ids = None,
     embedding: options.Embedding = None,
@@ -38,7 +36,7 @@ def report(
     memory: options.Memory = None,
     overwrite: options.Overwrite = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Go on where INPUT is not what the selection was made from.")
+        bool, options.flag("force", "Go on where INPUT is not what the selection was made from.")
     ] = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from ..errors import InvalidParameter
 from ..validation import check_choice
 from . import _options as options
-from ._friendly import show_progress
+from ._friendly import print_table, show_progress
+from ._options import option
 
 if TYPE_CHECKING:
     from ..experiments.grid import Mean
@@ -27,25 +26,25 @@ def reproduce(
     ] = None,
     scale: Annotated[
         str,
-        typer.Option(
-            help="smoke: a minute, on built-in data; cpu: an hour or two on two cores; paper: the paper's"
+        option(
+            "smoke: a minute, on built-in data; cpu: an hour or two on two cores; paper: the paper's"
             " networks and recipes, for a GPU."
         ),
     ] = "smoke",
     data: Annotated[
         Path | None,
-        typer.Option(
-            show_default=False,
-            help="Folder of the datasets: cifar-10-batches-py, cifar-100-python, tiny-imagenet-200,"
+        option(
+            "Folder of the datasets: cifar-10-batches-py, cifar-100-python, tiny-imagenet-200,"
             " fashion-mnist, cifar10.npz.  [default: the folder named by GMMATCH_DATA]",
+            show_default=False,
         ),
     ] = None,
     output: options.Folder = Path("out/reproduce"),
     workers: options.Processes = None,
     tables_only: Annotated[
-        bool, typer.Option("--tables-only", help="Run nothing; make tables of the results there are.")
+        bool, options.flag("tables-only", "Run nothing; make tables of the results there are.")
     ] = False,
-    list_all: Annotated[bool, typer.Option("--list", help="List what there is, and stop.")] = False,
+    list_all: Annotated[bool, options.flag("list", "List what there is, and stop.")] = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -91,27 +90,20 @@ def reproduce(
 
 def print_means(means: list[Mean]) -> None:
     """Print one table per scenario and target: methods down, budgets across."""
-    console = Console(width=None if Console().is_terminal else 110)
     keeps = list(dict.fromkeys(mean.keep for mean in means))
     for key in dict.fromkeys((mean.dataset, mean.scenario, mean.target) for mean in means):
         mine = [mean for mean in means if (mean.dataset, mean.scenario, mean.target) == key]
-        table = Table(
-            box=None, header_style="bold", pad_edge=False, title=" / ".join(key), title_justify="left"
-        )
-        table.add_column("method")
-        for keep in keeps:
-            table.add_column(f"keep {keep:.3g}", justify="right")
-        damaged = any(mean.corrupted_picks is not None for mean in mine)
-        if damaged:
-            table.add_column("damaged picks", justify="right")
+        damaged = ["damaged picks"] if any(mean.corrupted_picks is not None for mean in mine) else []
         best = {keep: max((m.accuracy for m in mine if m.keep == keep), default=0.0) for keep in keeps}
+        lines = []
         for method in dict.fromkeys(mean.method for mean in mine):
             row = {mean.keep: mean for mean in mine if mean.method == method}
             cells = [_cell(row.get(keep), best[keep]) for keep in keeps]
             shares = [mean.corrupted_picks for mean in row.values() if mean.corrupted_picks is not None]
-            table.add_row(method, *cells, *([f"{sum(shares) / len(shares):.0%}"] if shares else []))
-        console.print(table)
-        console.print()
+            lines.append([method, *cells, *([f"{sum(shares) / len(shares):.0%}"] if shares else [])])
+        header = ["method", *(f"keep {keep:.3g}" for keep in keeps), *damaged]
+        print_table(header, lines, width=110, title=" / ".join(key))
+        typer.echo()
 
 
 def _cell(mean: Mean | None, best: float) -> str:
@@ -151,12 +143,8 @@ def _show_list(as_json: bool) -> None:
         ]
         typer.echo(json.dumps(listed))
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("name", "scales (cells)", "what it shows"):
-        table.add_column(title, overflow="fold")
+    lines = []
     for spec in specs:
-        sizes = ", ".join(
-            f"{scale} ({count})" if count else scale for scale, count in cells[spec.name].items()
-        )
-        table.add_row(spec.name, sizes, spec.about)
-    Console(width=None if Console().is_terminal else 120).print(table)
+        sizes = (f"{scale} ({count})" if count else scale for scale, count in cells[spec.name].items())
+        lines.append((spec.name, ", ".join(sizes), spec.about))
+    print_table(("name", "scales (cells)", "what it shows"), lines, width=120, words=3)

@@ -16,7 +16,6 @@ from ..validation import parse_keep
 from . import INTERRUPTED
 from . import _options as options
 from ._friendly import parse_params, show_progress
-from ._options import CHOOSE, READ, RUN, WRITE
 
 
 def select(
@@ -28,124 +27,41 @@ def select(
             " shards; a table of numbers; a saved Hugging Face dataset. With --encoder: images or texts.",
         ),
     ],
-    keep: Annotated[
-        str, typer.Option(help="How many rows to keep: 10%, 0.1 or 5000.", rich_help_panel=CHOOSE)
-    ],
+    keep: options.Keep,
     labels: options.Labels = None,
     ids: options.Ids = None,
     embedding: options.Embedding = None,
     encoder: options.Encoder = None,
     text: options.Text = None,
     image: options.Image = None,
-    method: Annotated[
-        str, typer.Option(help="A name that `gmmatch methods` lists.", rich_help_panel=CHOOSE)
-    ] = "gm-matching",
-    budgets: Annotated[
-        str,
-        typer.Option(
-            help="How classes share the budget: proportional to their sizes, sqrt (of these) or equal.",
-            rich_help_panel=CHOOSE,
-        ),
-    ] = "proportional",
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="A parameter of the method, such as cells=off or lift=off; repeatable.",
-            rich_help_panel=CHOOSE,
-        ),
-    ] = None,
-    scores: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="One score per row, for --method top-scores.", rich_help_panel=READ
-        ),
-    ] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Images of the rows, for --report and to train on (.npy, .npz; the embeddings by default).",
-            rich_help_panel=READ,
-        ),
-    ] = None,
-    train_config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="How to train, for methods that need it: .toml or .json.",
-            rich_help_panel=RUN,
-        ),
-    ] = None,
-    device: Annotated[
-        str, typer.Option(help="Where to train: auto, cpu or cuda.", rich_help_panel=RUN)
-    ] = "auto",
+    method: options.Method = "gm-matching",
+    budgets: options.Budgets = "proportional",
+    param: options.Param = None,
+    scores: options.Scores = None,
+    images: options.Images = None,
+    train_config: options.TrainConfig = None,
+    device: options.Device = "auto",
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The selection, in pick order: .parquet or .csv; .npy or .txt for the ids alone.",
-            rich_help_panel=WRITE,
+        options.output(
+            "The selection, in pick order: .parquet or .csv; .npy or .txt for the ids alone.", options.WRITE
         ),
     ] = Path("kept.parquet"),
-    all_rows: Annotated[
-        bool,
-        typer.Option(
-            "--all-rows", help="List every input row in it, with a column `kept`.", rich_help_panel=WRITE
-        ),
-    ] = False,
-    materialize: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Also write the kept rows themselves, in a new folder.", rich_help_panel=WRITE
-        ),
-    ] = None,
+    all_rows: options.AllRows = False,
+    materialize: options.Materialize = None,
     memory: options.Memory = None,
     engine: options.Engine = "local",
     address: options.Address = None,
     workers: options.Workers = None,
     seed: options.Seed = 0,
-    guard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|off",
-            help="auto: pick trusted rows first (the default of gm-matching); off (or --no-guard): believe"
-            " all rows.",
-            show_default=False,
-            rich_help_panel=CHOOSE,
-        ),
-    ] = None,
-    suspects: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write which rows seem wrong, and why (needs labels): .parquet, .csv or .jsonl.",
-            rich_help_panel=WRITE,
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write a page that shows the choice: .html.", rich_help_panel=WRITE
-        ),
-    ] = None,
-    save_scores: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write the training run's score of every row, for --scores: .npy.",
-            rich_help_panel=WRITE,
-        ),
-    ] = None,
+    guard: options.Guard = None,
+    suspects: options.SuspectsFile = None,
+    report: options.ReportFile = None,
+    save_scores: options.SaveScores = None,
     projection: options.Projection = "pca",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where a killed run stopped.", rich_help_panel=RUN)
-    ] = False,
+    resume: options.Resume = False,
     overwrite: options.Overwrite = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and stop.", rich_help_panel=RUN)
-    ] = False,
+    dry_run: options.DryRun = False,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
     as_json: options.AsJson = False,

@@ -18,6 +18,7 @@ from ..records import IntArray, load_selection
 from ..validation import as_labels
 from . import _options as options
 from ._friendly import show_progress
+from ._options import option
 
 if TYPE_CHECKING:
     from ..training.networks import Network
@@ -30,35 +31,24 @@ def train(
             metavar="IMAGES", help="Images of one size: a folder, .npy, .npz, IDX, CIFAR, a table."
         ),
     ],
-    labels: Annotated[
-        str | None, typer.Option(help="Labels: a column or an array of IMAGES, or a file.")
-    ] = None,
-    network: Annotated[
-        str | None, typer.Option(help=f"{', '.join(training.NETWORKS)}.  [default: resnet8]")
-    ] = None,
+    labels: Annotated[str | None, option("Labels: a column or an array of IMAGES, or a file.")] = None,
+    network: Annotated[str | None, option(f"{', '.join(training.NETWORKS)}.  [default: resnet8]")] = None,
     recipe: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(training.RECIPES)}.  [default: cpu; fine-tune with --from]"),
+        str | None, option(f"{', '.join(training.RECIPES)}.  [default: cpu; fine-tune with --from]")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="In place of the recipe's.", min=1)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="In place of the recipe's.", min=1)] = None,
-    rows: Annotated[
-        Path | None, typer.Option(help="A selection (Parquet): train on the rows it keeps.")
-    ] = None,
-    test: Annotated[Path | None, typer.Option(help="Images to measure the accuracy on, as IMAGES.")] = None,
-    test_labels: Annotated[str | None, typer.Option(help="Their labels, as --labels.")] = None,
-    start: Annotated[
-        Path | None, typer.Option("--from", help="A trained network (.pt) to fine-tune.")
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the network.")] = Path(
-        "network.pt"
-    ),
+    epochs: Annotated[int | None, option("In place of the recipe's.", min=1)] = None,
+    batch_size: Annotated[int | None, option("In place of the recipe's.", min=1)] = None,
+    rows: Annotated[Path | None, option("A selection (Parquet): train on the rows it keeps.")] = None,
+    test: Annotated[Path | None, option("Images to measure the accuracy on, as IMAGES.")] = None,
+    test_labels: Annotated[str | None, option("Their labels, as --labels.")] = None,
+    start: Annotated[Path | None, option("A trained network (.pt) to fine-tune.", "--from")] = None,
+    output: Annotated[Path, options.output("Where to write the network.")] = Path("network.pt"),
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run that --output was left with.")
+        bool, options.flag("resume", "Go on with the run that --output was left with.")
     ] = False,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    device: Annotated[str, option("auto, cpu, cuda, cuda:N or mps.")] = "auto",
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,

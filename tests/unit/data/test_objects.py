@@ -5,7 +5,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import torch
 
 import gmmatch
 from gmmatch.data import ChosenRows, Dataset, Format, MappedRows, Rows, StackedRows, open_dataset
@@ -13,6 +12,8 @@ from gmmatch.data.formats import FORMATS
 from gmmatch.data.places import Place
 from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
 from gmmatch.trust.guard import UsableRows
+
+torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(30, 4)).astype(np.float32)
