@@ -22,7 +22,7 @@ ROWS, CODES = RNG.normal(size=(200, 3)), RNG.integers(-1, 4, 200)
 
 
 def test_distances_are_those_to_the_point_of_the_group() -> None:
-    points = RNG.normal(size=(4, 3))
+    points = np.random.default_rng(1).normal(size=(4, 3))
     inside = CODES >= 0
     expected = np.linalg.norm(ROWS - points[CODES], axis=1)
     np.testing.assert_allclose(group_distances(ROWS, CODES, points)[inside], expected[inside])
@@ -33,7 +33,7 @@ def test_distances_are_those_to_the_point_of_the_group() -> None:
 
 @pytest.mark.parametrize("shares", [(0.5,), (0.0, 0.1, 0.25, 0.5, 0.9, 1.0)])
 def test_quantiles_are_values_that_are_there(shares: tuple[float, ...]) -> None:
-    values, codes = RNG.normal(size=101), np.array([0, 1, 1, 3] * 25 + [4])
+    values, codes = np.random.default_rng(2).normal(size=101), np.array([0, 1, 1, 3] * 25 + [4])
     found = group_quantiles(values, codes, 6, shares)
     for group in (0, 1, 3, 4):
         own = np.sort(values[codes == group])
@@ -44,7 +44,7 @@ def test_quantiles_are_values_that_are_there(shares: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_means_are_those_of_each_group(weighted: bool) -> None:
-    weights = RNG.uniform(0.0, 2.0, 200) if weighted else None
+    weights = np.random.default_rng(3).uniform(0.0, 2.0, 200) if weighted else None
     for code, point in enumerate(group_means(ROWS, CODES, 4, weights)):
         own = None if weights is None else weights[code == CODES]
         np.testing.assert_allclose(point, np.average(ROWS[code == CODES], axis=0, weights=own), rtol=1e-12)
@@ -119,11 +119,11 @@ def test_a_huber_step_goes_to_the_mean_weighted_by_the_inverse_distances() -> No
 
 
 def test_a_sample_has_the_distances_of_its_rows_about_their_middle() -> None:
-    rows = RNG.normal(size=(31, 4)) + 5.0
+    rows = np.random.default_rng(4).normal(size=(31, 4)) + 5.0
     sample = Sample.of(rows)
     np.testing.assert_allclose(sample.origin, np.median(rows, axis=0))
     np.testing.assert_allclose(sample.gram, (rows - sample.origin) @ (rows - sample.origin).T)
-    weights = RNG.dirichlet(np.ones(31), size=5)
+    weights = np.random.default_rng(5).dirichlet(np.ones(31), size=5)
     expected = np.linalg.norm((weights @ rows)[:, None] - rows, axis=2) ** 2
     # Weights that add up to one make the same point of the offsets as of the rows.
     found = _squared_distances(sample.gram, np.diagonal(sample.gram), weights)
@@ -136,7 +136,7 @@ def test_a_sample_has_the_distances_of_its_rows_about_their_middle() -> None:
 
 
 def test_ten_rough_steps_come_near_the_geometric_median() -> None:
-    rows = RNG.standard_t(2, size=(60, 4))
+    rows = np.random.default_rng(6).standard_t(2, size=(60, 4))
     weights = _weiszfeld(Sample.of(rows).gram)
     assert weights.sum() == pytest.approx(1.0)
     exact = gmmatch.geometric_median(rows)
