@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.data import StackedRows, open_dataset
+from gmmatch.data import StackedRows, open_dataset, write_rows
 from gmmatch.errors import InvalidInput, MissingExtra
 
 RNG = np.random.default_rng(0)
@@ -109,6 +109,11 @@ def test_every_kind_gives_the_same_rows_and_picks(make, tmp_path):
     if "labels" in columns:
         assert source.labels.tolist() == LABELS.tolist()
         assert picked.ids.tolist() == IDS[picked.indices].tolist()
+    (tmp_path / "out").mkdir()
+    write_rows(source, np.array([699, 5]), tmp_path / "out")
+    written = list((tmp_path / "out").iterdir())
+    again = open_dataset(written[0] if len(written) == 1 else tmp_path / "out")
+    assert np.sort(np.asarray(again.rows), axis=0).tolist() == np.sort(ROWS[[699, 5]], axis=0).tolist()
 
 
 @pytest.mark.parametrize("make", [make_parquet, make_parquet_shards, make_saved_dataset])
