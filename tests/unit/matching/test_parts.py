@@ -1,0 +1,227 @@
+"""The parts of the matching, each against the same thing written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gmmatch.compute.blocks import block_rows
+from gmmatch.location.geometric_median import certify
+from gmmatch.matching import candidates as candidates_module
+from gmmatch.matching.batches import (
+    BLOCK_ROWS,
+    Router,
+    batch_quotas,
+    chain_of,
+    chain_sizes,
+    logical_order,
+    window_blocks,
+    windows,
+)
+from gmmatch.matching.candidates import (
+    Workspace,
+    centered,
+    gram_matrices,
+    gram_pays,
+    prepare,
+    prepare_batches,
+)
+from gmmatch.matching.kmeans import kmeans, nearest, spread_out
+from gmmatch.matching.objectives import running_objective, running_objectives
+from gmmatch.matching.targets import StreamCenters, saved_centers, stream_centers
+
+
+@pytest.mark.parametrize("n_rows", [1, 255, 256, 257, 5000])
+def test_the_logical_order_visits_every_row_once_whole_blocks_at_a_time(n_rows: int) -> None:
+    order = logical_order(n_rows, 1 << 14, seed=3)
+    assert np.sort(order).tolist() == list(range(n_rows))
+    assert order.tolist() == logical_order(n_rows, 1 << 14, seed=3).tolist()
+    if n_rows > 1:
+        assert order.tolist() != logical_order(n_rows, 1 << 14, seed=4).tolist()
+    for window in windows(n_rows, 1 << 14, seed=3):
+        whole = np.unique(window // BLOCK_ROWS)
+        assert len(whole) <= window_blocks(1 << 14) == 8
+        inside = np.isin(np.arange(n_rows) // BLOCK_ROWS, whole)
+        assert np.sort(window).tolist() == np.flatnonzero(inside).tolist()
+
+
+def test_a_window_holds_so_many_values_and_never_fewer_than_eight_blocks() -> None:
+    assert [window_blocks(width) for width in (1, 512, 1024, 2048, 1 << 20)] == [256, 256, 128, 64, 8]
+
+
+def test_rows_are_dealt_out_to_batches_of_their_class_in_the_order_of_their_visit() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, 3, 400)
+    visit = rng.permutation(400)
+    router = Router(codes, 3, batch_size=16)
+    batches = [batch for part in np.array_split(visit, 7) for batch in router.feed(part)]
+    assert all(len(batch.rows) == 16 for batch in batches)
+    batches += router.flush()
+    for code in range(3):
+        own = [batch for batch in batches if batch.code == code]
+        assert [batch.number for batch in own] == list(range(len(own)))
+        expected = visit[codes[visit] == code]
+        for batch in own:
+            part = expected[16 * batch.number : 16 * (batch.number + 1)]
+            assert batch.rows.tolist() == sorted(part.tolist())
+        assert sum(len(batch.rows) for batch in own) == len(expected)
+
+
+@pytest.mark.parametrize(("n_rows", "k", "size"), [(100, 10, 16), (100, 100, 16), (7, 3, 100), (64, 5, 16)])
+def test_quotas_follow_the_rows_that_have_been_seen(n_rows: int, k: int, size: int) -> None:
+    found = batch_quotas(n_rows, k, size)
+    seen = [min(size * (number + 1), n_rows) for number in range(len(found))]
+    assert np.cumsum(found).tolist() == [rows * k // n_rows for rows in seen]
+    assert found.sum() == k
+    assert len(found) == -(-n_rows // size)
+
+
+@pytest.mark.parametrize("streams", [1, 2, 3, 7])
+def test_chains_are_runs_of_batches_of_nearly_the_same_length(streams: int) -> None:
+    numbers = np.arange(-(-1000 // 16))
+    chains = chain_of(numbers, 1000, 16, streams)
+    assert (np.diff(chains) >= 0).all()
+    assert np.unique(chains).tolist() == list(range(streams))
+    lengths = np.bincount(chains)
+    assert lengths.max() - lengths.min() <= 1
+    rows = np.minimum(16, 1000 - 16 * numbers)
+    assert chain_sizes(1000, 16, streams).tolist() == np.bincount(chains, rows).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_centred_rows_are_those_of_numpy(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates_module, "_TILE_ROWS", 8)
+    rng = np.random.default_rng(1)
+    rows, center = rng.normal(size=(36, 5)).astype(dtype) + 9, rng.normal(size=5) + 9
+    exact = rows.astype(np.float64) - center
+    accuracy = {"rtol": 1e-4, "atol": 1e-4} if dtype is np.float32 else {"rtol": 1e-10, "atol": 1e-10}
+    batches = prepare_batches(rows, center, 2)
+    for number, batch in enumerate(batches):
+        part = slice(18 * number, 18 * (number + 1))
+        np.testing.assert_allclose(batch.offsets, exact[part], **accuracy)
+        np.testing.assert_allclose(batch.gram, exact[part] @ exact[part].T, **accuracy)
+        np.testing.assert_allclose(batch.squares, (exact[part] ** 2).sum(axis=1), **accuracy)
+        assert (batch.rows == rows[part]).all()
+    offsets, squares = centered(rows, center)
+    assert offsets.dtype == dtype
+    np.testing.assert_allclose(offsets, exact, **accuracy)
+    np.testing.assert_allclose(squares, (exact**2).sum(axis=1), rtol=1e-6)
+    stacked = rng.normal(size=(2, 19, 4))
+    np.testing.assert_allclose(gram_matrices(stacked), stacked @ stacked.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("quota", [1, 30])
+def test_rows_whose_squares_leave_float32_are_worked_on_in_float64(quota: int) -> None:
+    rows = np.random.default_rng(2).normal(size=(50, 3)).astype(np.float32)
+    assert prepare(rows, np.zeros(3), quota).offsets.dtype == np.float32
+    assert prepare(rows * np.float32(1e20), np.zeros(3), quota).offsets.dtype == np.float64
+    assert (prepare(rows, np.zeros(3), quota).gram is None) == (quota == 1)
+
+
+def test_a_gram_matrix_pays_where_many_are_picked_and_it_fits() -> None:
+    assert gram_pays(400, 11, 8)
+    assert not gram_pays(400, 10, 8)
+    assert gram_pays(100, 100, 8, 80_000)
+    assert not gram_pays(100, 100, 8, 79_999)
+
+
+def test_memory_is_used_again_while_it_is_large_enough() -> None:
+    space = Workspace()
+    first = space.empty("a", (4, 5), np.float64)
+    assert first.shape == (4, 5)
+    assert np.shares_memory(first, space.empty("a", (2, 3), np.float64))
+    assert not np.shares_memory(first, space.empty("b", (2, 3), np.float64))
+    assert space.empty("a", (2, 3), np.float32).dtype == np.float32
+    larger = space.empty("a", (5, 5), np.float32)
+    assert larger.shape == (5, 5)
+    assert np.shares_memory(larger, space.empty("a", (5, 5), np.float32))
+    rows, numbers = np.arange(12.0).reshape(6, 2), np.array([5, 0, 3])
+    assert space.take(rows, numbers).tolist() == rows[numbers].tolist()
+
+
+def test_the_running_objective_is_the_distance_of_the_mean_of_the_picks() -> None:
+    rng = np.random.default_rng(3)
+    width = 40_000  # several blocks of picks
+    rows, center = (
+        rng.normal(size=(3 * block_rows(width) + 2, width)).astype(np.float32),
+        rng.normal(size=width),
+    )
+    order = rng.permutation(len(rows))
+    objectives, distances = running_objective(rows, order, center)
+    picked = rows[order].astype(np.float64)
+    means = np.cumsum(picked, axis=0) / np.arange(1, len(rows) + 1)[:, None]
+    np.testing.assert_allclose(objectives, np.linalg.norm(means - center, axis=1), rtol=1e-9)
+    np.testing.assert_allclose(distances, np.linalg.norm(picked - center, axis=1), rtol=1e-9)
+    halves = running_objectives(rows, [order[:3], order[3:]], [center, center + 1])
+    np.testing.assert_allclose(halves[0][0], objectives[:3])
+    np.testing.assert_allclose(halves[1][1], np.linalg.norm(picked[3:] - center - 1, axis=1), rtol=1e-9)
+
+
+def test_the_nearest_prototype_is_found_and_the_first_of_equals() -> None:
+    rng = np.random.default_rng(4)
+    rows, points = rng.normal(size=(300, 6)), rng.normal(size=(7, 6))
+    gaps = np.linalg.norm(rows[:, None] - points, axis=2)
+    assert nearest(rows, points).tolist() == gaps.argmin(axis=1).tolist()
+    twice = np.concatenate([points, points])
+    assert nearest(rows, twice).max() < 7
+
+
+def test_first_prototypes_are_distinct_rows_far_ones_more_likely() -> None:
+    rows = np.array([[0.0]] * 50 + [[1.0]] * 49 + [[1000.0]])
+    for seed in range(10):
+        points = spread_out(rows, 5, np.random.default_rng(seed))
+        assert sorted(points.ravel().tolist()) == [0.0, 1.0, 1000.0]
+        assert 1000.0 in spread_out(rows, 2, np.random.default_rng(seed))
+
+
+def test_prototypes_are_the_means_of_the_rows_nearest_to_them() -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(600, 3)) + 8.0 * rng.normal(size=(5, 3))[np.arange(600) % 5]
+    points, codes = kmeans(rows, 5, np.random.default_rng(0), tolerance=0.0)
+    for code in range(5):
+        np.testing.assert_allclose(points[code], rows[codes == code].mean(axis=0), atol=1e-9)
+    assert codes.tolist() == np.linalg.norm(rows[:, None] - points, axis=2).argmin(axis=1).tolist()
+    once, _ = kmeans(rows, 5, np.random.default_rng(0), max_iter=1)
+    start = spread_out(rows, 5, np.random.default_rng(0))
+    owner = nearest(rows, start)
+    np.testing.assert_allclose(once, [rows[owner == code].mean(axis=0) for code in range(5)], atol=1e-9)
+    loose, _ = kmeans(rows, 5, np.random.default_rng(0), tolerance=1e9)
+    np.testing.assert_allclose(loose, once)
+
+
+def test_centers_of_a_stream_are_certified_and_can_be_saved() -> None:
+    rng = np.random.default_rng(6)
+    rows, codes = rng.normal(size=(900, 4)), rng.integers(-1, 3, 900)
+    found = stream_centers("geometric-median", rows, codes, ["a", "b", "c"], seed=1)
+    for code, point in enumerate(found.points):
+        assert found.epsilons[code] == pytest.approx(
+            certify(rows[codes == code], [point])[0].epsilon, abs=1e-9
+        )
+        assert found.epsilons[code] <= 1e-6
+    assert found.passes >= 1
+    means = stream_centers("mean", rows, codes, ["a", "b", "c"], seed=1)
+    np.testing.assert_allclose(means.points[1], rows[codes == 1].mean(axis=0))
+    assert (means.passes, means.epsilons) == (1, [0.0, 0.0, 0.0])
+    known = [(point, None) for point in found.points]
+    given = stream_centers("mean", rows, codes, ["a", "b", "c"], 1, known)
+    assert (given.passes, given.epsilons) == (0, [None] * 3)
+    assert stream_centers({"a": np.ones(4)}, rows, np.zeros(900, int), ["a"], 1).passes == 0
+    again = saved_centers(given.arrays())
+    assert isinstance(again, StreamCenters)
+    assert (again.points == given.points).all()
+    assert (again.epsilons, again.passes) == (given.epsilons, given.passes)
+    assert saved_centers(None) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_medians_of_more_rows_than_a_window_start_from_a_sample(dtype: type) -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(70_000, 2)).astype(dtype)
+    codes = np.zeros(70_000, int)
+    codes[::7] = -1
+    codes[5] = 1  # a class of one row, which the sample may lack
+    found = stream_centers("geometric-median", rows, codes, ["a", "b"], seed=1)
+    assert max(epsilon for epsilon in found.epsilons if epsilon is not None) <= 1e-3
+    np.testing.assert_allclose(found.points[1], rows[5], atol=1e-6)
+    assert found.passes <= 12
+    assert np.linalg.norm(found.points[0]) < 0.05
