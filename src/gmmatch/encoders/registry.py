@@ -19,27 +19,13 @@ from .torch_modules import CheckpointEncoder, open_clip_encoder, timm_encoder
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of encoder.
+    """A kind of encoder."""
 
-    Attributes
-    ----------
-    build
-        Function of the argument, if there is one, and of the parameters.
-    kind
-        What it takes.
-    argument
-        What follows the colon, or None.
-    extra
-        The extra of gmmatch that installs what it needs, or None.
-    summary
-        One line for tables.
-    """
-
-    build: Callable[..., Encoder]
-    kind: Kind
-    argument: str | None
-    extra: str | None
-    summary: str
+    build: Callable[..., Encoder]  # function of the argument, if there is one, and of the parameters
+    kind: Kind  # what it takes
+    argument: str | None  # what follows the colon, or None
+    extra: str | None  # the extra of gmmatch that installs what it needs, or None
+    summary: str  # one line for tables
 
 
 _OWN = {

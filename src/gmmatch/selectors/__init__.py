@@ -17,25 +17,7 @@ from .stratified import Stratified
 from .top_scores import TopScores
 
 __all__ = [
-    "METHODS",
-    "Easy",
-    "FacilityLocation",
-    "GMMatching",
-    "Group",
-    "Hard",
-    "Herding",
-    "KCenter",
-    "Method",
-    "Moderate",
-    "Optimization",
-    "Picks",
-    "Random",
-    "SelfSupervised",
-    "Selector",
-    "Stratified",
-    "TopScores",
-    "compared_methods",
-    "find_method",
-    "methods",
-    "register_method",
-]
+    "METHODS", "Easy", "FacilityLocation", "GMMatching", "Group", "Hard", "Herding", "KCenter", "Method",
+    "Moderate", "Optimization", "Picks", "Random", "SelfSupervised", "Selector", "Stratified",
+    "TopScores", "compared_methods", "find_method", "methods", "register_method",
+]  # fmt: skip

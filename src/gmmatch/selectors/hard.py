@@ -10,13 +10,7 @@ from .ranking import Ranking, Vector, smallest
 class Hard(Ranking):
     """Keep the rows farthest from the centre of their class.
 
-    Notes
-    -----
-    The score of a pick is its distance to the centre. The smallest row number wins ties, and a smaller
-    budget's picks of a class are a prefix of a larger one's.
-
-    Time: the passes that the centre needs, one more, and a sort. Memory: a few numbers per row, and the
-    kept rows.
+    The score of a pick is its distance to the centre.
 
     Examples
     --------

@@ -28,12 +28,7 @@ class Moderate(Ranking):
     Notes
     -----
     The score of a pick is the gap between its distance and the median distance. With an even number of
-    rows that is the nearer of the two middle distances, so that both middle rows have score zero. Picks
-    are ordered by score, the smallest row number wins ties, and a smaller budget's picks of a class are
-    a prefix of a larger one's.
-
-    Time: the passes that the centre needs, one more, and a sort. Memory: a few numbers per row, and the
-    kept rows.
+    rows that is the nearer of the two middle distances, so that both middle rows have score zero.
 
     References
     ----------

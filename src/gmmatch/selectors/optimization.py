@@ -21,21 +21,11 @@ from .ranking import Ranking, Vector
 
 @dataclass(frozen=True, eq=False)
 class LeastChange:
-    """Rows whose complement can be removed with little change.
+    """Rows whose complement can be removed with little change."""
 
-    Attributes
-    ----------
-    indices
-        Rows to keep, in the order they were picked.
-    change
-        Length of the sum of the removed rows' vectors.
-    bound
-        What `change` cannot exceed: the root mean square change over all subsets of that size.
-    """
-
-    indices: IntArray
-    change: float
-    bound: float
+    indices: IntArray  # rows to keep, in the order they were picked
+    change: float  # length of the sum of the removed rows' vectors
+    bound: float  # what `change` cannot exceed: the root mean square change over all subsets of that size
 
 
 def keep_least_change(vectors: Any, keep: int | float) -> LeastChange:

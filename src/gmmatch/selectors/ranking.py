@@ -23,7 +23,11 @@ Vector = npt.NDArray[np.float64]
 class Ranking(Selector):
     """Base of the methods that score every row once and keep the first in some order.
 
-    A method defines `_order` and, where its score is not the distance to the centre, `_score`.
+    A method defines `_order` and, where its score is not the distance to the centre, `_score`. The smallest
+    row number wins ties.
+
+    Time: the passes that the centre needs, one more, and a sort. Memory: a few numbers per row, and the kept
+    rows.
     """
 
     @abstractmethod

@@ -31,55 +31,24 @@ class Method:
 
     Code, tests, tables and help read here what a method can do; nobody asks for a method by its name. The
     promises have defaults that promise nothing.
-
-    Attributes
-    ----------
-    name
-        What users call it.
-    selector
-        The class behind it.
-    keeps
-        What it keeps, in one line; the first line of the class's docstring by default.
-    cost
-        Its time.
-    source
-        Paper and year.
-    fixed
-        Parameters that this entry sets and users cannot.
-    signal
-        What it selects by, where that comes out of a training run on rows and labels: a name from
-        `gmmatch.signals.SIGNALS`.
-    needs_labels, needs_scores
-        Whether it cannot do without labels, or without scores that the user gives.
-    streams
-        Whether it can pick in batches from rows that do not fit in memory (parameter `batch_size`).
-    engine
-        Whether it runs on engines other than the local one.
-    seeded
-        Whether another seed may give other picks.
-    nested
-        Whether a smaller budget's picks are the first of a larger one's (unless it picks in batches).
-    equivariant
-        Whether the order of the rows does not matter, ties apart.
-    compared
-        Whether `gmmatch compare` tries it where no methods are named.
     """
 
-    name: str
-    selector: type[Selector]
-    keeps: str = ""
-    cost: str = "-"
-    source: str = "-"
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # what users call it
+    selector: type[Selector]  # the class behind it
+    keeps: str = ""  # what it keeps, in one line; the first line of the class's docstring by default
+    cost: str = "-"  # its time
+    source: str = "-"  # paper and year
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that this entry sets and users cannot
+    # What it selects by, where that comes out of a training run: a name from `gmmatch.signals.SIGNALS`.
     signal: str | None = None
-    needs_labels: bool = False
-    needs_scores: bool = False
-    streams: bool = False
-    engine: bool = False
-    seeded: bool = True
-    nested: bool = False
-    equivariant: bool = False
-    compared: bool = False
+    needs_labels: bool = False  # it cannot do without labels
+    needs_scores: bool = False  # nor without scores that the user gives
+    streams: bool = False  # it can pick in batches from rows larger than memory (parameter `batch_size`)
+    engine: bool = False  # it runs on engines other than the local one
+    seeded: bool = True  # another seed may give other picks
+    nested: bool = False  # a smaller budget's picks are the first of a larger one's (unless in batches)
+    equivariant: bool = False  # the order of the rows does not matter, ties apart
+    compared: bool = False  # `gmmatch compare` tries it where no methods are named
 
     def __post_init__(self) -> None:
         if not (isinstance(self.selector, type) and issubclass(self.selector, Selector)):

@@ -32,13 +32,11 @@ class SelfSupervised(Ranking):
     Notes
     -----
     The score of a pick is its distance to the nearest prototype, in the space of the rows as given (the
-    paper measures angles: scale the rows to length one for those). The smallest row number wins ties,
-    and a smaller budget's picks of a class are a prefix of a larger one's. The first prototypes are
-    drawn by row number, so that rows in another order may have other clusters. Labels divide the budget;
-    the clusters are those of all rows either way.
+    paper measures angles: scale the rows to length one for those). The first prototypes are drawn by row
+    number, so that rows in another order may have other clusters. Labels divide the budget; the clusters are
+    those of all rows either way.
 
-    Time: O(rows * features * clusters) per pass of k-means, at most 100 passes. Memory: a few numbers
-    per row, and the kept rows.
+    Time: O(rows * features * clusters) per pass of k-means, at most 100 passes.
 
     References
     ----------

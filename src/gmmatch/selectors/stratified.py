@@ -29,11 +29,7 @@ class Stratified(Ranking):
     Notes
     -----
     The strata are drawn from in turn, one row of each, so that a stratum with few rows gives all of them
-    and the rest is shared evenly by the others. The score of a pick is its difficulty. A smaller
-    budget's picks of a class are a prefix of a larger one's.
-
-    Time: the passes that the centre needs, one more, and a sort. Memory: a few numbers per row, and the
-    kept rows.
+    and the rest is shared evenly by the others. The score of a pick is its difficulty.
 
     References
     ----------

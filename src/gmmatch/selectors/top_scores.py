@@ -25,11 +25,7 @@ class TopScores(Ranking):
 
     Notes
     -----
-    The score of a pick is the given one. The smallest row number wins ties, and a smaller budget's picks
-    of a class are a prefix of a larger one's.
-
-    Time: a sort, and two passes for the distances that are reported. Memory: a few numbers per row, and
-    the kept rows.
+    The score of a pick is the given one.
 
     Examples
     --------

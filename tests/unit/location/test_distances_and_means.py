@@ -39,6 +39,7 @@ def test_quantiles_are_values_that_are_there(shares: tuple[float, ...]) -> None:
         own = np.sort(values[codes == group])
         assert found[group].tolist() == [own[max(math.ceil(share * len(own)), 1) - 1] for share in shares]
     assert np.isnan(found[[2, 5]]).all()
+    assert (group_quantiles(values, codes, 5, shares)[4] == values[100]).all()  # the last group has rows
     assert group_quantiles(values, None, 1, (1.0,))[0, 0] == values.max()
 
 
