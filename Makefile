@@ -35,7 +35,7 @@ test-all: test test-slow
 WITHOUT_TORCH := tests/contract $(addprefix tests/unit/,cli compute data location matching report selectors trust)
 NO_TRAINING := not (forgetting or el2n or grand or optimization or torch)
 test-versions: $(VENV)/.test
-	$(call stage,tests with $(CONSTRAINTS),$(PYTEST) -p no:cacheprovider -W default::DeprecationWarning -k '$(NO_TRAINING)' $(WITHOUT_TORCH) $(wildcard tests/unit/*.py))
+	$(call stage,tests with $(CONSTRAINTS),$(PYTEST) $(PARALLEL) -p no:cacheprovider -W default::DeprecationWarning -k '$(NO_TRAINING)' $(WITHOUT_TORCH) $(wildcard tests/unit/*.py))
 
 test-lowest:
 	@$(MAKE) --no-print-directory test-versions VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
