@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gmmatch
+from gmmatch.compute.blocks import block_rows
 from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
 from gmmatch.location import concentrated, huber, mean
 from gmmatch.location import concentrated as concentrated_center
@@ -53,13 +54,14 @@ def test_means_are_those_of_each_group(weighted: bool) -> None:
 
 
 def test_rows_of_no_group_and_groups_in_some_blocks_only_change_no_mean() -> None:
-    rows = np.ones((300_000, 3), np.float32)  # several blocks
-    codes = np.full(300_000, -1)
-    codes[:10], codes[-10:] = 2, 0
-    codes[1000:1010] = 1
+    n_rows = 3 * block_rows(2000) + 2
+    rows = np.ones((n_rows, 2000), np.float32)
+    codes = np.full(n_rows, -1)
+    codes[:10], codes[-10:], codes[20:30], codes[-30:-20] = 2, 0, 1, 1
     rows[-10:] = 5.0
+    rows[-30:-20] = 3.0
     found = group_means(rows, codes, 3)
-    assert found.tolist() == [[5.0] * 3, [1.0] * 3, [1.0] * 3]
+    assert found[:, 7].tolist() == [5.0, 2.0, 1.0]
 
 
 @pytest.mark.parametrize("name", sorted(CENTERS))
