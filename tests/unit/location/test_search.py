@@ -11,7 +11,7 @@ import pytest
 import gmmatch
 from gmmatch.location._median_search import Search, _kink, _secant, _Visit
 from gmmatch.location._median_sums import partial_sums
-from gmmatch.location.geometric_median import certify, group_medians
+from gmmatch.location.geometric_median import certify
 
 
 def bound(rows: np.ndarray, point: np.ndarray, weights: np.ndarray) -> float:
@@ -52,7 +52,7 @@ def test_a_point_too_far_off_is_certified_as_nothing() -> None:
 def test_a_point_that_no_row_pulls_away_is_certified_to_rounding() -> None:
     square = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     found = certify(square, [np.zeros(2)])[0]
-    assert 0 < found.epsilon < 1e-12
+    assert 0 < found.epsilon < 1e-10
     assert found.converged
     assert certify(np.zeros((3, 2)), [np.zeros(2)])[0].epsilon == 0.0
 
@@ -67,7 +67,7 @@ def test_a_row_too_near_to_matter_counts_as_one_at_the_point(nearest: float, cou
     gradient = 5 - 2
     far = 2 * gradient * found.objective / 11
     expected = loss / (found.objective - loss) if counts else far / (found.objective - far)
-    assert found.epsilon == pytest.approx(expected, rel=1e-9)
+    assert found.epsilon == pytest.approx(expected, rel=1e-9, abs=1e-10)
 
 
 def test_a_step_goes_along_the_pull_as_far_as_the_stiffness_lets_it() -> None:
@@ -147,16 +147,6 @@ def test_a_search_ends_with_its_certificate_or_its_passes() -> None:
     assert not Search(np.zeros(3), 1e-3, 5).done
 
 
-def test_points_are_numbers_of_the_precision_that_the_sums_have() -> None:
-    rows = np.random.default_rng(2).normal(size=(80, 4)).astype(np.float32)
-    found = group_medians(rows, None, 1, 1e-3, precision=np.float32)[0]
-    assert (found.point == found.point.astype(np.float32)).all()
-    assert found.point.dtype == np.float64
-    search = Search(np.full(2, 0.1), 1e-3, 5, np.float32)
-    assert search.point.tolist() == [float(np.float32(0.1))] * 2
-    assert search.rounding > 1e6 * Search(np.zeros(2), 1e-3, 5).rounding
-
-
 def test_the_search_takes_few_passes() -> None:
     total = {"many": 0, "plane": 0, "far": 0}
     for seed in range(12):
@@ -174,8 +164,8 @@ def test_the_search_takes_few_passes() -> None:
 def test_the_visit_keeps_what_the_sums_say() -> None:
     rows = np.array([[3.0, 4.0], [0.0, 0.0]])
     sums = partial_sums(rows, np.zeros((1, 2)))
-    seen = _Visit(np.zeros(2), sums, 0, 1e-6, 0.0)
+    seen = _Visit(np.zeros(2), sums, 0, 1e-6)
     assert seen.pull.tolist() == pytest.approx([0.6, 0.8])
     assert seen.objective == 5.0
     assert seen.move.tolist() == [0.0, 0.0]  # the row at the point holds it
-    assert seen.epsilon == 0.0
+    assert 0 < seen.epsilon < 1e-10  # to rounding
