@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -29,28 +29,52 @@ class Evidence:
     far: Mask
     clumped: Mask
     labels_judged: bool  # whether labels were judged, or distances alone
+    # How likely the label is wrong, how far outside its class the row is (more than 0.5: beyond what the
+    # class allows), both from 0 to 1, and how likely the suggested class is.
+    wrong_label: npt.NDArray[np.floating[Any]]
+    outlier: npt.NDArray[np.floating[Any]]
+    likely: npt.NDArray[np.floating[Any]]
+    # By class of the verdict: rows judged, and the estimated share of wrong labels, its least and its most.
+    estimate: npt.NDArray[np.float64] | None = None
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Evidence:
+        """Return the evidence of chosen rows."""
+        per_row = (entry.name for entry in fields(self) if entry.name not in ("labels_judged", "estimate"))
+        return replace(self, **{name: getattr(self, name)[rows] for name in per_row})
 
     def pack(self) -> dict[str, Any]:
-        """Return it as text that JSON can hold: some five bytes per row."""
+        """Return it as text that JSON can hold: some ten bytes per row."""
         flags = sum(getattr(self, name).astype(np.uint8) << bit for bit, name in enumerate(_FLAGS))
-        return {
+        packed = {
             "tiers": pack_array(self.tiers),
             "suspicion": pack_array(self.suspicion.astype("<f4")),
             "suggested": pack_array(self.suggested.astype("<i4")),
             "flags": pack_array(np.asarray(flags, np.uint8)),
             "labels_judged": self.labels_judged,
         }
+        if self.estimate is not None:
+            scores = np.stack([self.wrong_label, self.outlier, self.likely])
+            packed |= {"scores": pack_array(scores.astype("<f4")), "estimate": pack_array(self.estimate)}
+        return packed
 
     @classmethod
     def unpack(cls, packed: Mapping[str, Any]) -> Evidence:
         """Return what `pack` packed."""
         flags = unpack_array(packed["flags"])
         told = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
+        suspicion = unpack_array(packed["suspicion"])
+        # Where there is one score for all that speaks against a row, flags tell what it is about.
+        scores = [np.where(told[name], suspicion, 0.0) for name in ("unlikely", "far")] + [0 * suspicion]
+        wrong_label, outlier, likely = unpack_array(packed["scores"]) if "scores" in packed else scores
         return cls(
             tiers=unpack_array(packed["tiers"]),
-            suspicion=unpack_array(packed["suspicion"]),
+            suspicion=suspicion,
             suggested=unpack_array(packed["suggested"]).astype(np.int64),
             labels_judged=packed["labels_judged"],
+            wrong_label=wrong_label,
+            outlier=outlier,
+            likely=likely,
+            estimate=unpack_array(packed["estimate"]) if "estimate" in packed else None,
             **told,
         )
 

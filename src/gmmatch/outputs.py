@@ -20,6 +20,7 @@ ENDINGS = {
     "selection": (".parquet", ".npy", ".csv", ".txt"),
     "all rows": (".parquet", ".csv"),
     "suspects": (".parquet", ".csv", ".jsonl"),
+    "fixed labels": (".parquet", ".csv", ".jsonl"),
 }
 
 
@@ -68,6 +69,16 @@ def write_suspects(suspects: Suspects, path: Path, source: Dataset) -> None:
     columns = suspects.columns()
     ids = columns["row"] if source.ids is None else source.ids[columns["row"]]
     table = pa.table({"id": pa.array(ids)} | {name: pa.array(values) for name, values in columns.items()})
+    with whole_file(path) as partial:
+        _write_table(table, partial, path.suffix.lower())
+    remove_partials(path)
+
+
+def write_labels(labels: npt.NDArray[Any], path: Path, source: Dataset) -> None:
+    """Write one label per row, with the rows' ids, as a table that `--labels` takes; bad rows have none."""
+    fixed = source.replace(labels=labels)
+    ids = np.arange(len(labels)) if source.ids is None else source.ids
+    table = pa.table({"id": pa.array(ids), "label": _labels(fixed)})
     with whole_file(path) as partial:
         _write_table(table, partial, path.suffix.lower())
     remove_partials(path)

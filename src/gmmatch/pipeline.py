@@ -15,7 +15,7 @@ from .errors import InvalidInput
 from .estimating import Estimate, estimate
 from .facts import Facts
 from .opening import embed, open_data
-from .outputs import check_new, check_output, materialize_rows, write_selection, write_suspects
+from .outputs import check_new, check_output, materialize_rows, write_labels, write_selection, write_suspects
 from .planning import OwnDefault, Plan, as_path, check_memory
 from .records import Selection
 from .steps import (
@@ -278,6 +278,8 @@ def suspects(
     on_bad_rows: str = "error",
     unlabelled: str = "error",
     output: str | os.PathLike[str] | None = None,
+    fix: str | os.PathLike[str] | None = None,
+    above: float = 0.9,
     overwrite: bool = False,
 ) -> Suspects:
     """Gather for every row the evidence that its label, or the row itself, is wrong.
@@ -292,8 +294,13 @@ def suspects(
         Seed of the folds and samples, which depend on the rows' values, not on their order.
     ids, encoder, text, image, embedding, memory, on_bad_rows, unlabelled
         As for `gmmatch.select`.
-    output, overwrite
-        Where to write the evidence (.parquet, .csv or .jsonl), and whether it may replace a file.
+    output
+        Where to write the evidence: .parquet, .csv or .jsonl.
+    fix, above
+        Where to write the labels with the suggestions of at least this probability in place, one per row, as
+        a table (.parquet, .csv or .jsonl) that `y` takes; `Suspects.fix` tells what changes.
+    overwrite
+        Whether these may replace files.
 
     Returns
     -------
@@ -309,12 +316,14 @@ def suspects(
     >>> labels[7] = "dog"
     >>> found = gmmatch.suspects(rows, labels)
     >>> int(found.rows[0]), str(found.reasons[0])
-    (7, "label 'dog' is unlikely, 'cat' fits better")
+    (7, "The label 'dog' is unlikely, 'cat' is likelier (99%).")
     """
     path = None if output is None else as_path(output, "output")
-    if path is not None:
-        check_new(path, overwrite)
-        check_output(path, kind="suspects")
+    fixed = None if fix is None else as_path(fix, "fix")
+    for place, kind in ((path, "suspects"), (fixed, "fixed labels")):
+        if place is not None:
+            check_new(place, overwrite)
+            check_output(place, kind=kind)
     cap = None if memory is None else as_size(memory)
     columns: dict[str, Any] = {"text": text, "image": image, "embedding": embedding}
     data = open_data(
@@ -327,4 +336,6 @@ def suspects(
     found = find_suspects(checked, None, True, seed)
     if path is not None:
         write_suspects(found, path, data)
+    if fixed is not None:
+        write_labels(found.fix(data.labels, above), fixed, data)
     return found

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .compute.keys import row_keys
 from .data import Dataset
 from .errors import InvalidInput, InvalidParameter
 from .opening import open_data
@@ -15,7 +16,7 @@ from .planning import Plan, check_labels
 from .records import Selection
 from .selectors import Selector
 from .selectors.base import evidence_of
-from .trust import Suspects, Verdict, judge, suspects_from
+from .trust import Suspects, Verdict, apart_from_copies, find_copies, folds_for, judge, suspects_from
 from .validation import CheckedRows, as_seed
 
 
@@ -133,14 +134,22 @@ def check_suspects(data: Dataset, checked: CheckedRows) -> None:
 def find_suspects(
     checked: CheckedRows, verdict: Verdict | None, by_class: bool, random_state: Any
 ) -> Suspects:
-    """Gather the evidence that rows, or their labels, are wrong; bad rows are left out."""
+    """Gather the evidence that rows, or their labels, are wrong; bad rows are left out.
+
+    Where a run has judged the rows by class already, that verdict stands.
+    """
     assert checked.classes is not None
     codes, present = checked.judged()
+    own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
+    seed = as_seed(random_state)
+    keys = verdict.keys if verdict is not None else checked.keys(seed)
+    keys = row_keys(checked.rows, seed) if keys is None else keys
+    copies, stands = find_copies(checked.rows, keys, own >= 0), None
     if verdict is None or not by_class:  # where labels do not divide the rows, no verdict is about them
-        seed = as_seed(random_state)
-        verdict = judge(checked.rows, codes, len(present), seed, keys=checked.keys(seed))
-    codes = np.zeros(len(checked.rows), np.int64) if codes is None else codes
-    return suspects_from(verdict, checked.rows, codes, checked.classes[present])
+        judged, stands = apart_from_copies(own, copies)
+        folds = folds_for(int((judged >= 0).sum()))
+        verdict = judge(checked.rows, judged, len(present), seed, folds, keys=keys)
+    return suspects_from(verdict, checked.rows, own, checked.classes[present], copies, stands)
 
 
 def scores_of_all_rows(selection: Selection) -> Any:

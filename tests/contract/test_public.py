@@ -61,7 +61,8 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     },
     "suspects": {
         "ids": None, "encoder": None, "text": None, "image": None, "embedding": None, "memory": None,
-        "on_bad_rows": "error", "unlabelled": "error", "output": None, "overwrite": False,
+        "on_bad_rows": "error", "unlabelled": "error", "output": None, "fix": None, "above": 0.9,
+        "overwrite": False,
     },
 }  # fmt: skip
 

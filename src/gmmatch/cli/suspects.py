@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,8 @@ from .. import pipeline
 from . import _options as options
 from ._friendly import show_progress
 from ._options import WRITE
+
+_MOST_PAIRS = 5
 
 
 def suspects(
@@ -31,6 +34,20 @@ def suspects(
     seed: options.Seed = 0,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
+    fix: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the labels with likely suggestions in place: .parquet, .csv or .jsonl, for --labels.",
+            rich_help_panel=WRITE,
+        ),
+    ] = None,
+    above: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="With --fix: probability of a suggestion to take it.", rich_help_panel=WRITE
+        ),
+    ] = 0.9,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -44,6 +61,8 @@ def suspects(
         gmmatch suspects data.parquet --embedding vector --labels topic --ids doc_id -o wrong.csv
 
         gmmatch suspects photos/ --encoder efficientnet-lite0 -o wrong.jsonl
+
+        gmmatch suspects embeddings.npy --labels labels.npy --fix better.csv --above 0.95
     """
     started = time.perf_counter()
     with show_progress(quiet):
@@ -60,17 +79,40 @@ def suspects(
             on_bad_rows=on_bad_rows,
             unlabelled=unlabelled,
             output=output,
+            fix=fix,
+            above=above,
             overwrite=overwrite,
         )
     facts: dict[str, Any] = found.summary()
     facts |= {"seconds": round(time.perf_counter() - started, 3), "output": str(output)}
+    if fix is not None:
+        facts["fixed"] = {"above": above, "changes": found.changes(above), "output": str(fix)}
     typer.echo(json.dumps(facts) if as_json else sentence(facts))
 
 
 def sentence(facts: dict[str, Any]) -> str:
     """Say in words what was found."""
-    return (
+    labels, copies = facts["wrong_labels"], facts["duplicates"]
+    lines = [
         f"{facts['suspect']:,} of {facts['rows']:,} rows seem wrong ({facts['share']:.1%}):"
-        f" {facts['unlikely label']:,} by their label, {facts['outside its class']:,} outside their class;"
-        f" wrote {facts['output']} in {facts['seconds']:.1f} s"
+        f" {labels['rows']:,} by their label, {facts['outliers']['rows']:,} far outside their class;"
+        f" {copies['rows']:,} are copies of others"
+    ]
+    if "estimate" in labels:
+        low, high = labels["interval"]
+        lines.append(f"About {labels['estimate']:.1%} of the labels are wrong ({low:.1%} to {high:.1%})")
+    if "fixed" in facts:
+        lines.append(changed(facts["fixed"]))
+    return "\n".join([*lines, f"Wrote {facts['output']} in {facts['seconds']:.1f} s"])
+
+
+def changed(facts: dict[str, Any]) -> str:
+    """Say in words which labels were changed."""
+    pairs = Counter((change["from"], change["to"]) for change in facts["changes"])
+    words = [f"{old!r} to {new!r} {count:,} times" for (old, new), count in pairs.most_common(_MOST_PAIRS)]
+    more = f", and {len(pairs) - _MOST_PAIRS:,} other pairs" if len(pairs) > _MOST_PAIRS else ""
+    told = f" ({', '.join(words)}{more})" if words else ""
+    return (
+        f"Changed {len(facts['changes']):,} labels, by suggestions of {facts['above']:g} or more{told};"
+        f" wrote {facts['output']}"
     )

@@ -20,6 +20,7 @@ from ..compute.keys import Keys, row_keys
 from ..compute.passes import PerRow
 from ..facts import Evidence
 from ..records import FloatArray, IntArray
+from .doubt import doubt_labels
 from .gate import Gate
 from .head import Head, assign_folds
 from .labels import LabelFilter
@@ -39,6 +40,7 @@ PASSES_OF_LABELS = 3  # one for heads, two for the label filter
 _LIGHT_SUSPICION = 0.25  # of rows that few others are like: more than none, less than of rows far off
 _FEWEST_PER_CLASS = 5
 _MOST_BYTES = 4 << 30
+_MANY_ROWS = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,21 +80,37 @@ class Verdict:
             self, tiers=np.where(light & (self.tiers == TRUSTED), OUTSIDE, self.tiers), light=light
         )
 
-    def evidence(self, codes: IntArray | None) -> Evidence:
-        """Return what speaks against each row; `codes` are those that were judged."""
+    def evidence(self, codes: IntArray | None, doubt: bool = True) -> Evidence:
+        """Return what speaks against each row; `codes` are those that were judged.
+
+        `doubt`: whether to tell also of many rows how likely their labels are wrong, which takes a while.
+        """
         gate, labels = self.gate, self.labels
         code = np.zeros(len(self.tiers), np.int64) if codes is None else codes
         suspicion = np.zeros(len(code)) if labels is None else labels.suspicion.copy()
         unlikely = (self.tiers == UNLIKELY_LABEL) | (suspicion > 0.5)
         reach = gate.distances + gate.thresholds[code]
-        far = np.divide(gate.distances, reach, out=np.zeros(len(code)), where=gate.far & (reach > 0))
-        np.maximum(suspicion, far, out=suspicion)
+        outlier = np.divide(gate.distances, reach, out=np.zeros(len(code)), where=reach > 0)
+        np.maximum(suspicion, outlier, out=suspicion, where=gate.far)
         suspicion[gate.clumped] = 1.0
         if self.light is not None:
             suspicion[self.light] = np.maximum(suspicion[self.light], _LIGHT_SUSPICION)
         suggested = code if labels is None else labels.suggested
+        told = None
+        if labels is not None and (doubt or len(code) <= _MANY_ROWS):
+            told = doubt_labels(labels, code)
         return Evidence(
-            self.tiers, suspicion, suggested, unlikely, gate.far, gate.clumped, labels is not None
+            self.tiers,
+            suspicion,
+            suggested,
+            unlikely,
+            gate.far,
+            gate.clumped,
+            labels is not None,
+            np.where(unlikely, suspicion, 0.0) if told is None else told.wrong,
+            np.where(code >= 0, outlier, 0.0),
+            np.zeros(len(code)) if told is None else told.likely,
+            None if told is None else told.by_class,
         )
 
     def summary(self) -> dict[str, Any]:

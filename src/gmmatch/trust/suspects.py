@@ -1,4 +1,8 @@
-"""Suspects: which rows seem wrong, why, and how much of the data they make up."""
+"""Suspects: which rows seem wrong, why, and how much of the data they make up.
+
+Three kinds of evidence, each with a score of its own: labels that are likely wrong, rows far outside their
+class, and copies of other rows.
+"""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -7,13 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.blocks import block_rows
-from ..facts import Evidence
+from ..errors import InvalidParameter
 from ..handover import as_frame
 from ..records import FloatArray, IntArray
+from .copies import Copies
+from .doubt import overall
 from .guard import TIERS, UsableRows, Verdict
+from .weighing import ODD, weigh
 
 Vector = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
+
+_FEW_ROWS, _SOME_ROWS = 2048, 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,31 +34,55 @@ class Suspects:
     rows
         Row numbers in the input.
     suspicion
-        From 0 to 1. With r how many times as likely the best other class is as the label, each measured
-        against the rows that bear it: r / (1 + r). Rows outside their class have at least d / (d + t),
-        with d their distance and t the distance that the class allows; rows in a clump have 1.
+        What the rows are ordered by: `wrong_label`, or what `outlier` is beyond 0.5 where that is more.
+    wrong_label
+        Probability that the label is wrong, from 0 to 1; they add up to the estimated number of wrong
+        labels. Where copies of a row bear other labels that are likelier, more than 0.95.
+    outlier
+        From 0 to 1; with d the distance to the centre of the class and t what the class allows, d / (d + t).
+        Beyond 0.5 a row is far outside its class; rows in a dense clump that are no copies have at least 0.5.
+    duplicate
+        1 for a copy of another row, from 1 down to 0.5 for near copies, 0 for all others and for the row of
+        each group that is to be kept.
+    group, copies, keep
+        Number of the group of copies, its size, and the row of it to keep; -1, 1 and the row itself where
+        it is alone.
     labels, suggested
-        The given label, and the class that fits best beside it.
+        The given label, and the class that is likelier; None where none is.
     probability
         Probability of the label by a head that did not see it; NaN where labels could not be judged.
+    suggested_probability
+        How likely the suggested class is right, more than 1 - `wrong_label`; NaN where nothing is suggested.
     distance, other, other_distance
         Distance to the centre of the own class, the nearest other class, and the distance to its centre.
     tiers
         0 (trusted), 1 (unlikely label) or 2 (outside its class).
     reasons
-        What is wrong, in words; empty for trusted rows.
+        What is wrong, as a sentence; empty where nothing is.
+    classes, estimate
+        The classes, and by class: rows judged, the estimated share of wrong labels, its least and its most;
+        None where labels could not be judged.
     """
 
     rows: IntArray
     suspicion: Vector
+    wrong_label: Vector
+    outlier: Vector
+    duplicate: Vector
+    group: IntArray
+    copies: IntArray
+    keep: IntArray
     labels: Labels
     suggested: Labels
     probability: Vector
+    suggested_probability: Vector
     distance: Vector
     other: Labels
     other_distance: Vector
     tiers: npt.NDArray[np.int8]
     reasons: npt.NDArray[np.str_]
+    classes: Labels
+    estimate: Vector | None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -60,17 +93,11 @@ class Suspects:
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the evidence as columns of a table, one row per row of the input."""
+        names = {"rows": "row", "labels": "label", "tiers": "tier", "reasons": "reason"}
         return {
-            "row": self.rows,
-            "suspicion": self.suspicion,
-            "label": self.labels,
-            "suggested": self.suggested,
-            "probability": self.probability,
-            "distance": self.distance,
-            "other": self.other,
-            "other_distance": self.other_distance,
-            "tier": self.tiers,
-            "reason": self.reasons,
+            names.get(name, name): values
+            for name, values in vars(self).items()
+            if name not in ("classes", "estimate")
         }
 
     def to_pandas(self) -> Any:
@@ -78,60 +105,170 @@ class Suspects:
         return as_frame(self.columns())
 
     def summary(self) -> dict[str, Any]:
-        """Return how much of the data seems wrong, as plain data."""
-        counts = np.bincount(self.tiers, minlength=len(TIERS))
-        suspect = int(counts[1:].sum())
+        """Return how much of the data seems wrong, kind by kind, as plain data."""
+        wrong, far, copied = self.wrong_label > ODD, self.outlier > ODD, self.duplicate > 0
+        suspect = int((wrong | far).sum())
+        groups = np.unique(self.group[self.group >= 0])
+        labels: dict[str, Any] = self._part(wrong)
+        if self.estimate is not None:
+            share, low, high = overall(self.estimate)
+            labels |= {
+                "estimate": share,
+                "interval": [low, high],
+                "by_class": {
+                    str(name): {"rows": int(size), "estimate": share, "interval": [low, high]}
+                    for name, (size, share, low, high) in zip(
+                        self.classes.tolist(), self.estimate.tolist(), strict=True
+                    )
+                },
+            }
         return {
             "rows": len(self),
             "suspect": suspect,
             "share": suspect / len(self),
-            **{name: int(count) for name, count in zip(TIERS, counts, strict=True)},
+            **dict(zip(TIERS, np.bincount(self.tiers, minlength=len(TIERS)).tolist(), strict=True)),
+            "wrong_labels": labels,
+            "outliers": self._part(far),
+            "duplicates": self._part(copied) | {"groups": len(groups)},
         }
 
+    def _part(self, found: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        return {"rows": int(found.sum()), "share": float(found.mean())}
 
-def suspects_from(verdict: Verdict, rows: FloatArray, codes: IntArray, classes: Labels) -> Suspects:
+    def changes(self, above: float) -> list[dict[str, Any]]:
+        """Return `row`, `from`, `to` and `probability` of what `fix` changes, most suspicious rows first."""
+        if not isinstance(above, (int, float)) or not 0 <= above <= 1:
+            raise InvalidParameter(f"above must be a probability from 0 to 1; got {above!r}")
+        chosen = np.flatnonzero(np.nan_to_num(self.suggested_probability, nan=-1.0) >= above)
+        columns = self.rows, self.labels, self.suggested, self.suggested_probability.round(6)
+        return [
+            dict(zip(("row", "from", "to", "probability"), values, strict=True))
+            for values in zip(*(column[chosen].tolist() for column in columns), strict=True)
+        ]
+
+    def fix(self, labels: Any, above: float) -> Labels:
+        """Return a copy of labels with the suggestions that are likely enough in place.
+
+        Parameters
+        ----------
+        labels
+            The given labels, one per row of the input.
+        above
+            Probability that a suggested class must have at least, from 0 to 1.
+
+        Examples
+        --------
+        >>> import numpy as np, gmmatch
+        >>> rng = np.random.default_rng(0)
+        >>> labels = np.repeat(["cat", "dog"], 200)
+        >>> rows = rng.normal(size=(400, 8)) + 1.2 * (labels == "dog")[:, None]
+        >>> labels[7] = "dog"
+        >>> found = gmmatch.suspects(rows, labels)
+        >>> str(found.fix(labels, above=0.9)[7]), found.changes(above=0.9)[0]["row"]
+        ('cat', 7)
+        """
+        fixed = np.array(labels)
+        for change in self.changes(above):
+            fixed[change["row"]] = change["to"]
+        return fixed
+
+
+def folds_for(n_rows: int) -> int:
+    """Return how many folds labels are judged by: more where rows are few, so that heads learn from more.
+
+    >>> folds_for(1_000), folds_for(10_000), folds_for(1_000_000)
+    (10, 5, 3)
+    """
+    return 10 if n_rows <= _FEW_ROWS else 5 if n_rows <= _SOME_ROWS else 3
+
+
+def apart_from_copies(codes: IntArray, found: Copies) -> tuple[IntArray, IntArray]:
+    """Return the codes without copies under the same label, and for each row the one that stands for it.
+
+    However often a row is there, it then counts once in all that rows are judged by.
+    """
+    groups = np.where(found.groups >= 0, found.groups, -1)
+    members = np.flatnonzero((groups >= 0) & (codes >= 0))
+    stands = np.arange(len(codes))
+    _, first, place = np.unique(
+        groups[members] * (int(codes.max()) + 1) + codes[members], return_index=True, return_inverse=True
+    )
+    stands[members] = members[first][place]
+    return np.where(stands == np.arange(len(codes)), codes, -1), stands
+
+
+def suspects_from(
+    verdict: Verdict,
+    rows: FloatArray,
+    codes: IntArray,
+    classes: Labels,
+    copies: Copies,
+    stands: IntArray | None = None,
+) -> Suspects:
     """Gather the evidence for and against every row from a verdict that was made already.
 
     `verdict`: what `judge` found for these rows and codes. `rows`: the rows; read once, for the nearest other
     classes. `codes`: class of each row, as a position in `classes`; rows of a negative class are left out.
-    `classes`: the classes' labels.
+    `classes`: the classes' labels. `copies`: which rows are copies. `stands`: for each row the one that was
+    judged in its place; None: all were judged.
     """
-    evidence = verdict.evidence(codes)
-    other, distances = _nearest_others(rows, codes, verdict)
-    suggested = evidence.suggested if evidence.labels_judged else other
-    reasons = reasons_of(evidence, codes, suggested, classes)
-    judged = np.flatnonzero(codes >= 0)
-    order = judged[np.lexsort((judged, -evidence.suspicion[judged]))]
+    own = None if verdict.labels is None else verdict.labels.own
+    distance = verdict.gate.distances
+    if stands is None:
+        evidence = verdict.evidence(codes)
+    else:
+        evidence = verdict.evidence(np.where(stands == np.arange(len(codes)), codes, -1)).take(stands)
+        own, distance = None if own is None else own[stands], distance[stands]
+    other, other_distance, lost = _nearest_others(rows, codes, verdict)
+    found = weigh(evidence, codes, copies)
+    suspicion = found.suspicion
+    order = np.flatnonzero(codes >= 0)
+    order = order[np.lexsort((order, -found.wrong_label[order], -suspicion[order]))]
+    named = found.suggested[order] >= 0
+    suggested = np.full(len(order), None, dtype=object)
+    suggested[named] = classes[found.suggested[order][named]].tolist()
     return Suspects(
         rows=order,
-        suspicion=evidence.suspicion[order].astype(np.float64),
+        suspicion=suspicion[order],
+        wrong_label=found.wrong_label[order],
+        outlier=found.outlier[order],
+        duplicate=found.duplicate[order],
+        group=found.group[order],
+        copies=found.copies[order],
+        keep=found.keep[order],
         labels=classes[codes[order]],
-        suggested=classes[suggested[order]],
-        probability=np.full(len(order), np.nan) if verdict.labels is None else verdict.labels.own[order],
-        distance=verdict.gate.distances[order],
+        suggested=suggested,
+        probability=np.full(len(order), np.nan) if own is None else own[order],
+        suggested_probability=found.likely[order],
+        distance=distance[order],
         other=classes[other[order]],
-        other_distance=distances[order],
-        tiers=verdict.tiers[order],
-        reasons=reasons[order],
+        other_distance=other_distance[order],
+        tiers=evidence.tiers[order],
+        reasons=found.reasons(codes, classes, lost)[order],
+        classes=classes,
+        estimate=evidence.estimate,
     )
 
 
-def _nearest_others(rows: FloatArray, codes: IntArray, verdict: Verdict) -> tuple[IntArray, Vector]:
-    """Return by row the class, but for its own, with the nearest centre, and the distance to that."""
-    centers = verdict.gate.centers
-    other, distances = codes.copy(), np.full(len(rows), np.nan)
+def _nearest_others(
+    rows: FloatArray, codes: IntArray, verdict: Verdict
+) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
+    """Return by row the nearest other class, the distance to its centre, and whether no class reaches it."""
+    centers, thresholds = verdict.gate.centers, verdict.gate.thresholds
+    other, distances, lost = codes.copy(), np.full(len(rows), np.nan), np.ones(len(rows), bool)
     if len(centers) < 2:
-        return other, distances
+        return other, distances, lost
     readable = rows if (codes >= 0).all() else cast(FloatArray, UsableRows(rows, codes >= 0))
     step = block_rows(max(rows.shape[1], len(centers)))
     for start in range(0, len(rows), step):
         part = slice(start, min(start + step, len(rows)))
         place = np.arange(part.stop - part.start)
         squares = _squared_distances(readable[part], centers, verdict.origin)
+        lost[part] = (squares > thresholds * thresholds).all(axis=1)
         squares[place, codes[part]] = np.inf
         other[part] = squares.argmin(axis=1)
         distances[part] = np.sqrt(squares[place, other[part]])
-    return other, distances
+    return other, distances, lost
 
 
 def _squared_distances(rows: FloatArray, centers: Vector, origin: Vector) -> Vector:
@@ -140,21 +277,3 @@ def _squared_distances(rows: FloatArray, centers: Vector, origin: Vector) -> Vec
     lengths = np.add.reduce(offsets * offsets, axis=1)
     squares: Vector = lengths[:, None] - 2 * (offsets @ points.T) + np.add.reduce(points * points, axis=1)
     return np.maximum(squares, 0.0)
-
-
-def reasons_of(
-    evidence: Evidence, codes: IntArray, suggested: IntArray, classes: Labels
-) -> npt.NDArray[np.str_]:
-    """Say what is wrong with each row, in words; nothing of rows that are trusted."""
-    reasons = np.full(len(codes), "", dtype=object)
-    for row in np.flatnonzero(evidence.tiers > 0):
-        found = []
-        if evidence.unlikely[row]:
-            given, better = classes[codes[row]].item(), classes[suggested[row]].item()
-            found.append(f"label {given!r} is unlikely, {better!r} fits better")
-        if evidence.far[row]:
-            found.append("far outside its class")
-        if evidence.clumped[row]:
-            found.append("in a dense clump of its class")
-        reasons[row] = "; ".join(found)
-    return reasons.astype(str)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import gmmatch
-from gmmatch.trust import judge
+from gmmatch.trust import judge, overall
 
 
 @pytest.fixture
@@ -45,14 +45,118 @@ def test_wrong_labels_stand_first_as_with_cleanlab(data):
 def test_reasons_name_the_label_and_what_fits_better(data):
     rows, given, truth = data
     found = gmmatch.suspects(rows, given)
-    assert (found.reasons[found.tiers == 0] == "").all()
-    assert "far outside its class" in found.reasons[found.rows == 3][0]
-    unlikely = np.flatnonzero(found.tiers == 1)
-    for at in unlikely[:20]:
-        label, better = found.labels[at], found.suggested[at]
-        assert found.reasons[at] == f"label {str(label)!r} is unlikely, {str(better)!r} fits better"
-    right = found.suggested[unlikely] == truth[found.rows[unlikely]]
+    suspect = (found.wrong_label > 0.5) | (found.outlier > 0.5)
+    assert ((found.reasons != "") == suspect).all()
+    assert f"far outside {str(given[3])!r} and every other class" in found.reasons[found.rows == 3][0]
+    unlikely = np.flatnonzero((found.wrong_label > 0.5) & (found.outlier <= 0.5))
+    named = unlikely[[better is not None for better in found.suggested[unlikely]]]
+    assert len(named) > 0.9 * len(unlikely)
+    for at in named:
+        label, better = str(found.labels[at]), found.suggested[at]
+        how = f"{found.suggested_probability[at]:.0%}"
+        assert found.reasons[at] == f"The label {label!r} is unlikely, {better!r} is likelier ({how})."
+    right = found.suggested[named] == truth[found.rows[named]]
     assert right.mean() > 0.85
+
+
+def test_a_class_is_suggested_only_where_it_is_likelier_than_the_label(data):
+    rows, given, _ = data
+    found = gmmatch.suspects(rows, given)
+    named = np.array([better is not None for better in found.suggested])
+    assert 0.1 < named.mean() < 0.3
+    assert (found.suggested[named] != found.labels[named]).all()
+    assert (found.suggested_probability[named] > 1 - found.wrong_label[named]).all()
+    assert np.isnan(found.suggested_probability[~named]).all()
+
+
+def test_the_share_of_wrong_labels_is_estimated_with_an_interval(data):
+    rows, given, truth = data
+    found = gmmatch.suspects(rows, given)
+    told = found.summary()["wrong_labels"]
+    low, high = told["interval"]
+    wrong = (given != truth).mean()
+    assert low < wrong < high
+    assert abs(told["estimate"] - wrong) < 0.05
+    np.testing.assert_allclose(found.wrong_label.mean(), told["estimate"], atol=0.005)
+    assert list(told["by_class"]) == ["ant", "bee", "cat"]
+    counted = np.sum([part["rows"] * part["estimate"] for part in told["by_class"].values()])
+    np.testing.assert_allclose(counted / 1500, told["estimate"])
+
+
+def test_the_estimate_is_that_of_the_confident_joint(data):
+    count = pytest.importorskip("cleanlab.count")
+    rows, given, _ = data
+    codes = np.unique(given, return_inverse=True)[1]
+    verdict = judge(rows, codes, 3, 0)
+    assert verdict.labels.probabilities is not None
+    probabilities = verdict.labels.probabilities / verdict.labels.probabilities.sum(axis=1, keepdims=True)
+    joint = count.estimate_joint(codes, probabilities)
+    assert abs(overall(verdict.evidence(codes).estimate)[0] - (1 - np.trace(joint))) < 0.02
+
+
+@pytest.fixture
+def copied(data):
+    """Return the data, with three tenths more rows that are copies of five harmless ones."""
+    rows, given, truth = data
+    harmless = np.flatnonzero(given == truth)[5:10]
+    sources = np.resize(harmless, 450)
+    return np.concatenate([rows, rows[sources]]), np.concatenate([given, given[sources]]), harmless
+
+
+@pytest.mark.parametrize("jitter", [0.0, 1e-3])
+def test_copies_of_harmless_rows_do_not_move_wrong_labels(data, copied, jitter):
+    rows, given, truth = data
+    more, labels, _ = copied
+    more[1500:] += jitter * np.random.default_rng(1).normal(size=(450, 20))
+    wrong = np.flatnonzero(given != truth)
+    alone, among = gmmatch.suspects(rows, given), gmmatch.suspects(more, labels)
+    places = [np.argsort(found.rows)[wrong] / len(found) for found in (alone, among)]
+    assert (places[1] - places[0]).max() <= 0.01
+
+
+def test_groups_of_copies_name_the_row_to_keep(copied):
+    rows, labels, harmless = copied
+    found = gmmatch.suspects(rows, labels)
+    table = {name: values[np.argsort(found.rows)] for name, values in found.columns().items()}
+    sources = np.resize(harmless, 450)
+    assert (table["keep"][1500:] == sources).all()
+    assert (table["duplicate"][1500:] == 1).all()
+    assert (table["duplicate"][:1500] == 0).all()
+    assert (table["copies"][harmless] == 91).all()
+    assert (table["group"][1500:] == table["group"][sources]).all()
+    assert (table["wrong_label"][1500:] == table["wrong_label"][sources]).all()
+    assert found.summary()["duplicates"] == {"rows": 450, "share": 450 / 1950, "groups": 5}
+    assert table["reason"][1500] == f"It is a copy of row {harmless[0]}, one of 91."
+
+
+def test_labels_that_disagree_among_copies_are_the_strongest_evidence(data):
+    rows, given, truth = data
+    good = np.flatnonzero(given == truth)[:3]
+    more = np.concatenate([rows, rows[np.repeat(good, 2)]])
+    labels = np.concatenate([given, given[np.repeat(good, 2)]])
+    names = np.array(["ant", "bee", "cat"])
+    against = np.array([1500, 1502, 1504])
+    labels[against] = [names[names != given[row]][0] for row in good]
+    found = gmmatch.suspects(more, labels)
+    place = np.argsort(found.rows)
+    assert (found.wrong_label[place[against]] > 0.95).all()
+    assert (found.suggested[place[against]] == given[good]).all()
+    assert "copies of it do not bear the label" in found.reasons[place[1500]].lower()
+    assert (found.wrong_label[place[[*good, 1501]]] < 0.5).all()
+
+
+def test_labels_are_fixed_above_a_probability(data):
+    rows, given, truth = data
+    found = gmmatch.suspects(rows, given)
+    changes = found.changes(above=0.9)
+    fixed = found.fix(given, above=0.9)
+    assert {change["row"] for change in changes} == set(np.flatnonzero(fixed != given))
+    assert all(change["probability"] >= 0.9 and change["to"] == fixed[change["row"]] for change in changes)
+    assert (fixed != truth).mean() < 0.7 * (given != truth).mean()
+    assert not found.changes(above=1.0)
+    for above in (-0.1, 1.5, "much"):
+        with pytest.raises(gmmatch.errors.InvalidParameter, match="above must be a probability"):
+            found.changes(above)
 
 
 def test_distances_are_to_the_centers_of_the_classes(data):
@@ -82,5 +186,5 @@ def test_one_class_has_no_other():
     rows[0] = 100.0
     found = gmmatch.suspects(rows, ["cat"] * 50)
     assert found.rows[0] == 0
-    assert found.reasons[0] == "far outside its class"
+    assert found.reasons[0] == "It is far outside 'cat' and every other class."
     assert np.isnan(found.probability).all()

@@ -1,0 +1,73 @@
+"""Copies: the groups are those of comparing every pair."""
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
+
+from gmmatch.compute.keys import row_keys
+from gmmatch.trust import find_copies
+
+
+def groups_of(rows, usable=None):
+    found = find_copies(rows, row_keys(rows), np.ones(len(rows), bool) if usable is None else usable)
+    return found.groups, found
+
+
+def by_pairs(rows, reach):
+    """Return the groups that comparing every pair gives."""
+    _, groups = connected_components(cdist(rows, rows) <= reach)
+    sizes = np.bincount(groups)
+    return np.where(sizes[groups] > 1, groups, -1)
+
+
+@pytest.mark.parametrize("width", [2, 16, 17, 300])
+@pytest.mark.parametrize("jitter", [0.0, 0.02])
+def test_copies_and_near_copies_are_found(width, jitter):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(800, width))
+    sources = rng.integers(0, 800, 200)
+    gap = np.median(np.sort(cdist(rows, rows), axis=1)[:, 1])
+    moved = rng.normal(size=(200, width))
+    moved *= jitter * gap / np.linalg.norm(moved, axis=1, keepdims=True)
+    groups, found = groups_of(np.concatenate([rows, rows[sources] + moved]))
+    assert (groups[800:] == groups[sources]).mean() >= 0.99
+    assert (groups[sources] >= 0).mean() >= 0.99
+    alone = np.setdiff1d(np.arange(800), sources)
+    assert (groups[alone] >= 0).mean() <= (0.03 if width == 2 else 0)
+    assert 0.03 * gap < found.reach < 0.11 * gap
+
+
+@pytest.mark.parametrize("width", [3, 40])
+def test_the_groups_are_those_of_all_pairs(width):
+    rng = np.random.default_rng(1)
+    rows = np.repeat(rng.normal(size=(150, width)), 2, axis=0)
+    rows[::4] += 1e-4 * rng.normal(size=(75, width))
+    groups, found = groups_of(rows)
+    expected = by_pairs(rows, found.reach)
+    assert len(set(zip(groups.tolist(), expected.tolist(), strict=True))) == len(set(expected.tolist()))
+    apart = found.apart(np.arange(0, 300, 2), np.arange(1, 300, 2))
+    assert ((apart == 0) == (cdist(rows, rows)[np.arange(0, 300, 2), np.arange(1, 300, 2)] == 0)).all()
+
+
+def test_the_order_of_the_rows_does_not_matter():
+    rng = np.random.default_rng(2)
+    rows = np.concatenate([rng.normal(size=(400, 24)), np.zeros((5, 24))])
+    rows[:40] = rows[40:80] + 1e-3 * rng.normal(size=(40, 24))
+    order = rng.permutation(len(rows))
+    groups, other = groups_of(rows)[0], groups_of(rows[order])[0]
+    pairs = set(zip(groups[order].tolist(), other.tolist(), strict=True))
+    assert len(pairs) == len(set(groups.tolist())) == len(set(other.tolist()))
+
+
+def test_rows_that_take_no_part_are_in_no_group():
+    rows = np.zeros((6, 3))
+    rows[:3] += np.arange(9).reshape(3, 3)
+    groups, _ = groups_of(rows, np.array([True, True, True, True, True, False]))
+    assert groups.tolist() == [-1, -1, -1, 0, 0, -1]
+
+
+@pytest.mark.parametrize("rows", [np.ones((4, 2)), np.ones((1, 2)), np.eye(2)])
+def test_odd_rows(rows):
+    groups, _ = groups_of(rows)
+    assert (groups >= 0).all() == (len(np.unique(rows, axis=0)) < len(rows))
