@@ -257,5 +257,10 @@ def scene(name: str, scenario: str, seed: int) -> Scene:
         return _long_tail(split, seed)
     if scenario.startswith("unlabelled"):
         return _unlabelled(name, split, scenario.endswith("copies"), seed)
+    return labelled(split, scenario, seed)
+
+
+def labelled(split: Split, scenario: str, seed: int) -> Scene:
+    """Return a split whose labels are as a scenario says."""
     kind, _, percent = scenario.rpartition("-") if scenario[-1].isdigit() else (scenario, "", "0")
     return _labelled(split, _KINDS[kind], int(percent) / 100, seed)

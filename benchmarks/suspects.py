@@ -1,51 +1,146 @@
-"""How well suspects find wrong human labels, beside cleanlab on the same probabilities.
+"""How well suspects find wrong labels, beside cleanlab's usual workflow and cleanlab on our probabilities.
 
-``python -m benchmarks.suspects`` prints one JSON document: areas under the ROC curve for CIFAR-10N's labels.
-Needs GMMATCH_DATA (see `_features`) and cleanlab.
+``python -m benchmarks.suspects`` measures every cell (set, noise, seed) once, keeps it in a file of JSON
+lines, and writes the page with all of them. Needs GMMATCH_DATA (see `_features`) and cleanlab; `--only`
+restricts what is measured, so that the work can be done in pieces.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from cleanlab.rank import get_label_quality_scores
-from sklearn.metrics import roc_auc_score
+import numpy.typing as npt
 
 import gmmatch
-from gmmatch.trust import judge
+from gmmatch.trust import folds_for, judge
 
-from . import _features
+from . import _features, _sets
+from ._suspects_page import page
+
+CIFAR_ROWS = 12_000
+SCORES = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
+NOISES = ("symmetric-20", "asymmetric-20", "open-set")
+HUMAN = ("human-aggregate", "human-random1", "human-worst")
+SETS = {"cifar10": (*HUMAN, *NOISES), "clinc150": NOISES, "letters": NOISES, "digits": NOISES}
+COPIES = 0.3
+
+Rows, Labels, Mask = npt.NDArray[np.float32], npt.NDArray[np.int64], npt.NDArray[np.bool_]
+
+
+def case(name: str, noise: str, seed: int) -> tuple[Rows, Labels, Mask]:
+    """Return rows, their given labels, and which of these are wrong."""
+    if name == "cifar10":
+        rows, truth, test, test_truth = _sets.SETS[name](seed)
+        rows, truth = rows[:CIFAR_ROWS], truth[:CIFAR_ROWS]
+        if noise in HUMAN:
+            order = np.random.default_rng(seed).permutation(50_000)[:CIFAR_ROWS]
+            labels = _features.archive()[noise.replace("-", "_")].astype(np.int64)[order]
+            return rows, labels, labels != truth
+        scene = _sets.labelled((rows, truth, test, test_truth), noise, seed)
+    else:
+        scene = _sets.scene(name, noise, seed)
+    assert scene.labels is not None
+    return scene.rows, scene.labels, scene.labels != scene.truth
+
+
+def logistic(rows: Rows, labels: Labels, seed: int) -> npt.NDArray[np.float64]:
+    """Return probabilities by 5-fold logistic regression on the embeddings, cleanlab's usual workflow."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    model, folds = LogisticRegression(max_iter=200), StratifiedKFold(5, shuffle=True, random_state=seed)
+    return np.asarray(cross_val_predict(model, rows, labels, cv=folds, method="predict_proba"))
+
+
+def _told(wrong: Mask, scores: npt.NDArray[np.float64]) -> list[float]:
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    values = roc_auc_score(wrong, scores), average_precision_score(wrong, scores)
+    return [round(float(value), 4) for value in values]
+
+
+def measure(name: str, noise: str, seed: int) -> dict[str, Any]:
+    """Return what is found in one cell: area under the ROC curve and average precision by method."""
+    from cleanlab.rank import get_label_quality_scores
+
+    rows, labels, wrong = case(name, noise, seed)
+    started = time.perf_counter()
+    found = gmmatch.suspects(rows, labels, random_state=seed)
+    seconds = time.perf_counter() - started
+    suspicion = np.empty(len(rows))
+    suspicion[found.rows] = found.suspicion
+    results = {"gmmatch": _told(wrong, suspicion)}
+    filtered = judge(rows, labels, int(labels.max()) + 1, seed, folds_for(len(rows))).labels
+    assert filtered is not None
+    assert filtered.probabilities is not None
+    ours = filtered.probabilities / filtered.probabilities.sum(axis=1, keepdims=True)
+    for source, probabilities in (("logistic", logistic(rows, labels, seed)), ("ours", ours)):
+        for score in SCORES:
+            quality = get_label_quality_scores(labels, probabilities, method=score)
+            results[f"{source} {score}"] = _told(wrong, -quality)
+    told = found.summary()["wrong_labels"]
+    return {
+        "set": name,
+        "noise": noise,
+        "seed": seed,
+        "rows": len(rows),
+        "wrong": round(float(wrong.mean()), 4),
+        "estimate": round(told["estimate"], 4),
+        "interval": [round(share, 4) for share in told["interval"]],
+        "moved": moved(rows, labels, wrong, found, seed),
+        "seconds": round(seconds, 2),
+        "results": results,
+    }
+
+
+def moved(rows: Rows, labels: Labels, wrong: Mask, before: gmmatch.trust.Suspects, seed: int) -> float:
+    """Return by how much of the ranks 30 % copies of five harmless rows move a wrong label down at most."""
+    rng = np.random.default_rng([seed, 30])
+    harmless = rng.permutation(np.flatnonzero(~wrong))[:5]
+    sources = rng.choice(harmless, round(COPIES * len(rows)))
+    jitter = 0.001 * rows.std(axis=0).mean() * rng.standard_normal((len(sources), rows.shape[1]))
+    copies = rows[sources] + (jitter * (rng.random(len(sources)) < 0.5)[:, None]).astype(np.float32)
+    among = gmmatch.suspects(
+        np.concatenate([rows, copies]), np.concatenate([labels, labels[sources]]), random_state=seed
+    )
+    places = [np.argsort(found.rows)[np.flatnonzero(wrong)] / len(found) for found in (before, among)]
+    return round(float((places[1] - places[0]).max()), 5)
+
+
+def cells(seeds: list[int], only: list[str] | None) -> Iterator[tuple[str, str, int]]:
+    """Yield the cells, those of cheap sets first."""
+    for name in reversed(SETS):
+        for seed in seeds:
+            for noise in SETS[name]:
+                if only is None or name in only or noise in only:
+                    yield name, noise, seed
 
 
 def main() -> None:
-    archive, rows = _features.archive(), _features.load("train")
-    truth = archive["train_labels"].astype(np.int64)
-    results = {}
-    for name in ("aggregate", "random1", "worst"):
-        labels = archive[f"human_{name}"].astype(np.int64)
-        wrong = labels != truth
-        found = gmmatch.suspects(rows, labels)
-        suspicion = np.empty(len(rows))
-        suspicion[found.rows] = found.suspicion
-        filtered = judge(rows, labels, 10, seed=0).labels
-        assert filtered is not None and filtered.probabilities is not None  # noqa: PT018
-        probabilities = filtered.probabilities / filtered.probabilities.sum(axis=1, keepdims=True)
-        quality = {
-            method: get_label_quality_scores(labels, probabilities, method=method)
-            for method in ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
-        }
-        results[name] = {
-            "wrong": round(float(wrong.mean()), 4),
-            "suspects": round(found.summary()["share"], 4),
-            "gmmatch": round(float(roc_auc_score(wrong, suspicion)), 4),
-            **{f"cleanlab {key}": round(float(roc_auc_score(wrong, -q)), 4) for key, q in quality.items()},
-        }
-    print(json.dumps(results))
-    names = list(results["worst"])
-    print("| labels | " + " | ".join(names) + " |\n" + "|---" * (len(names) + 1) + "|")
-    for name, facts in results.items():
-        print(f"| {name} | " + " | ".join(str(facts[key]) for key in names) + " |")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--only", nargs="+", help="sets or kinds of noise to measure")
+    parser.add_argument("--cells", type=Path, default=Path("out/suspects.jsonl"))
+    parser.add_argument("--page", type=Path, help="write the page there")
+    asked = parser.parse_args()
+    asked.cells.parent.mkdir(parents=True, exist_ok=True)
+    asked.cells.touch()
+    known = [json.loads(line) for line in asked.cells.read_text().splitlines()]
+    done = {(cell["set"], cell["noise"], cell["seed"]) for cell in known}
+    for name, noise, seed in cells(asked.seeds, asked.only):
+        if (name, noise, seed) not in done:
+            known.append(measure(name, noise, seed))
+            with asked.cells.open("a") as file:
+                file.write(json.dumps(known[-1]) + "\n")
+            print(json.dumps(known[-1]), flush=True)
+    if asked.page is not None:
+        asked.page.write_text(page(known), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -94,6 +94,7 @@ def digits(tmp_path_factory):
     rows = rng.normal(size=(300, 8)) + 2.5 * codes[:, None]
     labels = names[codes]
     labels[295:] = names[0]
+    rows[290:294] = rows[289]
     ids = np.array([f"{SCRIPT} {row}" for row in range(300)])
     images = np.zeros((300, 8, 8), np.uint8)
     images[:, :, 0] = np.arange(300)[:, None] % 256

@@ -213,6 +213,7 @@ def test_names_and_ids_are_text_and_run_nothing(visit, digits):
     assert MARKUP in page.locator("#class-body").inner_text()
     assert MARKUP in page.locator("#balance").inner_text()
     assert MARKUP in page.locator(".source").inner_text()
+    assert MARKUP in page.locator("#review-card").inner_text()
     assert SCRIPT in page.locator("#repeat").inner_text()
     named = page.locator("[data-gallery=first] .name").first
     assert named.get_attribute("title").startswith(SCRIPT)
@@ -296,16 +297,79 @@ def test_the_map_is_coloured_by_what_is_asked_for(visit, digits, mode, words):
 def test_galleries_lead_to_the_map(visit, digits):
     path, report = digits
     page = visit(path)
-    tiles = page.locator("[data-gallery=suspicious] .tile")
-    assert tiles.first.locator("img").get_attribute("src") == report.content[report.galleries[0].rows[0]]
-    given, likely = tiles.first.locator(".tag").all_text_contents()
-    assert given == report.classes.names[report.map.code[report.galleries[0].rows[0]]] != likely
     first = page.locator("[data-gallery=first]")
-    expect(first.locator(".tile")).to_have_count(16)
+    tiles = first.locator(".tile")
+    assert tiles.first.locator("img").get_attribute("src") == report.content[report.galleries[0].rows[0]]
+    expect(tiles).to_have_count(16)
     first.get_by_role("button", name="Show all 60").click()
-    expect(first.locator(".tile")).to_have_count(60)
-    tiles.first.click()
-    expect(page.locator("#pinned .item .name")).to_have_text(report.map.id[report.galleries[0].rows[0]])
+    expect(tiles).to_have_count(60)
+    tiles.nth(3).click()
+    expect(page.locator("#pinned .item .name")).to_have_text(report.map.id[report.galleries[0].rows[3]])
+
+
+def test_suspects_stand_beside_what_they_are_compared_with(visit, digits):
+    path, report = digits
+    page = visit(path)
+    tabs = {tab.name: tab for tab in report.review.tabs}
+    assert [tab.title for tab in report.review.tabs] == ["Labels", "Outliers", "Copies"]
+    amounts = page.locator("#review-tabs .amount").all_inner_texts()
+    assert amounts == [f"{tab.total:,}" for tab in report.review.tabs]
+    one, other = page.locator("#review-card img").all()
+    at, beside = tabs["labels"].rows[0], tabs["labels"].beside[0]
+    assert (one.get_attribute("src"), other.get_attribute("src")) == (
+        report.content[at],
+        report.content[beside],
+    )
+    given, likelier = page.locator("#review-card .tag").all_text_contents()
+    names, found = report.classes.names, report.map
+    assert (given, likelier) == (names[found.code[at]], names[found.suggested[at]])
+    expect(page.locator("#review-card .reason")).to_have_text(found.reason[at])
+    share, low, high = (f"{100 * part:.1f}" for part in report.review.estimate)
+    assert (
+        f"About {share} % of the labels are wrong, by estimate ({low} to {high} %)"
+        in page.locator("#suspects .heading").inner_text()
+    )
+    page.get_by_role("tab", name="Copies").click()
+    keep = page.locator("#review-card .side-row .name").nth(1)
+    expect(keep).to_have_text(found.id[tabs["copies"].beside[0]])
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("tab", name="Outliers")).to_have_attribute("aria-selected", "true")
+    page.get_by_role("button", name="Show on the map").click()
+    expect(page.locator("#pinned .item .name")).to_have_text(found.id[tabs["outliers"].rows[0]])
+
+
+def test_decisions_are_made_by_keys_and_fed_back_as_labels(visit, digits, tmp_path):
+    path, report = digits
+    page = visit(path)
+    labels, _, copies = report.review.tabs
+    card, counted = page.locator("#review-card"), page.locator("#review-count")
+    expect(page.get_by_role("button", name="Save labels")).to_be_disabled()
+    card.focus()
+    for key in ("w", "R", "s", "ArrowLeft", "w", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(counted).to_have_text("3 decisions: 2 wrong, 1 right")
+    page.keyboard.press("ArrowLeft")
+    expect(card.get_by_role("button", name="Wrong")).to_have_attribute("aria-pressed", "true")
+    card.get_by_role("button", name="Skip").click()
+    expect(counted).to_have_text("2 decisions: 1 wrong, 1 right")
+    assert page.locator("#review-strip .chip.wrong").count() == 1
+    page.get_by_role("tab", name="Copies").click()
+    expect(page.locator("#wrong-does")).to_have_text("Wrong: the row loses its label.")
+    card.get_by_role("button", name="Wrong").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save labels").click()
+    saved = tmp_path / "labels.csv"
+    download.value.save_as(saved)
+    names, found = np.array(report.review.labels.names), report.map
+    given = {row: names[code] for row, code in zip(found.row, found.code, strict=True)}
+    expected = [given[row] for row in range(len(given))]
+    expected[found.row[labels.rows[0]]] = names[found.suggested[labels.rows[0]]]
+    gone = found.row[copies.rows[0]]
+    rows = np.random.default_rng(0).normal(size=(len(given), 2))
+    again = gmmatch.open(rows, labels=saved, on_bad_rows="drop")
+    assert again.bad_rows.tolist() == [gone]
+    assert np.delete(again.labels, gone).tolist() == np.delete(expected, gone).tolist()
+    assert page.asked == [path.as_uri()]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -380,7 +444,7 @@ def test_texts_and_many_classes_have_pages_of_their_own(visit, tmp_path):
     rows = RNG().normal(size=(900, 5))
     report = written(tmp_path / "r.html", rows, 180, labels, texts=texts, method="random")
     page = visit(tmp_path / "r.html")
-    first = report.map.row[report.galleries[1].rows[0]]
+    first = report.map.row[report.galleries[0].rows[0]]
     expect(page.locator("[data-gallery=first] .text").first).to_have_text(texts[first])
     expect(page.locator("#class-body tr")).to_have_count(20)
     assert "page 1 of 5" in page.locator("#class-pages").inner_text()

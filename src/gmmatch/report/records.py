@@ -85,6 +85,7 @@ class ClassTable:
     # Rows that seem wrong, among how many that were judged.
     suspects: list[int]
     judged: list[int]
+    wrong: list[float] | None  # estimated share of wrong labels; None where labels were not judged
     median: list[float]  # median distance to the centre
     # Borders of the bins of the histograms, the same for all classes; the last bin has no end.
     edges: list[float]
@@ -107,6 +108,38 @@ class Gallery:
 
 
 @dataclass(frozen=True)
+class Tab:
+    """Rows of one kind of evidence, to decide about."""
+
+    name: str
+    title: str
+    about: str
+    total: int  # rows of this kind, of which the first ones are listed
+    rows: list[int]  # positions on the map
+    beside: list[int]  # for each the row to compare it with, as a position on the map; -1: none
+    score: list[float]
+
+
+@dataclass(frozen=True)
+class AllLabels:
+    """The label of every row, so that they can be saved with what was decided."""
+
+    names: list[str]
+    codes: str  # class of each row, as base64 of little-endian numbers of `width` bytes; the largest: none
+    width: int
+    listed: list[int]  # for each class of `ClassTable.names`, its place in `names`
+
+
+@dataclass(frozen=True)
+class Review:
+    """Rows to decide about, kind by kind."""
+
+    tabs: list[Tab]
+    estimate: list[float] | None  # estimated share of wrong labels, its least and its most
+    labels: AllLabels | None  # None where there are none, or too many
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything that the page shows."""
 
@@ -118,6 +151,7 @@ class Report:
     map: MapRows
     classes: ClassTable
     galleries: list[Gallery]
+    review: Review
     # `image` or `text`, and by position on the map a data URI or the beginning of a text.
     content_kind: str | None
     content: dict[int, str]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = (
     "colours.js", "elements.js", "state.js", "map.js", "curve.js", "panel.js", "classes.js", "galleries.js",
-    "page.js",
+    "review.js", "page.js",
 )  # fmt: skip
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}

@@ -39,6 +39,7 @@ class Setting:
     centers: Vector
     own_centers: bool  # whether the centres are those of the selection
     same_input: bool  # whether the input has the fingerprint that the selection knows
+    usable_labels: npt.NDArray[np.bool_]  # rows that have a label
 
     @property
     def picked_groups(self) -> IntArray:
@@ -110,6 +111,7 @@ def prepare(
         centers=centers,
         own_centers=selection.centers is not None,
         same_input=same,
+        usable_labels=~np.isin(np.arange(len(rows)), source.bad_rows),
     )
 
 

@@ -13,7 +13,8 @@ from ..validation import CheckedRows
 from .content import Content
 from .measure import Measures, make_curve, measure
 from .projection import check_projection
-from .records import Gallery, Glance, Report
+from .records import Gallery, Glance, Report, Review
+from .review import compared_rows, find_rows, make_review
 from .sample import choose_rows
 from .setting import Setting, prepare, python_call, shell_command
 from .suspicion import Suspicion, from_evidence, judge_rows, worth_judging
@@ -25,11 +26,6 @@ GALLERY_ROWS = 60
 _FAR = 10.0  # times the usual spread: rows beyond it do not shape the map
 _MAD_TO_SIGMA = 1.4826
 _GALLERIES = (
-    (
-        "suspicious",
-        "Most suspicious",
-        "Rows whose label, or whose place in their class, is hardest to believe.",
-    ),
     ("first", "Kept first", "The first picks, in order. A smaller budget keeps the first of them."),
     ("dropped", "Dropped nearest", "Rows near the middle of their class that were not needed to match it."),
 )
@@ -90,20 +86,22 @@ def summarise(
     first = selection.indices[:GALLERY_ROWS]
     usual, spread = typical_distances(measures, setting.groups)
     nearest = _dropped_nearest(setting, measures, usual)
-    doubtful = np.empty(0, np.int64) if evidence is None else _doubtful(evidence)
+    found = None if evidence is None else find_rows(setting, measures, evidence)
+    doubtful = np.empty(0, np.int64) if found is None else compared_rows(found)
     always = np.concatenate([first, nearest, doubtful])
     shown = choose_rows(usable, setting.codes, selection.indices, always, seed)
     sampled = gather(setting.rows, shown)
-    if evidence is None:
+    if evidence is None or found is None:
         evidence = judge_rows(sampled, shown, setting.codes[shown], setting.classes, seed)
-        doubtful = _doubtful(evidence)
+        found = find_rows(setting, measures, evidence)
     groups = setting.groups[shown]
     ordinary = measures.distances[shown] <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
     at = {row: place for place, row in enumerate(shown.tolist())}
     galleries = [
         Gallery(*words, [at[row] for row in rows.tolist()])
-        for words, rows in zip(_GALLERIES, (doubtful, first, nearest), strict=True)
+        for words, rows in zip(_GALLERIES, (first, nearest), strict=True)
     ]
+    review = make_review(found, setting, evidence, at)
     curve, steps = make_curve(setting, measures)
     glance = _glance(setting, source, measures, evidence, seconds, command)
     return Report(
@@ -114,8 +112,9 @@ def summarise(
         map=make_map(setting, measures, evidence, shown, sampled, ordinary, kind, seed),
         classes=class_table(setting, measures, evidence, steps),
         galleries=galleries,
+        review=review,
         content_kind=None if content is None else content.kind,
-        content={} if content is None else _previews(content, shown, galleries, seed),
+        content={} if content is None else _previews(content, shown, review, galleries, seed),
         notes=_notes(setting, source, measures, evidence, shown),
     )
 
@@ -123,14 +122,11 @@ def summarise(
 def _judge_all(setting: Setting, usable: IntArray, seed: int) -> Suspicion | None:
     """Return what is known of all usable rows, or None where judging them would take too long."""
     if setting.selection.evidence is not None:
-        return from_evidence(setting.selection.evidence, usable, setting.codes, setting.classes)
+        known = setting.selection.evidence
+        return from_evidence(known, setting.rows, usable, setting.codes, setting.classes, seed)
     if not worth_judging(len(usable), setting.rows.shape[1], len(setting.classes)):
         return None
     return judge_rows(setting.rows[usable], usable, setting.codes[usable], setting.classes, seed)
-
-
-def _doubtful(evidence: Suspicion) -> IntArray:
-    return evidence.rows[evidence.tiers > 0][:GALLERY_ROWS]
 
 
 def _dropped_nearest(setting: Setting, measures: Measures, usual: Vector) -> IntArray:
@@ -145,13 +141,13 @@ def _dropped_nearest(setting: Setting, measures: Measures, usual: Vector) -> Int
     return few[np.lexsort((few, near))]
 
 
-def _previews(content: Content, shown: IntArray, galleries: list[Gallery], seed: int) -> dict[int, str]:
-    """Return the content of the galleries' rows, then of as many others as there is room for."""
-    turns = [
-        row
-        for together in zip_longest(*(gallery.rows for gallery in galleries), fillvalue=-1)
-        for row in together
-    ]
+def _previews(
+    content: Content, shown: IntArray, review: Review, galleries: list[Gallery], seed: int
+) -> dict[int, str]:
+    """Return the content of the rows that are looked at, then of as many others as there is room for."""
+    lists = [part for tab in review.tabs for part in (tab.rows, tab.beside)]
+    lists += [gallery.rows for gallery in galleries]
+    turns = [row for together in zip_longest(*lists, fillvalue=-1) for row in together]
     wanted = list(dict.fromkeys(row for row in turns if row >= 0))
     others = np.setdiff1d(np.arange(len(shown)), wanted)
     order = np.concatenate([np.array(wanted, np.int64), np.random.default_rng([seed, 1]).permutation(others)])

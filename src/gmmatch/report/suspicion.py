@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.keys import row_keys
 from ..facts import Evidence
 from ..records import FloatArray, IntArray
-from ..trust import judge
-from ..trust.suspects import reasons_of
+from ..trust import Weighed, apart_from_copies, find_copies, folds_for, judge, weigh
 from ..validation import CheckedRows
 
 # Beyond these, judging all rows would take longer than a report should.
@@ -19,35 +19,40 @@ _MOST_WORK = 2e11
 
 @dataclass(frozen=True, eq=False)
 class Suspicion:
-    """Rows of the input with what speaks against them, most suspicious first."""
+    """What speaks against the rows that were judged."""
 
-    rows: IntArray  # the rows that were judged
-    # Of each; `suggested` is the class that fits best beside the label.
-    suspicion: npt.NDArray[np.floating[Any]]
-    suggested: IntArray
+    rows: IntArray  # their numbers in the input, most suspicious first
+    places: IntArray  # where each of them is in what follows
+    weighed: Weighed  # scores, suggestions and groups of copies
     tiers: npt.NDArray[np.int8]
     reasons: npt.NDArray[np.str_]
     labels_judged: bool  # whether labels could be judged, or distances alone
+    estimate: npt.NDArray[np.float64] | None  # as in `Evidence`
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """Return a score of the rows, in their order."""
+        values: npt.NDArray[Any] = getattr(self.weighed, name)[self.places]
+        return values
 
 
 def from_evidence(
-    evidence: Evidence, judged: IntArray, codes: IntArray, classes: npt.NDArray[Any]
+    evidence: Evidence,
+    rows: FloatArray,
+    judged: IntArray,
+    codes: IntArray,
+    classes: npt.NDArray[Any],
+    seed: int,
 ) -> Suspicion:
-    """Put the evidence of a verdict in order.
+    """Put the evidence of a verdict in order, and look for copies.
 
-    `evidence`: about all rows of the input. `judged`: the rows to speak of. `codes`, `classes`: class of each
-    row of the input, as a position in `classes`.
+    `evidence`: about all rows of the input. `rows`: the input; read twice. `judged`: the rows to speak of.
+    `codes`, `classes`: class of each row of the input, as a position in `classes`. `seed`: of the hashes.
     """
-    order = judged[np.lexsort((judged, -evidence.suspicion[judged]))]
-    reasons = reasons_of(evidence, codes, evidence.suggested, classes)
-    return Suspicion(
-        order,
-        evidence.suspicion[order],
-        evidence.suggested[order],
-        evidence.tiers[order],
-        reasons[order],
-        evidence.labels_judged,
-    )
+    usable = np.zeros(len(codes), bool)
+    usable[judged] = True
+    found = find_copies(rows, row_keys(rows, seed), usable)
+    own = np.where(usable, codes, -1)
+    return _ordered(weigh(evidence, own, found), evidence, judged, own, classes)
 
 
 def worth_judging(n_rows: int, n_features: int, n_classes: int) -> bool:
@@ -64,9 +69,31 @@ def judge_rows(
     `numbers`, `codes`: number in the input and class of each, as a position in `classes`. `classes`: all
     labels, sorted. `seed`: of the folds and samples.
     """
-    checked = CheckedRows(rows, classes, codes)
-    own, present = checked.judged()
-    evidence = judge(rows, own, len(present), seed).evidence(own)
+    own, present = CheckedRows(rows, classes, codes).judged()
+    own = np.zeros(len(rows), np.int64) if own is None else own
+    keys = row_keys(rows, seed)
+    copies = find_copies(rows, keys, own >= 0)
+    judged, stands = apart_from_copies(own, copies)
+    verdict = judge(rows, judged, len(present), seed, folds_for(len(rows)), keys=keys)
+    evidence = verdict.evidence(judged).take(stands)
+    if evidence.estimate is not None:
+        estimate = np.zeros((len(classes), evidence.estimate.shape[1]))
+        estimate[present] = evidence.estimate
+        evidence = replace(evidence, estimate=estimate)
     evidence = replace(evidence, suggested=present[evidence.suggested])
-    found = from_evidence(evidence, np.arange(len(rows)), codes, classes)
+    weighed = weigh(evidence, codes, copies)
+    found = _ordered(
+        replace(weighed, keep=numbers[weighed.keep]), evidence, np.arange(len(rows)), codes, classes
+    )
     return replace(found, rows=numbers[found.rows])
+
+
+def _ordered(
+    weighed: Weighed, evidence: Evidence, judged: IntArray, codes: IntArray, classes: npt.NDArray[Any]
+) -> Suspicion:
+    suspicion = weighed.suspicion
+    order = judged[np.lexsort((judged, -weighed.wrong_label[judged], -suspicion[judged]))]
+    reasons = weighed.reasons(codes, classes)[order]
+    return Suspicion(
+        order, order, weighed, evidence.tiers[order], reasons, evidence.labels_judged, evidence.estimate
+    )

@@ -22,7 +22,6 @@ MOST_CLASSES = 5_000
 _RANGE = (0.005, 0.995)
 _REACH = 5.0  # times the spread of the middle half of the distances
 _MOST_LETTERS = 200
-_ODD = 0.5  # suspicion from which another class is likelier than the label
 
 
 def make_map(
@@ -49,9 +48,8 @@ def make_map(
     place[evidence.rows] = np.arange(len(evidence.rows))
     judged = place[shown]
     known = judged >= 0
-    suspicion = np.where(known, evidence.suspicion[judged], np.nan)
-    suggested = np.where(known, evidence.suggested[judged], -1)
-    suggested[(suspicion <= _ODD) | (suggested == setting.codes[shown])] = -1
+    suspicion = np.where(known, evidence["suspicion"][judged], np.nan)
+    suggested = np.where(known, evidence["suggested"][judged], -1)
     listed = listed_classes(setting)
     return MapRows(
         row=shown.tolist(),
@@ -67,7 +65,7 @@ def make_map(
         suggested=_places(listed, suggested),
         reason={
             at: str(evidence.reasons[judged[at]])
-            for at in np.flatnonzero(known & (evidence.tiers[judged] > 0)).tolist()
+            for at in np.flatnonzero(known & (evidence.reasons[judged] != "")).tolist()
         },
         projection=projection.about,
         window=window,
@@ -105,6 +103,7 @@ def class_table(setting: Setting, measures: Measures, evidence: Suspicion, budge
     return ClassTable(
         names=[short(name) for name in classes[listed].tolist()] if setting.labelled else ["all rows"],
         **{name: values[listed].tolist() for name, values in columns.items()},
+        wrong=None if evidence.estimate is None else significant(evidence.estimate[listed, 1], 4),
         median=significant(np.nan_to_num(medians[listed]), 4),
         edges=significant(edges, 4),
         histogram=histograms[0][listed].tolist(),

@@ -4,6 +4,10 @@ The fit of a class is its probability, divided by the average that rows with thi
 fit of the label and b that of the best other class, the odds that the label is wrong grow with (b + 1) / f:
 a class that nobody named is thought to fit as well as classes do on average. Chosen among self-confidence,
 normalised margin, confidence-weighted entropy, b / f and averages of their ranks (docs/results/suspects.md).
+
+How many labels are wrong is counted by the confident joint (Northcutt, Jiang and Chuang 2021), among rows of
+which some class is as likely as among its own rows. The others are thought to be wrong half as often: the
+joint by itself takes them to be wrong as often, and says too much where classes overlap.
 """
 
 from __future__ import annotations
@@ -29,9 +33,8 @@ class Doubt:
 
     wrong: Vector  # probability that the label is wrong; those of all judged rows add up to the estimate
     likely: Vector  # probability that the suggested class is right; 0 where the label is as likely
-    # By class, shape (classes, 4): judged rows, and as shares of them the labels that are wrong (by the
-    # confident joint), those where another class is as likely as among its own rows, and all where another
-    # fits better.
+    # By class, shape (classes, 4): judged rows, and as shares of them the labels that are wrong, those where
+    # another class is as likely as among its own rows, and all where another fits better.
     by_class: Vector
 
 
@@ -68,7 +71,7 @@ def doubt_labels(labels: LabelFilter, codes: IntArray) -> Doubt:
     )
     counts = np.maximum(sizes, 1)
     share = np.divide(low, low + own, out=np.zeros(n_classes), where=low + own > 0)
-    share = np.clip(share, low / counts, high / counts)
+    share = np.clip((share + low / counts) / 2, low / counts, high / counts)
     wrong = np.zeros(len(codes))
     if judged.any():
         with np.errstate(divide="ignore"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 
@@ -55,7 +56,8 @@ def test_the_map_tells_of_every_row_what_is_true_of_it(made):
             assert report.classes.names[found.suggested[at]] == better[row]
         elif by_row[row] < 0.499:
             assert found.suggested[at] == -1
-        assert found.reason.get(at, "") == reasons[row]
+        # The report measures distances to the own class alone.
+        assert found.reason.get(at, "") == reasons[row].replace(" and every other class", "")
     assert found.suggested[found.row.index(0)] >= 0
 
 
@@ -89,24 +91,46 @@ def test_the_table_of_classes_counts_right(made):
 def test_galleries_show_what_they_say(made):
     selection, source = made
     report = summarise(selection, source)
-    suspicious, first, dropped = report.galleries
+    first, dropped = report.galleries
     assert [report.map.row[at] for at in first.rows] == selection.indices[:60].tolist()
     assert all(report.map.rank[at] < 0 for at in dropped.rows)
     assert len(dropped.rows) == 60
-    worst = [report.map.row[at] for at in suspicious.rows]
-    assert set(range(6)) <= set(worst)
-    doubts = [report.map.suspicion[at] for at in suspicious.rows]
-    assert doubts == sorted(doubts, reverse=True)
+
+
+def test_suspects_are_shown_kind_by_kind(blobs):
+    rows, labels = blobs
+    rows[390:395] = rows[200]
+    rows[396] = 40.0
+    selection = gmmatch.select(rows, 0.2, labels)
+    report = summarise(selection, as_source(rows, labels))
+    found, tabs = report.map, {tab.name: tab for tab in report.review.tabs}
+    assert {found.row[at] for at in tabs["labels"].rows} >= set(range(6))
+    assert tabs["labels"].score == sorted(tabs["labels"].score, reverse=True)
+    for at, beside in zip(tabs["labels"].rows, tabs["labels"].beside, strict=True):
+        better = found.suggested[at] if found.suggested[at] >= 0 else found.code[at]
+        typical = [place for place in range(400) if found.code[place] == better and place not in found.reason]
+        assert beside == min(typical, key=lambda place: (found.distance[place], found.row[place]))
+    assert found.row[tabs["outliers"].rows[0]] == 396
+    assert [found.row[at] for at in tabs["copies"].rows] == [390]
+    assert [found.row[at] for at in tabs["copies"].beside] == [200]
+    assert found.reason[tabs["copies"].rows[0]] == "It is a copy of row 200, one of 6."
+    share, low, high = report.review.estimate
+    assert low <= share <= high
+    np.testing.assert_allclose(
+        np.average(report.classes.wrong, weights=report.classes.sizes), share, atol=1e-3
+    )
+    kept = report.review.labels
+    codes = np.frombuffer(base64.b64decode(kept.codes), np.uint8)
+    assert (np.array(kept.names)[codes] == labels).all()
 
 
 def test_suspects_that_are_known_are_not_looked_for_again(made, monkeypatch):
     selection, source = made
-    found = gmmatch.suspects(source.rows, source.labels)
     monkeypatch.setattr(suspicion, "judge", None)
     report = summarise(selection, source)
-    assert len(report.galleries[0].rows) == min(60, found.summary()["suspect"])
-    shown = [report.map.row[at] for at in report.galleries[0].rows]
-    assert shown == found.rows[found.tiers > 0][:60].tolist()
+    wrong = selection.evidence.wrong_label
+    shown = [report.map.row[at] for at in report.review.tabs[0].rows]
+    assert shown == [row for row in np.argsort(-wrong, kind="stable").tolist() if wrong[row] > 0.5][:60]
 
 
 def test_suspicion_is_measured_on_the_map_where_rows_are_many(made, monkeypatch):
@@ -142,6 +166,7 @@ def test_a_saved_selection_gives_the_same_report(made, tmp_path):
     assert again.curve == report.curve
     assert again.map == report.map
     assert again.galleries == report.galleries
+    assert again.review == report.review
 
 
 def test_centres_that_a_file_lacks_are_found_again(made):

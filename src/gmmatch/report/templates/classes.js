@@ -14,6 +14,7 @@ const COLUMNS = [
     (code) => classCounts(state.budget)[code] / Math.max(report.classes.sizes[code], 1),
   ],
   ["suspects", "Suspects", suspectShare],
+  ...(report.classes.wrong ? [["wrong", "Wrong labels", (code) => report.classes.wrong[code]]] : []),
   ["distance", "Median distance", (code) => report.classes.median[code]],
 ];
 
@@ -147,6 +148,7 @@ function drawClasses() {
           judged[code] ? percent(suspects[code] / judged[code]) : "–",
           shareBar(Math.max(suspectShare(code), 0), "wrong"),
         ),
+        report.classes.wrong ? element("td", {}, percent(report.classes.wrong[code])) : null,
         element("td", {}, number(median[code])),
         element("td", {}, histogram(code)),
       ),

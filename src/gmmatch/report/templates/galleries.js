@@ -11,34 +11,8 @@ function ending(name) {
 }
 
 function tile(at, kind) {
-  const swap = kind === "suspicious" && rows.suggested[at] >= 0;
-  const labels = !report.labelled
-    ? null
-    : element(
-        "span",
-        { class: "swap" },
-        element(
-          "span",
-          { class: `tag${swap ? " wrong" : ""}`, title: classOf(rows.code[at]) },
-          classOf(rows.code[at]),
-        ),
-        swap
-          ? [
-              "→",
-              element(
-                "span",
-                { class: "tag", title: classOf(rows.suggested[at]) },
-                classOf(rows.suggested[at]),
-              ),
-            ]
-          : null,
-      );
-  const why =
-    kind === "suspicious"
-      ? `suspicion ${rows.suspicion[at].toFixed(2)}${rows.reason[at] && !swap ? `: ${rows.reason[at]}` : ""}`
-      : kind === "first"
-        ? `pick ${count(rows.rank[at] + 1)}`
-        : `distance ${number(rows.distance[at])}`;
+  const label = classOf(rows.code[at]);
+  const why = kind === "first" ? `pick ${count(rows.rank[at] + 1)}` : `distance ${number(rows.distance[at])}`;
   return element(
     "button",
     {
@@ -52,7 +26,7 @@ function tile(at, kind) {
     },
     preview(at),
     element("span", { class: "name", title: nameOf(at) }, ending(nameOf(at))),
-    labels,
+    report.labelled ? element("span", { class: "swap" }, element("span", { class: "tag", title: label }, label)) : null,
     element("span", { class: "why" }, why),
   );
 }
@@ -79,12 +53,11 @@ function makeGallery(gallery) {
           `Show all ${gallery.rows.length}`,
         )
       : null;
-  const nothing = gallery.name === "suspicious" ? "No row seems wrong." : "There is none.";
   return element(
     "section",
     { class: "gallery", "aria-label": gallery.title, "data-gallery": gallery.name },
     element("header", {}, element("h3", {}, gallery.title), element("p", { class: "quiet" }, gallery.about)),
-    gallery.rows.length ? tiles : element("p", { class: "hint" }, nothing),
+    gallery.rows.length ? tiles : element("p", { class: "hint" }, "There is none."),
     more,
   );
 }

@@ -57,6 +57,7 @@ async function start() {
   drawLegend();
   drawBalance();
   fill(byId("galleries"), ...report.galleries.map(makeGallery));
+  makeReview();
   if (report.labelled) {
     drawHead();
     drawClasses();
