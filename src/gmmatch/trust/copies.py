@@ -42,7 +42,8 @@ class Copies:
         if self.sketch is None:
             return np.zeros(len(one))
         squares = np.square(self.sketch[one] - self.sketch[other], dtype=np.float64)
-        return np.sqrt(np.add.reduce(squares, axis=1))
+        found: Vector = np.sqrt(np.add.reduce(squares, axis=1))
+        return found
 
 
 def find_copies(rows: FloatArray, keys: Keys, usable: Mask) -> Copies:
