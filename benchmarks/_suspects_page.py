@@ -72,12 +72,11 @@ def _promises(cells: Sequence[Cell], means: Sequence[Cell]) -> list[str]:
         single = {name: np.mean([cell["results"][name] for cell in cells], axis=0) for name in names}
         rival = np.array([_best(cell, source) for cell in cells])
         won = (own >= rival).sum(axis=0)
-        single_best = np.max(list(single.values()), axis=0)
+        best = _pair(np.max(list(single.values()), axis=0))
         lines.append(
-            f"- Beside {words}: on average {_pair(own.mean(axis=0))}; its best single score has"
-            f" {_pair(single_best)}, its best score of each cell {_pair(rival.mean(axis=0))}. At least as good"
-            f" as the best score of the cell in {won[0]} (area) and {won[1]} (precision) of {len(cells)} cells"
-            " (promised: two thirds)."
+            f"- Beside {words}: on average {_pair(own.mean(axis=0))}; its best single score has {best}, its"
+            f" best score of each cell {_pair(rival.mean(axis=0))}. At least as good as the latter in"
+            f" {won[0]} (area) and {won[1]} (precision) of {len(cells)} cells (promised: two thirds)."
         )
     moved = [cell["moved"] for cell in cells if cell["moved"] is not None]
     lines.append(

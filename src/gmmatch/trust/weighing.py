@@ -39,7 +39,9 @@ class Weighed:
     @property
     def suspicion(self) -> Vector:
         """What rows are ordered by."""
-        return np.asarray(np.maximum(self.wrong_label, self.outlier - ODD))
+        # Squared: rows a little beyond what their class allows stand behind labels that may be wrong.
+        beyond = np.maximum(self.outlier - ODD, 0.0) / (1 - ODD)
+        return np.asarray(np.maximum(self.wrong_label, beyond * beyond))
 
     @property
     def suspect(self) -> Mask:
