@@ -126,14 +126,14 @@ def cells(seeds: list[int], only: list[str] | None) -> Iterator[tuple[str, str, 
     for name in reversed(SETS):
         for seed in seeds:
             for noise in SETS[name]:
-                if only is None or name in only or noise in only:
+                if only is None or {name, noise, f"{name}:{noise}"} & set(only):
                     yield name, noise, seed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--only", nargs="+", help="sets or kinds of noise to measure")
+    parser.add_argument("--only", nargs="+", help="sets, kinds of noise, or both as SET:NOISE")
     parser.add_argument("--cells", type=Path, default=Path("out/suspects.jsonl"))
     parser.add_argument("--page", type=Path, help="write the page there")
     asked = parser.parse_args()

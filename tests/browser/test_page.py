@@ -345,7 +345,7 @@ def test_decisions_are_made_by_keys_and_fed_back_as_labels(visit, digits, tmp_pa
     card, counted = page.locator("#review-card"), page.locator("#review-count")
     expect(page.get_by_role("button", name="Save labels")).to_be_disabled()
     card.focus()
-    for key in ("w", "R", "s", "ArrowLeft", "w", "ArrowRight"):
+    for key in ("w", "R", "s", "ArrowRight", "ArrowLeft", "ArrowLeft", "w"):
         page.keyboard.press(key)
     expect(counted).to_have_text("3 decisions: 2 wrong, 1 right")
     page.keyboard.press("ArrowLeft")

@@ -66,14 +66,14 @@ class Suspects:
 
     rows: IntArray
     suspicion: Vector
+    labels: Labels
+    suggested: Labels
     wrong_label: Vector
     outlier: Vector
     duplicate: Vector
     group: IntArray
     copies: IntArray
     keep: IntArray
-    labels: Labels
-    suggested: Labels
     probability: Vector
     suggested_probability: Vector
     distance: Vector

@@ -40,12 +40,13 @@ function step(by) {
   const last = tabNow().rows.length - 1;
   reviewed.places[reviewed.tab] = Math.min(Math.max(placeNow() + by, 0), Math.max(last, 0));
   drawReview();
+  byId("review-card").focus({ preventScroll: true }); // the button that was pressed is a new one now
 }
 
-function openTab(number, focus) {
+function openTab(number) {
   reviewed.tab = (number + review.tabs.length) % review.tabs.length;
   drawReview();
-  if (focus) byId("review-tabs").children[reviewed.tab].focus();
+  byId("review-tabs").children[reviewed.tab].focus();
 }
 
 function side(at, heading, label, wrong) {
@@ -210,7 +211,7 @@ function makeReview() {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
     event.preventDefault();
-    openTab(reviewed.tab + by, true);
+    openTab(reviewed.tab + by);
   });
   byId("review-card").addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -220,6 +221,5 @@ function makeReview() {
     event.preventDefault();
     if (choice) decide(choice[0]);
     else step(by);
-    byId("review-card").focus({ preventScroll: true });
   });
 }
