@@ -29,7 +29,7 @@ from .steps import (
     train_if_needed,
 )
 from .trust import Suspects, Verdict
-from .validation import CheckedRows, as_seed, as_size, check_input, is_whole
+from .validation import CheckedRows, as_seed, as_size, check_input, check_probability, is_whole
 
 __all__ = ["Outcome", "Plan", "embed", "estimate", "open_data", "plan", "run", "select", "suspects", "write"]
 
@@ -324,6 +324,7 @@ def suspects(
         if place is not None:
             check_new(place, overwrite)
             check_output(place, kind=kind)
+    check_probability(above, "above")
     cap = None if memory is None else as_size(memory)
     columns: dict[str, Any] = {"text": text, "image": image, "embedding": embedding}
     data = open_data(

@@ -274,6 +274,13 @@ def check_positive_int(value: Any, name: str) -> int:
     return int(value)
 
 
+def check_probability(value: Any, name: str) -> float:
+    """Return a probability, checked."""
+    if isinstance(value, (int, float)) and 0 <= value <= 1:
+        return float(value)
+    raise InvalidParameter(f"{name} must be a probability from 0 to 1; got {value!r}")
+
+
 def as_seed(random_state: Any) -> int:
     """Return a seed: the given whole number, or one drawn from a Generator, or a fresh one for None."""
     if random_state is None:

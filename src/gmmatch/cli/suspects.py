@@ -44,9 +44,7 @@ def suspects(
     ] = None,
     above: Annotated[
         float,
-        typer.Option(
-            min=0, max=1, help="With --fix: probability of a suggestion to take it.", rich_help_panel=WRITE
-        ),
+        typer.Option(help="With --fix: probability of a suggestion to take it.", rich_help_panel=WRITE),
     ] = 0.9,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.blocks import block_rows
-from ..errors import InvalidParameter
 from ..handover import as_frame
 from ..records import FloatArray, IntArray
+from ..validation import check_probability
 from .copies import Copies
 from .doubt import overall
 from .guard import TIERS, UsableRows, Verdict
@@ -137,9 +137,8 @@ class Suspects:
 
     def changes(self, above: float) -> list[dict[str, Any]]:
         """Return `row`, `from`, `to` and `probability` of what `fix` changes, most suspicious rows first."""
-        if not isinstance(above, (int, float)) or not 0 <= above <= 1:
-            raise InvalidParameter(f"above must be a probability from 0 to 1; got {above!r}")
-        chosen = np.flatnonzero(np.nan_to_num(self.suggested_probability, nan=-1.0) >= above)
+        least = check_probability(above, "above")
+        chosen = np.flatnonzero(np.nan_to_num(self.suggested_probability, nan=-1.0) >= least)
         columns = self.rows, self.labels, self.suggested, self.suggested_probability.round(6)
         return [
             dict(zip(("row", "from", "to", "probability"), values, strict=True))

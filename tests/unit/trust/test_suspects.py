@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import gmmatch
+from gmmatch.facts import Evidence
 from gmmatch.trust import judge, overall
 
 
@@ -189,3 +190,18 @@ def test_one_class_has_no_other():
     assert found.rows[0] == 0
     assert found.reasons[0] == "It is far outside 'cat' and every other class."
     assert np.isnan(found.probability).all()
+
+
+def test_evidence_is_packed_and_files_without_kinds_are_read(data):
+    rows, given, _ = data
+    evidence = gmmatch.select(rows, 0.1, given).evidence
+    packed = evidence.pack()
+    again = Evidence.unpack(packed)
+    for name in ("wrong_label", "outlier", "likely"):
+        np.testing.assert_allclose(getattr(again, name), getattr(evidence, name), rtol=1e-6)
+    np.testing.assert_array_equal(again.estimate, evidence.estimate)
+    former = Evidence.unpack(
+        {name: part for name, part in packed.items() if name not in ("scores", "estimate")}
+    )
+    assert former.estimate is None
+    assert ((former.wrong_label > 0) == evidence.unlikely).all()
