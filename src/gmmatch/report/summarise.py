@@ -167,7 +167,7 @@ def _glance(
     random = float(measures.random_objective(picks[None])[0])
     guard = selection.facts.guard
     if selection.tiers is None:
-        suspects, judged = int((evidence.tiers > 0).sum()), len(evidence.rows)
+        suspects, judged = evidence.summary()["suspect"], len(evidence.rows)
     else:
         suspects, judged = int((selection.tiers[measures.usable] > 0).sum()), int(measures.usable.sum())
     return Glance(
