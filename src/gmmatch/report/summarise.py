@@ -166,8 +166,8 @@ def _glance(
     picks = np.bincount(setting.picked_groups, minlength=len(setting.centers))
     random = float(measures.random_objective(picks[None])[0])
     guard = selection.facts.guard
-    if selection.tiers is None:
-        suspects, judged = evidence.summary()["suspect"], len(evidence.rows)
+    if selection.tiers is None or selection.evidence is not None:
+        suspects, judged = int(evidence["suspect"].sum()), len(evidence.rows)
     else:
         suspects, judged = int((selection.tiers[measures.usable] > 0).sum()), int(measures.usable.sum())
     return Glance(
