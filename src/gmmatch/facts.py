@@ -108,6 +108,8 @@ class Facts:
         Who ran the passes, and how long the run took; None where it was not timed.
     versions, fingerprint
         Versions of the libraries used, and a fingerprint of the input.
+    hint
+        What else the user may want to ask for; None: nothing.
     output, report, suspects, materialized
         What was written; `suspects` is their summary.
     """
@@ -130,6 +132,7 @@ class Facts:
     seconds: float | None = field(default=None, compare=False)
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
+    hint: str | None = None
     output: str | None = None
     report: str | None = None
     suspects: Mapping[str, Any] | None = None

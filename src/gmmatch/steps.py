@@ -51,7 +51,7 @@ def judge_once(plan: Plan, selector: Selector, checked: CheckedRows) -> tuple[Ve
     """Judge the rows if anybody needs it, and say whether it was done by class."""
     by_class = selector.by_class if selector.guard != "off" else True
     codes, present = checked.judged(by_class)
-    wanted = selector.guard != "off" or plan.suspects is not None
+    wanted = selector.guard != "off" or selector.reads_verdict() or plan.suspects is not None
     if not wanted and plan.report is not None:
         from .report.suspicion import worth_judging
 

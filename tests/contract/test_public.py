@@ -92,8 +92,8 @@ COLUMNS = ["id", "row", "label", "rank", "score", "distance", "tier"]
 
 JSON_KEYS = {
     "rows", "kept", "classes", "method", "objective", "epsilon", "center", "reads", "batches", "chains",
-    "tiers", "guard", "bad_rows", "training", "engine", "seconds", "versions", "fingerprint", "output",
-    "report", "suspects", "materialized", "passes",
+    "tiers", "guard", "bad_rows", "training", "engine", "seconds", "versions", "fingerprint", "hint",
+    "output", "report", "suspects", "materialized", "passes",
 }  # fmt: skip
 
 EXIT_CODES = {

@@ -68,6 +68,7 @@ CASES = {
     "k-center": Case(),
     "facility-location": Case(),
     "stratified": Case(first_of_equals=False),
+    "small-loss": Case(),
     "top-scores": Case(per_row={"scores": SCORES}),
     "forgetting": Case(_TRAINED, {"scores": SCORES}, first_of_equals=False),
     "el2n": Case(_TRAINED, {"scores": SCORES}, first_of_equals=False),
@@ -119,6 +120,8 @@ def methods_and_labels(promise: str | None = None) -> pytest.MarkDecorator:
 without_training = pytest.mark.parametrize(
     "method", [name for name in CASES if not METHODS[name].needs_training]
 )
+
+without_labels = pytest.mark.parametrize("method", [name for name in CASES if not METHODS[name].needs_labels])
 
 
 def run(method: str, rows: Any = ROWS, labels: Any = LABELS, keep: Any = 0.2, **params: Any) -> Any:
@@ -194,7 +197,7 @@ def test_the_budget_is_shared_by_class_size_in_every_prefix(method: str) -> None
     assert np.abs(counts - shares * np.arange(1, 61)[:, None]).max() <= 1.5
 
 
-@without_training
+@without_labels
 def test_without_classes_labels_do_not_change_the_picks(method: str) -> None:
     together = run(method, by_class=False)
     np.testing.assert_array_equal(together.indices, run(method, labels=None).indices)
@@ -255,7 +258,7 @@ def test_budgets_for_other_classes_are_refused(method: str) -> None:
     with pytest.raises(InvalidInput, match=r"budgets has no class 'cat'; expected an entry for each"):
         run(method, budgets={"ant": 1, "bee": 2})
     with pytest.raises(InvalidInput, match=r"budgets names classes, and rows are not divided by class"):
-        run(method, labels=None, budgets={"ant": 60})
+        run(method, by_class=False, budgets={"ant": 60})
 
 
 @every_method
@@ -324,7 +327,7 @@ def test_the_smallest_inputs_of_a_training_run_work(method: str, shape: tuple[in
     assert len(gmmatch.select(rows, 2, labels, method, **params)) == 2
 
 
-@without_training
+@without_labels
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (2, 1), (7, 1)])
 def test_the_smallest_inputs_work(method: str, shape: tuple[int, int]) -> None:
     rows = np.arange(np.prod(shape), dtype=float).reshape(shape)
@@ -338,7 +341,7 @@ def test_the_smallest_inputs_work(method: str, shape: tuple[int, int]) -> None:
 def test_rows_that_are_all_alike_give_unique_picks(method: str) -> None:
     case, trained = CASES[method], METHODS[method].needs_training
     constant = {} if trained else {name: np.zeros(50) for name in case.per_row}
-    labels = np.arange(50) % 2 if trained else None
+    labels = np.arange(50) % 2 if METHODS[method].needs_labels else None
     selection = gmmatch.select(np.full((50, 3), 0.1), 20, labels, method, **case.params, **constant)
     assert len(np.unique(selection.indices)) == 20
     assert np.isfinite(selection.scores).all()

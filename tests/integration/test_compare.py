@@ -69,6 +69,19 @@ def test_a_table_of_numbers_is_compared_and_printed(digits, tmp_path):
     assert "wrote" in done.output
 
 
+def test_budgets_and_a_guarded_baseline_are_compared(digits, tmp_path):
+    words = [digits / "rows.npy", "--labels", digits / "labels.npy", "--methods", "random,random+guard"]
+    words += ["--keep", "20%", "--corrupt", "labels-35", "--seeds", 1, "-o", tmp_path]
+    facts = compared(*words)
+    plain, guarded = facts["results"]
+    assert guarded["method"] == "random+guard"
+    assert guarded["corrupted_picks"] < plain["corrupted_picks"] / 2
+    equal = compared(*words, "--budgets", "equal")
+    assert equal["new"] == 2
+    assert equal["results"] != facts["results"]
+    assert any("equal budgets" in file.read_text() for file in tmp_path.glob("*.md"))
+
+
 def test_a_network_learns_images(digits, tmp_path):
     pytest.importorskip("torch")
     facts = compared(
@@ -101,6 +114,8 @@ def bad_files(folder):
         (("text.csv", "--labels", "sort"), 3, "text.csv has the columns a, b, kind"),
         (("rows.npy", "--labels", "labels.npy", "--target", "resnet8"), 3, "needs images"),
         (("rows.npy", "--labels", "labels.npy", "--methods", "gm"), 2, "there is no method 'gm'"),
+        (("rows.npy", "--labels", "labels.npy", "--budgets", "log"), 2, "--budgets must be"),
+        (("rows.npy", "--labels", "labels.npy", "--methods", "random+x"), 2, "name+guard"),
         (("rows.npy", "--labels", "labels.npy", "--corrupt", "labels"), 2, "there is no scenario"),
         (("rows.npy", "--labels", "labels.npy", "--corrupt", "images-20"), 2, "the data has none"),
         (("rows.npy", "--labels", "labels.npy", "--keep", "500"), 2, "--keep must be shares"),

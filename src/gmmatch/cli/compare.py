@@ -29,11 +29,17 @@ def compare(
         str | None,
         typer.Option(
             show_default=False,
-            help="Names that `gmmatch methods` lists, with commas."
+            help="Names that `gmmatch methods` lists, with commas; name+guard: trusted rows first."
             f"  [default: {', '.join(compared_methods())}]",
         ),
     ] = None,
     keep: Annotated[str, typer.Option(help="Shares to keep, with commas.")] = "5%,10%,30%",
+    budgets: Annotated[
+        str,
+        typer.Option(
+            help="How classes share the budget: proportional to their sizes, sqrt (of these) or equal."
+        ),
+    ] = "proportional",
     corrupt: Annotated[
         str,
         typer.Option(
@@ -78,6 +84,8 @@ def compare(
 
         gmmatch compare flowers.csv --labels species --corrupt clean,labels-20 --keep 10%,30%
 
+        gmmatch compare flowers.csv --labels species --budgets sqrt
+
         gmmatch compare photos/ --encoder efficientnet-lite0 --methods random,herding,gm-matching
 
         gmmatch compare images.npy --labels labels.npy --encoder resnet8 --target resnet8
@@ -96,6 +104,7 @@ def compare(
         seeds=seeds,
         epochs=epochs,
         severity=severity,
+        budgets=budgets,
     )
     data = OwnData(source, labels, embedding, float(held_out), on_bad_rows, unlabelled)
     with show_progress(quiet):

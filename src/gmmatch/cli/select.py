@@ -136,9 +136,10 @@ def sentence(facts: Facts, suspects: Path | None = None) -> str:
     wrong = f"; {facts.suspects['suspect']:,} rows seem wrong" if facts.suspects else ""
     paths = (facts.output, suspects, facts.report, facts.materialized)
     written = " and ".join(str(path) for path in paths if path)
+    hint = f"\nnote: {facts.hint}" if facts.hint else ""
     return (
         f"kept {facts.kept:,} of {facts.rows:,} rows{classes} by {facts.method} in {facts.seconds or 0:.1f} s"
-        f"{dropped}{wrong}; objective {facts.objective:.4g}; wrote {written}"
+        f"{dropped}{wrong}; objective {facts.objective:.4g}; wrote {written}{hint}"
     )
 
 

@@ -16,7 +16,6 @@ from typing import Any
 from ..errors import InvalidInput
 from ..facts import plain
 from ..files import whole_file
-from ..selectors import find_method
 from ..version import __version__
 from .specs import Grid
 
@@ -53,6 +52,7 @@ class Cell:
     def settings(self) -> dict[str, Any]:
         """Return everything that determines the result, as plain data."""
         grid = self.group.grid
+        entry, params = grid.asked(self.method)
         known = {} if grid.data_key is None else {"data_key": grid.data_key}
         return known | {
             "version": RECORD_VERSION,
@@ -61,7 +61,7 @@ class Cell:
             "seed": self.group.seed,
             "proxy": grid.proxy,
             "method": self.method,
-            "defaults": find_method(self.method).defaults(),
+            "defaults": entry.defaults() | params,
             "target": self.target,
             "keep": self.keep,
             "train_rows": grid.train_rows,

@@ -14,8 +14,9 @@ from ..data import open_dataset
 from ..data.images import stack_images
 from ..errors import InvalidInput, InvalidParameter
 from ..files import make_folder
+from ..matching.budgets import BUDGETS
 from ..records import IntArray
-from ..selectors import compared_methods, find_method
+from ..selectors import compared_methods, find_variant
 from ..training.config import NETWORKS
 from ..validation import as_labels, as_rows, bad_rows, check_choice, check_positive_int, is_number
 from .datasets import Dataset
@@ -94,7 +95,8 @@ class Plan:
     Attributes
     ----------
     methods, keeps, scenarios
-        The axes; a scenario damages the training part on purpose.
+        The axes; a scenario damages the training part on purpose. A method is a name, or ``name+guard`` for
+        one that is to pick trusted rows first.
     target
         ``linear-probe``, or a network for images.
     proxy
@@ -103,6 +105,8 @@ class Plan:
         How many splits.
     epochs
         Of a network's training; None for the recipe's.
+    budgets
+        How classes share the budget: `proportional`, `sqrt` or `equal`.
     """
 
     methods: tuple[str, ...] = field(default_factory=compared_methods)
@@ -113,16 +117,18 @@ class Plan:
     seeds: int = 3
     epochs: int | None = None
     severity: int = 3
+    budgets: str = "proportional"
 
     def grid(self, name: str, data_key: str) -> Grid:
         """Return the grid of all cells, its values checked."""
         for method in self.methods:
-            find_method(method)
+            find_variant(method)
         for scenario in self.scenarios:
             parse_scenario(scenario)
         for keep in self.keeps:
             if not (is_number(keep) and 0 < keep <= 1):
                 raise InvalidParameter(f"--keep must be shares in (0, 1], such as 5%,10%; got {keep!r}")
+        check_choice(self.budgets, BUDGETS, "--budgets")
         check_choice(self.target, (*PROBES, *NETWORKS), "--target")
         how = Training(epochs=self.epochs)
         return Grid(
@@ -136,6 +142,7 @@ class Plan:
             keeps=tuple(sorted(set(self.keeps))),
             seeds=tuple(range(check_positive_int(self.seeds, "--seeds"))),
             severity=self.severity,
+            budgets=self.budgets,
             training=how,
             proxy_training=how,
             signal_training=how,
@@ -160,7 +167,8 @@ def compare(
         raise InvalidInput(f"{data.path} holds rows of numbers; a network or an encoder needs images")
     make_folder(output)
     run = run_grids([grid], output / "cells", data=data, cache=output / "cache", workers=workers, say=say)
-    return run, write_results(run.records, output, f"Comparison on {Path(data.path).name}")
+    shares = "" if plan.budgets == "proportional" else f", {plan.budgets} budgets"
+    return run, write_results(run.records, output, f"Comparison on {Path(data.path).name}{shares}")
 
 
 def _inputs(found: opened.Dataset) -> npt.NDArray[Any]:

@@ -8,7 +8,8 @@ from importlib import resources
 from typing import Any, Literal
 
 from ..errors import InvalidInput, InvalidParameter
-from ..selectors import find_method
+from ..matching.budgets import check_budgets
+from ..selectors import Method, find_variant
 from ..training.config import TrainConfig
 from ..validation import check_choice, check_parameters, check_positive_int, nearest
 from .scenarios import parse_scenario
@@ -74,12 +75,18 @@ class Grid:
     train_rows: int | None = None
     test_rows: int | None = None
     severity: int = 3  # of damaged images
+    budgets: str = "proportional"  # how classes share the budget
     # Of the targets, of the proxy, and of the run that forgetting, GraNd, EL2N and the optimization-based
     # method look at (on the damaged data).
     training: Training = field(default_factory=Training)
     proxy_training: Training = field(default_factory=Training)
     signal_training: Training = field(default_factory=Training)
     data_key: str | None = None  # digest of the data, where it is not one of the known datasets
+
+    def asked(self, method: str) -> tuple[Method, dict[str, Any]]:
+        """Return the entry of a method, and what it is asked beside its defaults."""
+        entry, params = find_variant(method)
+        return entry, params if self.budgets == "proportional" else params | {"budgets": self.budgets}
 
     @property
     def size(self) -> int:
@@ -159,7 +166,8 @@ def _grid(table: str, scale: str, values: Mapping[str, Any]) -> Grid:
             check_parameters(named[part], [entry.name for entry in fields(Training)], f"{part} of {owner}")
             named[part] = Training(**named[part])
     for method in named["methods"]:
-        find_method(method)
+        find_variant(method)
+    check_budgets(named.get("budgets", "proportional"))
     for scenario in named["scenarios"]:
         parse_scenario(scenario)
     return Grid(table, scale, **named)

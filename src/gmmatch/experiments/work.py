@@ -15,7 +15,6 @@ from ..facts import plain
 from ..files import whole_file
 from ..pipeline import select
 from ..records import IntArray
-from ..selectors import find_method
 from ..training.config import NETWORKS
 from ..version import __version__
 from .cells import Cell, Group, write_record
@@ -26,6 +25,7 @@ from .specs import PROBES
 from .targets import NetworkTarget, ProbeTarget, Target
 
 OnCell = Callable[[Cell], None]
+_PICKS_VERSION = 2  # of the files of kept picks
 
 
 def run_group(
@@ -35,6 +35,7 @@ def run_group(
     scene = Scene(group, data, cache)
     for method in dict.fromkeys(cell.method for cell in cells):
         wanted = [cell for cell in cells if cell.method == method]
+        nested = group.grid.asked(method)[0].nested
         orders = scene.picks(method, sorted({cell.keep for cell in wanted}))
         for cell in wanted:
             picks, seconds, params = orders[cell.keep]
@@ -50,7 +51,7 @@ def run_group(
                 "seconds": {
                     "select": round(seconds, 3),
                     "train": round(trained, 3),
-                    "total": round(seconds / (len(wanted) if find_method(method).nested else 1) + trained, 3),
+                    "total": round(seconds / (len(wanted) if nested else 1) + trained, 3),
                 },
             }
             recipe = {
@@ -117,42 +118,47 @@ class Scene:
         extra = self._signal(method)
         found = {}
         largest = max(self.group.grid.keeps)  # whatever is left to do: the same picks after a kill
-        nested = find_method(method).nested
+        nested = self.group.grid.asked(method)[0].nested
         for keep in keeps:
-            order, seconds, params = self._order(method, largest if nested else keep, extra)
-            if nested and params.get("batch_size") is not None:
-                order, seconds, params = self._order(method, keep, extra)
+            order, seconds, params, batched = self._order(method, largest if nested else keep, extra)
+            if nested and batched:
+                order, seconds, params, _ = self._order(method, keep, extra)
             found[keep] = (order[: round(keep * len(self.rows))], seconds, params)
         return found
 
     def _order(
         self, method: str, keep: float, extra: dict[str, Any]
-    ) -> tuple[IntArray, float, dict[str, Any]]:
+    ) -> tuple[IntArray, float, dict[str, Any], bool]:
         """Return all picks of a budget in order; they are kept, for budgets and seeds that share them."""
-        entry = find_method(method)
+        entry, asked = self.group.grid.asked(method)
         seed = self.group.seed if entry.seeded else 0
-        known = (__version__, self.key, method, entry.defaults(), keep, seed)
+        known = (_PICKS_VERSION, __version__, self.key, method, entry.defaults() | asked, keep, seed)
         key = content_key(*known, *extra.values())
         file = self.cache / "picks" / f"{method}-{key}.npz"
         if not file.is_file():
             started = time.perf_counter()
-            selection = select(self.rows, keep, self.given.labels, method, random_state=seed, **extra)
+            how = asked | extra
+            selection = select(self.rows, keep, self.given.labels, entry.name, random_state=seed, **how)
             seconds = time.perf_counter() - started
             file.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(file) as unfinished, unfinished.open("wb") as stream:
                 params = json.dumps(plain(selection.params))
-                np.savez(stream, order=selection.indices, seconds=seconds, params=params)
+                batched = selection.facts.batches is not None
+                np.savez(stream, order=selection.indices, seconds=seconds, params=params, batched=batched)
         with np.load(file, allow_pickle=False) as kept:
-            return kept["order"], float(kept["seconds"]), json.loads(str(kept["params"]))
+            params = json.loads(str(kept["params"]))
+            return kept["order"], float(kept["seconds"]), params, bool(kept["batched"])
 
     def _signal(self, method: str) -> dict[str, Any]:
         """Return what a method selects by, where that comes out of a training run on the given data."""
-        own = find_method(method).signal
+        grid = self.group.grid
+        entry, _ = grid.asked(method)
+        own = entry.signal
         if own is None:
             return {}
-        wanted = [find_method(name).signal for name in self.group.grid.methods]
+        wanted = [grid.asked(name)[0].signal for name in grid.methods]
         found = signal(self, own, [name for name in dict.fromkeys(wanted) if name is not None])
-        return {"influence" if "influence" in find_method(method).parameters() else "scores": found}
+        return {"influence" if "influence" in entry.parameters() else "scores": found}
 
 
 def signal(scene: Scene, own: str, wanted: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -22,6 +22,7 @@ BUDGETS = ("proportional", "sqrt", "equal")
 _AHEAD = 8  # picks of each class that are put in order at a time, once the threshold is nearly known
 _HALVINGS = 64  # of the range of thresholds, in logarithms: to the last digits of a float64
 _SORTED_AT_ONCE = 1 << 21  # picks, so that sorting takes little memory beside the result
+_UNEVEN = 10  # times as many rows from which other budgets are pointed to
 _MOST_EXACT = 1 << 32  # weights below are compared without rounding
 
 
@@ -96,6 +97,24 @@ def weigh(
     if counts.sum() != k:
         raise InvalidInput(f"budgets add up to {counts.sum()} rows, and keep gives {k}; expected the same")
     return Weights(counts), counts
+
+
+def advise(budgets: Any, labels: Sequence[Any] | npt.NDArray[Any], sizes: IntArray) -> str | None:
+    """Point to other budgets where proportional ones give some class a tenth of another's picks, or less.
+
+    >>> print(advise("proportional", ["cat", "dog", "ox"], np.array([900, 300, 45])))
+    class 'cat' has 20 times as many rows as 'ox'; budgets sqrt or equal give rare classes more picks
+    """
+    present = np.flatnonzero(sizes)
+    most, least = present[sizes[present].argmax()], present[sizes[present].argmin()]
+    times = sizes[most] / sizes[least]
+    if not isinstance(budgets, str) or budgets != "proportional" or times <= _UNEVEN:
+        return None
+    large, small = (np.asarray(labels)[code].item() for code in (most, least))
+    return (
+        f"class {large!r} has {times:,.0f} times as many rows as {small!r};"
+        " budgets sqrt or equal give rare classes more picks"
+    )
 
 
 def class_budgets(sizes: Sequence[int] | IntArray, k: int, power: int = 1) -> IntArray:

@@ -216,6 +216,9 @@ def _notes(
         )
     if setting.labelled and not evidence.labels_judged:
         notes.append("There are too few rows or classes to judge labels; suspicion is about distance alone.")
+    if setting.selection.facts.hint:
+        hint = setting.selection.facts.hint
+        notes.append(f"{hint[0].upper()}{hint[1:]} (--budgets).")
     if not setting.own_centers:
         notes.append(
             "The selection file holds no centres: distances are to the geometric medians of the classes, all"

@@ -11,13 +11,14 @@ from .k_center import KCenter
 from .moderate import Moderate
 from .optimization import Optimization
 from .random import Random
-from .registry import METHODS, Method, compared_methods, find_method, methods, register_method
+from .registry import METHODS, Method, compared_methods, find_method, find_variant, methods, register_method
 from .self_supervised import SelfSupervised
+from .small_loss import SmallLoss
 from .stratified import Stratified
 from .top_scores import TopScores
 
 __all__ = [
     "METHODS", "Easy", "FacilityLocation", "GMMatching", "Group", "Hard", "Herding", "KCenter", "Method",
-    "Moderate", "Optimization", "Picks", "Random", "SelfSupervised", "Selector", "Stratified",
-    "TopScores", "compared_methods", "find_method", "methods", "register_method",
+    "Moderate", "Optimization", "Picks", "Random", "SelfSupervised", "Selector", "SmallLoss", "Stratified",
+    "TopScores", "compared_methods", "find_method", "find_variant", "methods", "register_method",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from ..compute.keys import Keys
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence, Facts
 from ..location.centers import CENTERS
-from ..matching.budgets import Weights, check_budgets, check_share, weigh
+from ..matching.budgets import Weights, advise, check_budgets, check_share, weigh
 from ..matching.cells import ordinary_size
 from ..matching.features import MatchedRows, choose_lift
 from ..matching.objectives import running_objective, running_objectives
@@ -87,6 +87,10 @@ class Selector(Estimator, ABC):
         """Return whether rows are lifted before they are compared; see `GMMatching`."""
         return "off"
 
+    def reads_verdict(self) -> bool:
+        """Tell whether the method selects by what was judged, also where the guard is off."""
+        return False
+
     def judge(self, checked: CheckedRows) -> Verdict:
         """Judge which rows to believe."""
         seed = as_seed(self.random_state)
@@ -156,12 +160,15 @@ class Selector(Estimator, ABC):
         self._checkpoint, self._memory = checkpoint, memory
         seed = as_seed(self.random_state)
         groups = divide_rows(checked, self.by_class, seed)
-        if self.guard == "off":
-            verdict = None
+        guarded = self.guard != "off"
+        if verdict is None and (guarded or self.reads_verdict()):
+            judged = groups if guarded else divide_rows(checked, True, seed)
+            verdict = self._judge(judged, seed, checked.keys(seed))
+        self._judged = verdict
+        if verdict is not None and guarded:
+            groups, verdict = self._divide(groups, k, verdict)
         else:
-            groups, verdict = self._divide(
-                groups, k, verdict or self._judge(groups, seed, checked.keys(seed))
-            )
+            verdict = None
         evidence = None if verdict is None else evidence_of(verdict, checked, self.by_class)
         self.tiers_ = None if evidence is None else evidence.tiers
         weights, most = self._weigh(groups, k)
@@ -270,8 +277,9 @@ class Selector(Estimator, ABC):
         if not self._wants_features():
             return None
         lift = self._lift()
-        # One pick of a group is the row nearest to its middle, lifted or not.
-        if lift == "auto" and shares.budgets.max() <= 1:
+        # One pick of a cell is the row nearest to its middle, lifted or not. In a class it is the first pick
+        # of larger budgets as well.
+        if lift == "auto" and groups[0].label is None and shares.budgets.max() <= 1:
             lift = "off"
         source = groups[0].source
         found = choose_lift(source, verdict, lift, groups[0].seed[0])
@@ -347,7 +355,15 @@ class Selector(Estimator, ABC):
             guard=guard,
             versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
             fingerprint=checked.fingerprint,
+            hint=self._hint(checked),
         )
+
+    def _hint(self, checked: CheckedRows) -> str | None:
+        """Say what else the user may want to ask for."""
+        if checked.classes is None or checked.codes is None or not self.by_class:
+            return None
+        usable = slice(None) if checked.usable is None else checked.usable
+        return advise(self.budgets, checked.classes, np.bincount(checked.codes[usable]))
 
 
 def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool) -> Evidence:

@@ -21,6 +21,7 @@ from .moderate import Moderate
 from .optimization import Optimization
 from .random import Random
 from .self_supervised import SelfSupervised
+from .small_loss import SmallLoss
 from .stratified import Stratified
 from .top_scores import TopScores
 
@@ -46,8 +47,15 @@ class Method:
     streams: bool = False  # it can pick in batches from rows larger than memory (parameter `batch_size`)
     engine: bool = False  # it runs on engines other than the local one
     seeded: bool = True  # another seed may give other picks
-    nested: bool = False  # a smaller budget's picks are the first of a larger one's (unless in batches)
-    equivariant: bool = False  # the order of the rows does not matter, ties apart
+    # A smaller budget's picks are the first of a larger one's, guard or not, wherever rows are matched whole:
+    # not in batches, and not in cells.
+    nested: bool = False
+    # The order of the rows does not matter, ties apart, guard or not, wherever rows are matched whole: not in
+    # batches, and not in cells of more than 511 rows.
+    equivariant: bool = False
+    # It divides judged rows without labels into cells. Their number follows from the budget, so that its
+    # first picks are those of the heaviest cells, and not a smaller budget's.
+    cells: bool = False
     compared: bool = False  # `gmmatch compare` tries it where no methods are named
 
     def __post_init__(self) -> None:
@@ -124,7 +132,7 @@ _TRAINED: dict[str, Any] = {"fixed": _HIGHEST, "nested": True}
 _OWN = (
     # The guard draws folds, so that the default is seeded and the paper's text is not.
     Method("gm-matching", GMMatching, "rows whose mean matches a robust centre, trusted rows first",
-           _MATCHING, _GMM, **_MATCHES | {"seeded": True}),
+           _MATCHING, _GMM, **_MATCHES | {"seeded": True, "cells": True}),
     Method("gm-matching-paper", GMMatching, "the paper's text: projection step, no guard",
            _MATCHING, _GMM, _PAPER, **_MATCHES),
     Method("gm-matching-authors", GMMatching,
@@ -148,6 +156,9 @@ _OWN = (
            "Nemhauser et al. 1978; Minoux 1978", seeded=False, nested=True),
     Method("stratified", Stratified, "equal draws from strata of difficulty, the hardest rows dropped",
            "O(n d)", "Zheng et al. 2023", nested=True),
+    # Where classes lie far apart many labels are certain, and equally so: ties are the rule here too.
+    Method("small-loss", SmallLoss, "the rows whose label is most likely by a head that did not see it",
+           "that of the guard", "Han et al. 2018", needs_labels=True, nested=True, compared=True),
     Method("top-scores", TopScores, "the highest, lowest or most ordinary of given scores",
            "O(n log n)", needs_scores=True, **_ALONE),
     Method("forgetting", TopScores, "the rows that a network forgets most often while it trains",
@@ -208,6 +219,19 @@ def find_method(name: Any) -> Method:
     return METHODS.find(name)
 
 
+def find_variant(word: str) -> tuple[Method, dict[str, Any]]:
+    """Return the entry of a method and its parameters, where a comparison may ask for it with the guard.
+
+    >>> find_variant("random+guard")[1], find_variant("random")[1]
+    ({'guard': 'auto'}, {})
+    """
+    name, plus, what = word.partition("+")
+    method = find_method(name)
+    if plus and (what != "guard" or "guard" not in method.parameters()):
+        raise InvalidParameter(f"a method is a name, or name+guard where it takes a guard; got {word!r}")
+    return method, {"guard": "auto"} if plus else {}
+
+
 def methods() -> list[str]:
     """Return the names that `gmmatch.select` accepts as `method`.
 
@@ -227,4 +251,7 @@ def compared_methods() -> tuple[str, ...]:
     >>> "gm-matching" in compared_methods()
     True
     """
-    return tuple(name for name, method in METHODS.items() if method.compared)
+    found = [name for name, method in METHODS.items() if method.compared]
+    # What the guard alone is worth: chance among the rows that it trusts.
+    found.insert(found.index("random") + 1, "random+guard")
+    return tuple(found)
