@@ -118,9 +118,14 @@ def labelled(cells: Cells, ours: str) -> list[Bar]:
     ]
 
 
-def unlabelled(cells: Cells, ours: str) -> list[Bar]:
+def held_out(cells: Cells, ours: str) -> list[Bar]:
+    """Return the promises about data without labels, on data that nothing was chosen on."""
+    return unlabelled(cells, ours, "held-out")
+
+
+def unlabelled(cells: Cells, ours: str, part: str = "unlabelled") -> list[Bar]:
     """Return the promises about data without labels."""
-    every = cells.places("unlabelled", ours)
+    every = cells.places(part, ours)
     places = [place for place in every if place[2] == "unlabelled"]
     rival = cells.leads(ours, "facility-location", "accuracy", places)
     chance = cells.leads(ours, "random", "accuracy", places)
@@ -231,6 +236,13 @@ _BY_LEARNER = "logistic regression / neighbours / SVM"
 _TABLES: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "labelled": ((f"accuracy, {_BY_LEARNER}; right labels, %", "accuracy", ("right",)),),
     "unlabelled": (
+        (
+            "accuracy, logistic regression / neighbours; open-set picks, copies, %; classes",
+            "accuracy",
+            ("open", "copies", "classes"),
+        ),
+    ),
+    "held-out": (
         (
             "accuracy, logistic regression / neighbours; open-set picks, copies, %; classes",
             "accuracy",

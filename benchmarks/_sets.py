@@ -32,6 +32,7 @@ REPEATS = 5
 NO_CLASS = -1  # the true class of a row that belongs to none
 TAIL = 50  # how many times as large the largest class of a long tail is as the smallest
 POOL = 6_000  # rows of an unlabelled pool, beside open-set rows
+LABELLED = 12_000  # rows of a labelled pool of CIFAR-10 or Fashion-MNIST
 OPEN_ROWS = 600
 COPIES, COPIED = 0.3, 5  # the share of the pool that is made copies, and of how many rows
 
@@ -132,7 +133,7 @@ def _fashion_part(part: str) -> tuple[Rows, Labels]:
 
 
 def _fashion(seed: int) -> Split:
-    rows, truth, _, _ = _halves(*_fashion_part("train"), 12_000, seed)
+    rows, truth, _, _ = _halves(*_fashion_part("train"), LABELLED, seed)
     return rows, truth, *_fashion_part("t10k")
 
 
@@ -257,6 +258,8 @@ def scene(name: str, scenario: str, seed: int) -> Scene:
         return _long_tail(split, seed)
     if scenario.startswith("unlabelled"):
         return _unlabelled(name, split, scenario.endswith("copies"), seed)
+    if name == "cifar10":
+        split = (split[0][:LABELLED], split[1][:LABELLED], *split[2:])
     return labelled(split, scenario, seed)
 
 

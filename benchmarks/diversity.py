@@ -1,7 +1,9 @@
 """Robust and diverse: what subsets teach, on real data with few and many columns, with and without labels.
 
-``python -m benchmarks.diversity [--part labelled|unlabelled|tails|large|trust ...] [--sets NAME ...]
-[--scenarios NAME ...] [--keeps K ...] [--methods NAME[:PARAMETER=VALUE,...] ...] [--seeds 3]
+``python -m benchmarks.diversity [--part labelled|unlabelled|held-out|tails|large|trust ...]
+[--sets NAME ...]
+[--scenarios NAME ...] [--keeps K ...] [--methods NAME[:PARAMETER=VALUE,...] ...]
+[--seeds 3] [--first-seed 0]
 [--ours METHOD] [--first-version FOLDER] [--out FOLDER] [--minutes M] [--report-only] [--quiet]``
 
 Each finished cell is a JSON line in FOLDER (out/diversity), under the version of the code that decides on
@@ -65,6 +67,14 @@ PARTS = {
         ("random", "facility-location", "first", OURS),
         _SOFT,
     ),
+    # Sets on which nothing was chosen; with --first-seed, also other draws of the sets above.
+    "held-out": Part(
+        {"fashion-mnist": (150, 600), "digits": (50, 150), "clinc150": (330, 660), "cifar10": (150, 500)}
+        | {"letters": (300, 1200)},
+        ("unlabelled", "unlabelled-copies"),
+        ("random", "facility-location", OURS),
+        _SOFT,
+    ),
     "tails": Part(
         dict.fromkeys(("letters", "clinc150", "cifar10"), (0.05, 0.1)),
         ("long-tail",),
@@ -78,7 +88,7 @@ PARTS = {
         _SOFT,
     ),
     "large": Part(
-        dict.fromkeys(("letters", "digits", "fashion-mnist", "clinc150"), (0.5, 0.7, 0.8, 0.9)),
+        dict.fromkeys(("letters", "digits", "fashion-mnist", "clinc150", "cifar10"), (0.5, 0.7, 0.8, 0.9)),
         ("symmetric-20", "symmetric-30", "asymmetric-20", "asymmetric-30"),
         ("random", "suspects", "first", "cleanlab+random", "small-loss", OURS),
         _SOFT,
@@ -212,7 +222,7 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
                     continue
                 if (name, scenario) == ("breast-cancer", "open-set"):  # two classes: none can leave
                     continue
-                for seed in range(options.seeds):
+                for seed in range(options.first_seed, options.first_seed + options.seeds):
                     for method in options.methods or methods_of(plan, options.ours):
                         if _rivals.parse(method)[0] == "first" and options.first_version is None:
                             continue
@@ -302,6 +312,7 @@ def trust_records(options: argparse.Namespace) -> tuple[list[dict[str, Any]], li
 _BARS = {
     "labelled": bars.labelled,
     "unlabelled": bars.unlabelled,
+    "held-out": bars.held_out,
     "tails": bars.tails,
     "large": bars.large,
 }
@@ -316,6 +327,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keeps", nargs="+", type=lambda text: float(text) if "." in text else int(text))
     parser.add_argument("--methods", nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--ours", default=OURS, help="the method that the promises are about")
     parser.add_argument("--first-version", type=Path)
     parser.add_argument("--out", type=Path, default=Path("out/diversity"))

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 import gmmatch
 from gmmatch import corrupt
-from gmmatch.trust import guard
+from gmmatch.trust import learning
 
 from . import _features
 from ._probe import Probe
@@ -142,7 +142,7 @@ def cells(scene: Scene, method: str, budgets: tuple[float, ...]) -> Iterator[dic
     else:
         started = time.perf_counter()
         how = METHODS.get(method, {"method": "gm-matching"})
-        with mock.patch.object(guard, "_MANY_UNLIKELY", HEADS.get(method, guard._MANY_UNLIKELY)):
+        with mock.patch.object(learning, "_MANY_UNLIKELY", HEADS.get(method, learning._MANY_UNLIKELY)):
             selection = gmmatch.select(rows, max(budgets), labels, random_state=seed, **how)
         order, seconds, keeps = selection.indices, time.perf_counter() - started, budgets
     for keep in keeps:
