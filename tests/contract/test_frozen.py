@@ -55,6 +55,7 @@ def cases() -> dict[str, dict[str, Any]]:
         "geometric median": {"center": "geometric-median"},
         "one class": {"by_class": False},
     }
+    found["small-loss, out of fold"] = {"method": "small-loss", "where": "labelled", "scores": None}
     for name, params in variants.items():
         for where in ("labelled", "unlabelled", "tail"):
             found[f"gm-matching, {name}, {where}"] = {"method": "gm-matching", "where": where, **params}
@@ -69,7 +70,7 @@ def picks(params: dict[str, Any]) -> list[int]:
     rng = np.random.default_rng(5)
     n_rows = len(given["X"])
     if "scores" in method.parameters() and method.name != "stratified":
-        params["scores"] = np.round(rng.random(n_rows), 6)
+        params.setdefault("scores", np.round(rng.random(n_rows), 6))
     if method.name == "optimization":
         params["influence"] = np.round(rng.normal(size=(n_rows, 5)), 3)
     return gmmatch.select(**given, random_state=3, **params).indices.tolist()

@@ -64,8 +64,44 @@ def test_a_row_far_off_is_picked_only_when_nothing_better_is_left(method: str) -
 def test_a_smaller_budget_is_a_prefix_of_a_larger_one(method: str) -> None:
     if not METHODS[method].nested:
         pytest.skip("not promised without a guard either")
-    small, large = run(method, keep=0.2), run(method, keep=0.6)
-    np.testing.assert_array_equal(small.indices, large.indices[: len(small)])
+    everything = run(method, keep=1.0).indices
+    for k in (3, 4, 7, 60, 180, 240, 270, 290):
+        np.testing.assert_array_equal(run(method, keep=k).indices, everything[:k])
+
+
+@every_method
+def test_without_labels_a_smaller_budget_is_a_prefix_unless_cells_follow_the_budget(method: str) -> None:
+    entry = METHODS[method]
+    if entry.needs_labels or not entry.nested:
+        pytest.skip("needs labels, or promises no prefixes")
+    small, large = (run(method, labels=None, keep=keep).indices for keep in (10, 200))
+    same = np.array_equal(small, large[:10])
+    assert same != entry.cells
+    if entry.cells:
+        small, large = (run(method, labels=None, keep=keep, cells="off").indices for keep in (10, 200))
+        np.testing.assert_array_equal(small, large[:10])
+
+
+@pytest.mark.parametrize("lift", ["auto", 64])
+def test_lifted_picks_of_a_class_do_not_depend_on_the_budget(lift: Any) -> None:
+    angles = np.random.default_rng(3).uniform(0, 2 * np.pi, N_ROWS)
+    rings = 1.0 + 2.0 * (LABELS[:, None] == np.array(list(SIZES))).argmax(axis=1)
+    flat = rings[:, None] * np.c_[np.cos(angles), np.sin(angles)]
+    everything = run("gm-matching", flat, keep=1.0, lift=lift)
+    assert everything.facts.guard["labels"]["head"] == "lifted"
+    for k in (3, 4, 10, 100, 250):
+        picks = run("gm-matching", flat, keep=k, lift=lift).indices
+        np.testing.assert_array_equal(picks, everything.indices[:k])
+
+
+@every_method
+def test_without_labels_the_order_of_the_rows_does_not_matter(method: str) -> None:
+    entry = METHODS[method]
+    if entry.needs_labels or not entry.equivariant:
+        pytest.skip("needs labels, or promises no such thing")
+    plain = run(method, labels=None).indices
+    moved = run(method, DAMAGED[ORDER], None, order=ORDER).indices
+    np.testing.assert_array_equal(ORDER[moved], plain)
 
 
 @every_method

@@ -238,6 +238,42 @@ def test_a_state_belongs_to_defaults_as_much_as_to_what_was_asked_for(tmp_path, 
     assert seen[0]["center"] == "auto"
 
 
+@pytest.mark.parametrize("labels", [None, LABELS[:6000]])
+@pytest.mark.usefixtures("small_windows")
+def test_stopped_and_resumed_lifted_rows_and_cells_give_the_same_picks(labels, tmp_path, monkeypatch):
+    from gmmatch import checkpoints
+
+    rows = ROWS[:6000, :3] + 4.0 * LABELS[:6000, None].astype(np.float32)
+    given = {"keep": 0.05, "batch_size": 64, "lift": 32, "cells": 6, "labels": labels}
+    state, saves = tmp_path / "state", []
+    save = checkpoints.FileCheckpoint.save
+
+    def counted(self, found, stop=None):
+        save(self, found)
+        saves.append(found)
+        if len(saves) == stop:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoints, "_SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(checkpoints, "_TIMES_AS_LONG", 0)
+    monkeypatch.setattr(checkpoints.FileCheckpoint, "save", counted)
+    expected = gmmatch.select(rows, state=state, **given)
+    total = len(saves)
+    assert total > 0
+    for stop in {1, total}:
+        saves.clear()
+        stopped = functools.partialmethod(counted, stop=stop)
+        monkeypatch.setattr(checkpoints.FileCheckpoint, "save", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            gmmatch.select(rows, state=state, **given)
+        assert state.exists()
+        monkeypatch.setattr(checkpoints.FileCheckpoint, "save", save)
+        resumed = gmmatch.select(rows, state=state, resume=True, **given)
+        np.testing.assert_array_equal(resumed.indices, expected.indices)
+        np.testing.assert_array_equal(resumed.scores, expected.scores)
+        assert not state.exists()
+
+
 def test_what_a_kill_left_half_written_goes_with_the_next_output(tmp_path):
     np.save(tmp_path / "rows.npy", ROWS[:200])
     left = tmp_path / ".kept.parquet.12345.partial"

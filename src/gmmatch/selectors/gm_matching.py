@@ -56,7 +56,7 @@ class GMMatching(Selector):
     center
         `geometric-median`, `mean`, `huber`, `concentrated`, `coordinate-median`, a point, or a mapping
         from class to point. `auto` is the mean of the trusted rows of a class where rows are compared by
-        label-aware or lifted features, which needs labels and the guard, and every class has the 8 rows that
+        label-aware or lifted features, which needs labels and the guard, and the class has the 8 rows that
         the gate needs; elsewhere it is the geometric median.
     start
         theta before the first pick: `center`, `zero`, `random` (a vector of length one, its direction drawn
@@ -187,18 +187,17 @@ class GMMatching(Selector):
             return cast(FloatArray, MappedRows(source, unit_rows))
         return source
 
-    def _target(self, groups: list[Group]) -> Any:
-        """Return the centre to match, by name or as given."""
+    def _target(self, group: Group) -> Any:
+        """Return the centre of a group to match, by name or as given."""
         target = self.center
         if isinstance(target, str) and target == "auto":
             # A view is what judged rows are compared by: their labels, or a class of theirs lifted.
-            judged = isinstance(groups[0].source, MatchedRows) and groups[0].label is not None
-            enough = all(len(group.members) >= FEWEST_ROWS for group in groups)
-            target = "mean" if judged and enough else "geometric-median"
+            judged = isinstance(group.source, MatchedRows) and group.label is not None
+            target = "mean" if judged and len(group.members) >= FEWEST_ROWS else "geometric-median"
         return target
 
     def _select(self, group: Group, k: int) -> Picks:
-        return self._match(group, k, self._target([group]))
+        return self._match(group, k, self._target(group))
 
     def _match(
         self, group: Group, k: int, target: Any, found: Center | None = None, gram_bytes: int = GRAM_BYTES
@@ -226,16 +225,20 @@ class GMMatching(Selector):
         return [] if order is None else [np.sort(part) for part in np.array_split(order, number)]
 
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
-        target = self._target(groups)
         small = np.array([len(group.members) <= WHOLE_ROWS for group in groups])
         if self.batch_size != "auto":
             small[:] = self.batch_size is None
+        targets = [self._target(group) for group in groups]
+        few = np.array([target is not targets[0] for target in targets])
         picks: list[Picks | None] = [None] * len(groups)
-        for whole, places in ((True, np.flatnonzero(small)), (False, np.flatnonzero(~small))):
+        for chosen in (small & ~few, small & few, ~small):
+            places = np.flatnonzero(chosen)
             if len(places):
                 some, shares = [groups[place] for place in places], budgets[places]
-                way = self._side_by_side if whole else self._stream
-                for place, found in zip(places, way(some, shares, target), strict=True):
+                way = self._side_by_side if small[places[0]] else self._stream
+                # What is matched in batches has one target, that of the smallest class.
+                least = min(places, key=lambda place: len(groups[place].members))
+                for place, found in zip(places, way(some, shares, targets[least]), strict=True):
                     picks[place] = found
         return [found for found in picks if found is not None]
 

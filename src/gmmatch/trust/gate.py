@@ -112,11 +112,16 @@ def find_gate(
     inside = counted & (distances <= _REACH * _TOLERANCE * radius[code])
     centers = group_means(rows, np.where(inside, code, -1), n_classes)
     distances = group_distances(rows, code, centers)
+    # What decides is the distance to the mean of the others: its share in the mean brings a row nearer, in a
+    # class of few rows by far more than distances differ.
+    counts = np.bincount(code[inside], minlength=n_classes)
+    apart = distances.copy()
+    apart[inside] *= (counts / np.maximum(counts - 1, 1))[code[inside]]
     if one_cloud:
-        thresholds = _thresholds(distances[counted], code[counted], n_classes)
+        thresholds = _thresholds(apart[counted], code[counted], n_classes)
     else:
-        thresholds = _GROSS * group_quantiles(distances[counted], code[counted], n_classes)[:, 0]
-    far = counted & (distances > thresholds[code] * _TOLERANCE)
+        thresholds = _GROSS * group_quantiles(apart[counted], code[counted], n_classes)[:, 0]
+    far = counted & (apart > thresholds[code] * _TOLERANCE)
     return Gate(far, clumped, distances, Limits(centers, thresholds, spots, reaches))
 
 

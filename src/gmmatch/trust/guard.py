@@ -23,7 +23,7 @@ from ..records import FloatArray, IntArray
 from .doubt import doubt_labels
 from .gate import Gate
 from .head import Head, assign_folds
-from .labels import LabelFilter
+from .labels import LabelFilter, doubt_from, in_doubt
 from .learning import Case, draw_sample, learn, sample_size
 from .rules import LabelRules, Means, judge_rows, measure_rows
 
@@ -63,6 +63,7 @@ class Verdict:
     rounds: int = 1
     # Loss out of fold of each kind of head that was tried.
     losses: Mapping[str, float] = field(default_factory=dict)
+    doubt: float = 1.0  # suspicion beyond which labels are unlikely, in view of how many are
     light: Mask | None = None  # rows of light cells, where rows without labels were divided into cells
     sample: int | None = None  # how many rows the guard learned from; None: all of them
     # What the trusted rows of each class are on average, where they were added up while judging.
@@ -136,10 +137,12 @@ class Verdict:
             judged = labels.thresholds[np.isfinite(labels.thresholds)]
             facts["labels"] = {
                 "used": True,
-                "rule": "another class is likelier, and at least as likely as among its own rows",
+                "rule": "another class is likelier, and at least as likely as among its own rows,"
+                " or so much likelier that with so many unlikely labels one in four is wrong",
                 "rounds": self.rounds,
                 "unlikely": int(labels.dropped.sum()),
                 "unjudged": int(labels.unjudged.sum()),
+                "doubt": round(self.doubt, 6),
                 "thresholds": [float(judged.min()), float(judged.max())] if judged.size else None,
                 "head": "lifted" if self.lifted else "linear",
                 "losses": dict(self.losses),
@@ -201,6 +204,8 @@ def judge(
     learned = learn(case if sample is None else case.among(sample))
     gate, labels, means = learned.gate, learned.labels, None
     rounds = max(1, len(learned.rounds))
+    judged = usable if sample is None else usable[sample]
+    doubt = 1.0 if labels is None else doubt_from(labels.dropped, gate.passed & judged)
     if sample is None:
         reads += PASSES_OF_GATE + (0 if labels is None else rounds * PASSES_OF_LABELS)
     else:
@@ -209,10 +214,12 @@ def judge(
         if labels is None or fold is None:
             gate = measure_rows(rows, code, gate.limits)
         else:
-            rules = LabelRules(learned.rounds, labels.mean, labels.scale)
+            rules = LabelRules(learned.rounds, labels.mean, labels.scale, doubt)
             gate, labels, means = judge_rows(rows, code, fold, gate.limits, rules)
     tiers = np.where(gate.passed & usable, TRUSTED, OUTSIDE).astype(np.int8)
-    if labels is not None:
+    if labels is not None and codes is not None:
+        doubtful = in_doubt(labels, codes, gate.passed & usable, doubt)
+        labels = replace(labels, dropped=labels.dropped | doubtful)
         tiers[labels.dropped] = UNLIKELY_LABEL
     return Verdict(
         tiers,
@@ -226,6 +233,7 @@ def judge(
         reason,
         rounds,
         learned.losses,
+        doubt,
         sample=None if sample is None else len(sample),
         means=means,
         reads=reads,

@@ -20,6 +20,7 @@ Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 _MOST_KEPT = 1 << 24
+_HARM = 3.0  # right rows that make up for a wrong one; set by reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,34 @@ def best_other(probabilities: Vector, codes: IntArray, thresholds: Vector) -> tu
     suggested = fit.argmax(axis=1)
     best = fit[place, suggested]
     return np.divide(best, best + own, out=np.zeros(len(own)), where=best + own > 0), suggested
+
+
+def doubt_from(dropped: Mask, passed: Mask) -> float:
+    """Return the suspicion beyond which a label is in doubt: better left out than kept.
+
+    Where a share d of the labels is likely wrong, one whose best other class is r times as likely is wrong at
+    odds of r d / (1 - d). A wrong row harms more than a right one helps: three to one.
+
+    >>> [round(doubt_from(np.arange(100) < wrong, np.ones(100, bool)), 2) for wrong in (1, 10, 20, 30)]
+    [0.97, 0.75, 0.57, 0.44]
+    """
+    share = dropped.sum() / max(1, passed.sum())
+    return float((1 - share) / (1 - share + _HARM * share))
+
+
+def in_doubt(labels: LabelFilter, codes: IntArray, passed: Mask, doubt: float) -> Mask:
+    """Tell which labels that were not dropped are in doubt."""
+    doubtful: Mask = passed & ~labels.dropped & (labels.suspicion > doubt)
+    counts = (
+        np.bincount(codes[rows], minlength=len(labels.thresholds)) for rows in (labels.dropped, doubtful)
+    )
+    return doubtful & may_be_doubted(*counts)[codes]
+
+
+def may_be_doubted(dropped: IntArray, doubtful: IntArray) -> Mask:
+    """Tell which classes have no more labels in doubt than dropped ones; heads know too little of others."""
+    result: Mask = doubtful <= dropped
+    return result
 
 
 def may_be_kept(n_rows: int, n_classes: int) -> bool:

@@ -13,7 +13,7 @@ from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .gate import Gate, Limits
 from .head import Head
-from .labels import LabelFilter, decide, may_be_kept
+from .labels import LabelFilter, decide, may_be_doubted, may_be_kept
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -32,13 +32,13 @@ class LabelRules:
     # Average probabilities over the sample, and the root mean square of what is left without it.
     mean: Vector
     scale: float
+    doubt: float  # suspicion beyond which labels are in doubt
 
 
 @dataclass(frozen=True, eq=False)
 class Means:
     """What the trusted rows of each class are on average."""
 
-    counts: IntArray
     # Mean of the rows, and of their class probabilities; NaN for a class without trusted rows.
     rows: Vector
     probabilities: Vector
@@ -59,7 +59,7 @@ def measure_rows(rows: FloatArray, codes: IntArray, limits: Limits) -> Gate:
 def judge_rows(
     rows: FloatArray, codes: IntArray, folds: IntArray, limits: Limits, rules: LabelRules
 ) -> tuple[Gate, LabelFilter, Means]:
-    """Judge every row, and add up the trusted ones of each class, in one pass.
+    """Judge every row, and add up the likely ones of each class, those in doubt apart, in one pass.
 
     `rows`, `codes`, `folds`: rows, the given class of each (a negative one takes no part), and the fold of
     each. `limits`, `rules`: what the sample taught.
@@ -77,8 +77,8 @@ def judge_rows(
         return _judge_block(np.asarray(rows[block]), own_code[block], own_fold[block], limits, rules, few)
 
     columns: list[_Columns] = []
-    counts = np.zeros(n_classes, np.int64)
-    totals = np.zeros((n_classes, rows.shape[1])), np.zeros((n_classes, n_classes))
+    counts = np.zeros(2 * n_classes, np.int64)
+    totals = np.zeros((2 * n_classes, rows.shape[1])), np.zeros((2 * n_classes, n_classes))
     step = block_rows(max(rows.shape[1], n_classes))
     # One thread of BLAS per block: the same bits on any number of cores.
     with threadpool_limits(1):
@@ -94,9 +94,18 @@ def judge_rows(
     labels = LabelFilter(
         dropped, own, thresholds, rules.mean, rules.scale, unjudged, suspicion, suggested, probabilities
     )
+    beyond = may_be_doubted(np.bincount(codes[dropped], minlength=n_classes), counts[n_classes:])
+    both = np.where(beyond, 0, 1)[:, None]
     with np.errstate(invalid="ignore"):
-        means = Means(counts, *(total / counts[:, None] for total in totals))
+        means = Means(*(_mean(total, counts, both) for total in totals))
     return Gate(far, clumped, distances, limits), labels, means
+
+
+def _mean(totals: Vector, counts: IntArray, both: IntArray) -> Vector:
+    """Return the means by class, of rows and rows in doubt where `both` is 1, from the sums of each kind."""
+    (sure, doubtful), (few, more) = np.split(totals, 2), np.split(counts[:, None], 2)
+    mean: Vector = (sure + both * doubtful) / (few + both * more)
+    return mean
 
 
 def _judge_block(
@@ -117,10 +126,12 @@ def _judge_block(
     kept = probabilities if few else probabilities[:, :0]
     columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept
     trusted = np.flatnonzero(passed & ~dropped)
-    counts = np.bincount(code[trusted], minlength=probabilities.shape[1])
+    n_classes = probabilities.shape[1]
+    kind = code[trusted] + n_classes * (suspicion[trusted] > rules.doubt)
+    counts = np.bincount(kind, minlength=2 * n_classes)
     present = np.flatnonzero(counts)
     among = np.full(len(code), -1)
-    among[trusted] = (np.cumsum(counts > 0) - 1)[code[trusted]]
+    among[trusted] = (np.cumsum(counts > 0) - 1)[kind]
     sums = (kernels.group_sums(part, among, len(present))[0] for part in (values, probabilities))
     return columns, (present, counts[present], *sums)
 
