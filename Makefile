@@ -15,7 +15,7 @@ PARALLEL := -n auto --dist loadgroup
 # Run a command as a stage of that name and say how long it took.
 stage = @start=$$(date +%s); $(2); code=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$code
 
-.PHONY: demo test test-slow test-all test-versions test-lowest test-newest check lint browser wheel mutants format clean
+.PHONY: demo test test-slow test-all test-versions test-lowest test-newest check lint docs browser wheel mutants format clean
 
 demo: .venv/.core
 	$(BIN)/gmmatch demo
@@ -53,6 +53,10 @@ lint: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_shape.py
+
+# The site of the documentation, in out/site; a warning is an error.
+docs: .venv/.docs
+	$(call stage,docs,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "Open out/site/index.html; with search: python3 -m http.server -d out/site")
 
 # The tests of the report's page drive the system's Chromium, and are skipped where there is none.
 browser:
@@ -94,4 +98,8 @@ SHOWN := .[report,figures]
 
 $(VENV)/.test: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call stage,install,$(PIP) -e '.[test]')
+	@touch $@
+
+.venv/.docs: .venv/.core
+	$(call stage,install,$(PIP) -e '.[report,figures,docs]')
 	@touch $@

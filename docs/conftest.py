@@ -1,12 +1,15 @@
 """Pages whose examples take long are slow tests."""
 
+from pathlib import Path
+
 import pytest
 
-SLOW = ("python.md",)
+SLOW = ("python.md", "training.md")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the examples of slow pages."""
+    docs = Path(__file__).parent
     for item in items:
-        if item.path.name in SLOW:
+        if item.path in {docs / name for name in SLOW}:
             item.add_marker(pytest.mark.slow)
