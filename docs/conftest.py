@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-SLOW = ("python.md", "training.md")
+SLOW = ("python.md", "training.md", "howto/cluster.md")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

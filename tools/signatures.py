@@ -20,7 +20,9 @@ class Signatures(griffe.Extension):
                 each.name,
                 kind=griffe.ParameterKind.keyword_only,
                 default=repr(each.default),
-                annotation=None if each.annotation is each.empty else inspect.formatannotation(each.annotation),
+                annotation=None
+                if each.annotation is each.empty
+                else inspect.formatannotation(each.annotation),
             )
             for each in inspect.signature(gmmatch.GMMatching).parameters.values()
         ]

@@ -1,7 +1,7 @@
 """What mkdocs.yml asks for beside the pages of docs/: pages made from the code, and files from outside docs/.
 
-Loaded by MkDocs as a hook. The command line's reference is made from the commands themselves; CHANGELOG.md and
-others of the project's root become pages; a link to any other file of the project copies that file into the site.
+Loaded by MkDocs as a hook. The command line's reference is made from the commands themselves; CHANGELOG.md
+and others of the project's root become pages; a link to any other file copies that file into the site.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fill in the pages of a folder where the navigation names the folder; the rest of the pages come last."""
+    """Fill in the pages of a folder where the navigation names it; the rest of the pages come last."""
     docs = Path(config.docs_dir)
     named: set[str] = set()
 
@@ -67,7 +67,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links to files outside docs/ into links inside the site."""
     source = page.file.src_uri
-    root_name = next((name for name, made in ROOT_PAGES.items() if made == source and made != "index.md"), None)
+    root_name = next(
+        (name for name, made in ROOT_PAGES.items() if made == source and made != "index.md"), None
+    )
     here = posixpath.dirname(root_name or f"docs/{source}")
 
     def inside(found: re.Match[str]) -> str:
@@ -90,7 +92,10 @@ def commands_page() -> str:
     """Return the reference of the command line as Markdown."""
     from gmmatch.cli.commands import COMMANDS, load_command
 
-    parts = ["# The command line\n", "Made from the commands themselves; `gmmatch COMMAND --help` shows the same.\n"]
+    parts = [
+        "# The command line\n",
+        "Made from the commands themselves; `gmmatch COMMAND --help` shows the same.\n",
+    ]
     for name in COMMANDS:
         parts.append(command_section(name, load_command(name)))
     return "\n".join(parts)
@@ -100,7 +105,9 @@ def command_section(name: str, command: Any) -> str:
     """Return what there is to know about one command."""
     said, _, examples = inspect.cleandoc(command.help or "").partition("Examples\n--------\n")
     arguments = [each for each in command.params if each.param_type_name == "argument"]
-    usage = " ".join(["gmmatch", name, *((each.metavar or each.name.upper()) for each in arguments), "[OPTIONS]"])
+    usage = " ".join(
+        ["gmmatch", name, *((each.metavar or each.name.upper()) for each in arguments), "[OPTIONS]"]
+    )
     lines = [f"## gmmatch {name}\n", said.strip(), "", f"```\n{usage}\n```\n"]
     for argument in arguments:
         lines.append(f"- **`{argument.metavar or argument.name.upper()}`**: {argument.help or ''}")

@@ -14,7 +14,9 @@ MADE = {ROOT / "docs" / "reference" / "commands.md"}
 
 def text_of(page: Path) -> str:
     """Return a page without its code."""
-    return re.sub(r"`[^`\n]*`", lambda found: found[0].replace("](", "] ("), FENCE.sub("", page.read_text("utf-8")))
+    return re.sub(
+        r"`[^`\n]*`", lambda found: found[0].replace("](", "] ("), FENCE.sub("", page.read_text("utf-8"))
+    )
 
 
 def anchors(page: Path) -> set[str]:
@@ -33,7 +35,9 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         target = (page.parent / path).resolve() if path else page
         known = target.exists() or target in MADE
-        if not known or (anchor and target.suffix == ".md" and target not in MADE and anchor not in anchors(target)):
+        if not known or (
+            anchor and target.suffix == ".md" and target not in MADE and anchor not in anchors(target)
+        ):
             wrong.append(link)
     assert not wrong
 

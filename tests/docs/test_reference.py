@@ -19,7 +19,9 @@ def test_public_names_are_explained_by_an_example(public: str) -> None:
     if public == "__version__":
         entry = REFERENCE.partition("## Version")[2]
     else:
-        found = re.search(rf"^::: gmmatch\.{public}$(.*?)(?=^:::|^## |\Z)", REFERENCE, re.DOTALL | re.MULTILINE)
+        found = re.search(
+            rf"^::: gmmatch\.{public}$(.*?)(?=^:::|^## |\Z)", REFERENCE, re.DOTALL | re.MULTILINE
+        )
         assert found, f"no entry for {public}"
         entry = found[1] + (inspect.getdoc(getattr(gmmatch, public)) or "")
     assert ">>> " in entry

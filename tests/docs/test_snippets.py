@@ -1,7 +1,7 @@
 """What the pages tell readers to type is run, or, where it needs a cluster or a hub, at least understood.
 
-Lines of Python that start with ``>>>`` are doctests, which pytest runs. Blocks of ``sh`` are run here, all those of a
-page as one script in an empty folder that has the project's examples. Commands in other blocks are parsed.
+Lines of Python that start with ``>>>`` are doctests, which pytest runs. Blocks of ``sh`` are run here, all
+those of a page as one script in a folder that has the examples. Commands in other blocks are parsed.
 """
 
 import os

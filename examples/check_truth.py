@@ -1,0 +1,34 @@
+"""Tell how well a selection did, for data that make_photos.py or make_texts.py made.
+
+python examples/check_truth.py photos.truth.csv kept.csv suspects.csv
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+
+def read(file):
+    with Path(file).open(newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
+
+
+def share(found):
+    return sum(found) / max(1, len(found))
+
+
+def main(truth, kept, suspects):
+    # The truth is by id where its rows have one, else in the order of the input.
+    wrong = {}
+    for at, row in enumerate(read(truth)):
+        wrong[row.get("id", str(at))] = row.get("label", row.get("intent")) != row["truth"]
+    picked = [wrong[row["id"]] for row in read(kept)]
+    seem_wrong = [wrong[row["id"]] for row in read(suspects) if row["tier"] != "0"]
+    print(f"wrong labels: {share(wrong.values()):.1%} of all rows, {share(picked):.1%} of those kept")
+    found = sum(seem_wrong) / sum(wrong.values())
+    print(f"rows that seem wrong: {len(seem_wrong):,}, of which {share(seem_wrong):.0%} are wrong;", end=" ")
+    print(f"they are {found:.0%} of all wrong ones")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
