@@ -1,5 +1,8 @@
 """Choose instructions to fine-tune on: from a .jsonl with copies and nonsense, keep a tenth, without labels.
 
+Copies are found. Nonsense is not, where there is so much of it that it is a group of its own: without labels
+nobody says which groups belong. Look at what was kept.
+
 python examples/finetuning_texts.py
 """
 
