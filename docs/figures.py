@@ -49,7 +49,8 @@ def problem() -> Figure:
     points[far] = [0.0, 5.2] + 0.45 * rng.normal(size=(int(far.sum()), 2))
     figure = Figure(figsize=(11.0, 3.5), layout="constrained")
     kept = gmmatch.select(points, 90, labels).indices
-    random = gmmatch.select(points, 90, labels, method="random").indices
+    draws = [gmmatch.select(points, 90, labels, "random", random_state=seed).indices for seed in range(9)]
+    random = sorted(draws, key=lambda rows: wrong[rows].sum())[4]  # neither lucky nor unlucky
     shown = {"Your data": np.arange(900), "90 rows at random": random, "90 rows by gmmatch": kept}
     for axes, (title, rows) in zip(
         figure.subplots(1, 3, sharex=True, sharey=True), shown.items(), strict=True
