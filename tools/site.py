@@ -28,9 +28,10 @@ LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fill in the pages of a folder where the navigation names it; the rest of the pages come last."""
+    """Fill in the pages of folders that the navigation names, and ?pages that exist; the rest come last."""
     docs = Path(config.docs_dir)
     named: set[str] = set()
+    made = {page for name, page in ROOT_PAGES.items() if (ROOT / name).exists()}
 
     def filled(entries: list[Any]) -> list[Any]:
         found: list[Any] = []
@@ -39,6 +40,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 ((title, inner),) = entry.items()
                 found.append({title: filled(inner)} if isinstance(inner, list) else entry)
                 named.update([inner] if isinstance(inner, str) else [])
+            elif entry.startswith("?"):
+                found += [entry[1:]] if (docs / entry[1:]).exists() or entry[1:] in made else []
+                named.add(entry[1:])
             elif entry.endswith("/"):
                 inside = [path.relative_to(docs).as_posix() for path in sorted((docs / entry).glob("*.md"))]
                 found += [path for path in inside if path not in named]
