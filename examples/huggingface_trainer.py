@@ -37,7 +37,7 @@ def main():
 
     kept = gmmatch.select(rows[:1400], keep="20%", labels=noisy)
     how = TrainingArguments(
-        output_dir=tempfile.mkdtemp(), num_train_epochs=30, per_device_train_batch_size=32,
+        output_dir=tempfile.mkdtemp(), num_train_epochs=20, per_device_train_batch_size=32,
         learning_rate=0.01, seed=0, use_cpu=True, report_to=[], save_strategy="no",
         logging_strategy="no", disable_tqdm=True,
     )  # fmt: skip
