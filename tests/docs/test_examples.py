@@ -80,3 +80,13 @@ def test_notebooks_run(notebook: Path) -> None:
                 assert cell["outputs"] == []
                 exec(compile("".join(cell["source"]), f"{notebook.name}: {cell['id']}", "exec"), names)
     plt.close("all")
+
+
+@pytest.mark.slow
+def test_figures_are_made_by_their_command(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "docs" / "figures.py"), str(tmp_path)]
+    subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": str(ROOT / "src")})
+    made = {path.name for path in tmp_path.iterdir()}
+    shown = {path.name for path in (ROOT / "docs" / "img").iterdir()}
+    assert "architecture.png" in made
+    assert made <= shown
