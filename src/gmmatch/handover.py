@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from .errors import InvalidInput, InvalidInputType, MissingExtra
 
+_PLACE = "__place among the picks__"
 Indices = npt.NDArray[np.int64]
 
 
@@ -21,6 +22,8 @@ def take_rows(x: Any, indices: Indices, n_rows: int) -> Any:
     >>> take_rows(["a", "b", "c"], np.array([2, 0]), n_rows=3)
     ['c', 'a']
     """
+    if type(x).__module__.startswith("ray.data."):
+        return _take_from_ray(x, indices, n_rows)
     taker = _taker(x)
     if taker is None or not hasattr(x, "__len__"):
         raise InvalidInputType(
@@ -73,6 +76,27 @@ def _taker(x: Any) -> Callable[[Any, Indices], Any] | None:
     if isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
         return lambda items, rows: [items[row] for row in rows.tolist()]
     return None
+
+
+def _take_from_ray(data: Any, indices: Indices, n_rows: int) -> Any:
+    """Return a dataset of Ray Data with these rows, in their order; the rows stay with the cluster."""
+    ray = sys.modules["ray"]
+    references = data.materialize().to_arrow_refs()
+    lengths = ray.get([ray.remote(len).remote(reference) for reference in references])
+    if sum(lengths) != n_rows:
+        raise InvalidInput(f"the selection was made from {n_rows} rows; got a dataset of {sum(lengths)}")
+    ends = np.cumsum(lengths)
+    home = np.searchsorted(ends, indices, side="right")
+
+    def take(block: Any, rows: Indices, places: Indices) -> Any:
+        return block.take(rows).append_column(_PLACE, [places])
+
+    taken = [
+        ray.remote(take).remote(references[number], indices[own] - (ends[number] - lengths[number]), own)
+        for number in np.unique(home).tolist()
+        for own in [np.flatnonzero(home == number)]
+    ]
+    return ray.data.from_arrow_refs(taken).sort(_PLACE).drop_columns([_PLACE])
 
 
 def _torch_taker(x: Any) -> Callable[[Any, Indices], Any] | None:

@@ -40,9 +40,9 @@ def open_data(
         What turns images or texts into rows, as for `gmmatch.embed`. Not needed where a column of texts
         or images is named; without it, `rows` of what holds images or texts is None.
     engine
-        `ray` decodes columns into files, so that other processes can map them.
+        `ray` leaves columns in their files, so that other processes can read them.
     **options
-        Without encoding, others of `gmmatch.data.open_dataset`: `embedding`, `memory`, `cache`, `mapped`.
+        Without encoding, others of `gmmatch.data.open_dataset`: `embedding`, `memory`, `mapped`.
         With it, others of `gmmatch.encoders.embed_input`: `batch_size`, `cache_dir`, `size` and so on.
 
     Returns
@@ -96,6 +96,7 @@ def open_source(
         stacklevel=2,
     )
     options |= dict(zip(("memory", "cache", "mapped"), rest, strict=False))
+    options.pop("cache", None)  # nothing is decoded into files any more
     return open_dataset(path, labels, ids, embedding=embedding, **options)
 
 

@@ -78,6 +78,7 @@ def run(plan: Plan) -> Outcome:
         check_memory(plan.entry.build(**params), checked, plan.cap)
     with open_engine(plan.engine, data, plan.address, plan.workers) as running, use_engine(running):
         checked = leave_out_bad_rows(checked, data, plan.on_bad_rows, seed)
+        assert checked.fingerprint  # found now, while the rows that it looks at are held
         trained, training = train_if_needed(plan, params, checked)
         selector = plan.entry.build(**params, **trained)
         checkpoint = None
@@ -87,10 +88,10 @@ def run(plan: Plan) -> Outcome:
             checkpoint = FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume)
         verdict, by_class = judge_once(plan, selector, checked)
         fitted = selector.fit(checked, verdict=verdict, checkpoint=checkpoint, memory=plan.cap)
+        found = None
+        if plan.suspects is not None:
+            found = find_suspects(checked, verdict, by_class, plan.random_state)
     selection = describe(fitted.selection_, plan, data, checked, verdict, by_class, training)
-    found = None
-    if plan.suspects is not None:
-        found = find_suspects(checked, verdict, by_class, plan.random_state)
     facts = replace(
         selection.facts,
         suspects=None if found is None else found.summary(),
@@ -104,21 +105,26 @@ def write(outcome: Outcome) -> Facts:
     plan, selection, data = outcome.plan, outcome.selection, outcome.dataset
     if plan.output is not None:
         write_selection(selection, plan.output, data, plan.all_rows)
+        plan.send(plan.output)
     try:
         if plan.suspects is not None and outcome.suspects is not None:
             write_suspects(outcome.suspects, plan.suspects, data)
+            plan.send(plan.suspects)
         if plan.save_scores is not None:
             from .signals import save_scores
 
             save_scores(plan.save_scores, scores_of_all_rows(selection))
+            plan.send(plan.save_scores)
         if plan.materialize is not None:
             materialize_rows(selection, data, plan.materialize)
+            plan.send(plan.materialize)
         if plan.report is not None:
             write_report_of(outcome, plan.report)
+            plan.send(plan.report)
     except InvalidInput as error:
         if plan.output is None:
             raise
-        raise InvalidInput(f"{error}; the selection is in {plan.output}") from error
+        raise InvalidInput(f"{error}; the selection is in {plan.called(plan.output)}") from error
     if outcome.checkpoint is not None:
         outcome.checkpoint.discard()
     return outcome.facts

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -12,6 +15,7 @@ import numpy as np
 
 from .compute.engine import ENGINES
 from .compute.passes import Engine
+from .data import as_address, check_free, send
 from .errors import InvalidInput, InvalidParameter
 from .files import check_folder
 from .matching.budgets import class_budgets
@@ -70,6 +74,8 @@ class Plan:
     resume: bool = False
     overwrite: bool = False
     command: str | None = None
+    # Outputs behind an address, by the files that they are written to first.
+    elsewhere: Mapping[Path, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, source: Any, keep: float | int | str, options: Mapping[str, Any]) -> Plan:
@@ -81,10 +87,15 @@ class Plan:
             del params["budgets"]
         if isinstance(asked.get("guard"), OwnDefault):
             del asked["guard"]
-        asked |= {name: as_path(asked[name], name) for name in _PATHS if asked.get(name) is not None}
+        elsewhere: dict[Path, str] = {}
+        for name in _PATHS:
+            if asked.get(name) is not None:
+                asked[name] = _output_path(asked[name], name, elsewhere)
         output = asked.get("output")
         if output is not None and asked.get("state") is None:
-            asked["state"] = output.with_name(f"{output.name}.state")
+            state = f"{output.name}.state"
+            asked["state"] = Path(state) if output in elsewhere else output.with_name(state)
+        asked["elsewhere"] = elsewhere
         return cls(source=source, keep=keep, params=params, **asked)
 
     @property
@@ -124,7 +135,11 @@ class Plan:
                 raise InvalidParameter(f"{path} is the input; name another file for the output")
         goes_on = self.resume and self.state is not None and self.state.exists()
         for path in named:
-            check_new(path, (self.overwrite or goes_on) and path is not self.materialize)
+            replaceable = (self.overwrite or goes_on) and path is not self.materialize
+            if path in self.elsewhere:
+                check_free(self.elsewhere[path], replaceable)
+            else:
+                check_new(path, replaceable)
         if self.output is not None:
             check_output(self.output, self.all_rows)
         if self.suspects is not None:
@@ -136,6 +151,27 @@ class Plan:
 
             check_report(self.report)
             check_projection(self.projection)
+
+    def called(self, path: Path | None) -> str | None:
+        """Return what an output is called."""
+        return None if path is None else self.elsewhere.get(path, str(path))
+
+    def send(self, path: Path) -> None:
+        """Bring an output that is written to its place, if that is behind an address."""
+        if path in self.elsewhere:
+            send(path, self.elsewhere[path])
+
+
+def _output_path(given: Any, name: str, elsewhere: dict[Path, str]) -> Path:
+    """Return the file to write: where it is to be or, behind an address, one that is sent there."""
+    address = as_address(given)
+    if address is None or name == "state":
+        return as_path(given, name)
+    folder = Path(tempfile.mkdtemp(prefix="gmmatch-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / address.rstrip("/").rpartition("/")[2]
+    elsewhere[path] = address
+    return path
 
 
 def as_path(given: Any, name: str) -> Path:

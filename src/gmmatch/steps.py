@@ -113,9 +113,9 @@ def describe(
         reads=(selection.facts.reads or 0) + 1,  # and the look at the rows
         training=training,
         engine=plan.engine if isinstance(plan.engine, str) else "ray",
-        output=None if plan.output is None else str(plan.output),
-        report=None if plan.report is None else str(plan.report),
-        materialized=None if plan.materialize is None else str(plan.materialize),
+        output=plan.called(plan.output),
+        report=plan.called(plan.report),
+        materialized=plan.called(plan.materialize),
     )
     if verdict is not None and selection.evidence is None:
         evidence = evidence_of(verdict, checked, by_class)

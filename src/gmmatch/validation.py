@@ -315,11 +315,15 @@ def as_weights(weights: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
 def fingerprint(rows: npt.NDArray[Any], codes: IntArray | None = None) -> str:
     """Return a short digest of the shape, the type, the classes and a spread of up to 256 rows."""
     digest = hashlib.blake2b(f"{rows.shape} {rows.dtype.str}".encode(), digest_size=16)
-    spread = np.unique(np.linspace(0, len(rows) - 1, _FINGERPRINT_ROWS).astype(np.int64))
-    digest.update(np.ascontiguousarray(rows[spread]).tobytes())
+    digest.update(np.ascontiguousarray(rows[fingerprint_rows(len(rows))]).tobytes())
     if codes is not None:
         digest.update(codes.tobytes())
     return digest.hexdigest()
+
+
+def fingerprint_rows(n_rows: int) -> IntArray:
+    """Return the numbers of the rows that a fingerprint looks at, ascending."""
+    return np.unique(np.linspace(0, n_rows - 1, _FINGERPRINT_ROWS).astype(np.int64))
 
 
 def _or(words: list[str]) -> str:

@@ -49,7 +49,7 @@ def alone(folder):
 
 
 @pytest.fixture(scope="session")
-def cluster():
+def cluster(store):
     """Three nodes with room for two workers each; a lost one is noticed within seconds."""
     ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
@@ -75,5 +75,37 @@ def cluster():
 def engine(cluster, folder):
     """One engine for many tests: what was lost in one is replaced before the next."""
     source = gmmatch.open(folder / "rows.npy", labels=folder / "labels.npy")
+    with ray_engine(source, workers=3) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def on_pieces(cluster, folder):
+    """The same rows as Parquet, read where they are."""
+    source = gmmatch.open(folder / "shards", labels="label", mapped=True)
+    with ray_engine(source, workers=3) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def store(folder):
+    """The same rows in an object store, which processes that start from now on can reach."""
+    pytest.importorskip("moto", reason="moto is not installed")
+    from tests.cluster.store import Store
+
+    server = Store()
+    for file in sorted((folder / "shards").iterdir()):
+        server.put(file, f"shards/{file.name}")
+    before = dict(os.environ)
+    os.environ |= server.environment
+    yield server
+    os.environ.clear()
+    os.environ |= before
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def in_store(store, cluster):
+    source = gmmatch.open("s3://rows/shards", labels="label", mapped=True)
     with ray_engine(source, workers=3) as opened:
         yield opened

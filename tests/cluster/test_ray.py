@@ -19,6 +19,7 @@ from gmmatch import progress
 from gmmatch.cli import app
 from gmmatch.compute import ray as ray_module
 from gmmatch.errors import InvalidInput, InvalidParameter, WorkerFailed
+from gmmatch.selectors.registry import METHODS as METHODS_BY_NAME
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
 
@@ -71,10 +72,76 @@ def test_the_picks_are_those_of_the_local_engine(labelled, params, engine, alone
 def test_sharded_parquet_by_the_public_function(folder, tmp_path, alone):
     import ray
 
-    source = gmmatch.open(folder / "shards", labels="label", cache=tmp_path, mapped=True)
+    source = gmmatch.open(folder / "shards", labels="label", mapped=True)
     found = gmmatch.select(source, engine="ray", address="auto", workers=2, guard="off", **PARAMS)
     assert_same(found, alone(True, guard="off"))
     assert ray.is_initialized()
+
+
+@pytest.mark.parametrize("params", [
+    {"lift": 64}, {"cells": 40}, {"cells": "off", "lift": 64}, {"lift": 64, "batch_size": None, "keep": 200},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("labelled", [False, True], ids=["unlabelled", "labelled"])
+def test_lift_and_cells_are_those_of_the_local_engine(labelled, params, engine, alone):
+    assert_same(pick(engine, labelled, **params), alone(labelled, **params))
+
+
+METHODS = ["random", "easy", "hard", "moderate", "stratified", "self-supervised", "herding"]
+
+
+def by_method(source, method, **more):
+    return gmmatch.select(source, method=method, keep=0.02, random_state=5, **more)
+
+
+def test_all_methods_that_say_so_run_on_a_cluster():
+    able = {name for name in gmmatch.methods() if METHODS_BY_NAME[name].engine}
+    assert able == {*METHODS, "gm-matching", "gm-matching-paper", "gm-matching-authors"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_other_methods_on_a_cluster(method, engine, folder, on_pieces):
+    expected = by_method(gmmatch.open(folder / "rows.npy", labels=folder / "labels.npy"), method)
+    assert_same(by_method(engine.source, method, engine=engine), expected)
+    assert_same(by_method(on_pieces.source, method, engine=on_pieces), expected)
+
+
+@pytest.mark.parametrize("params", [{}, {"guard": "off"}, {"batch_size": None, "keep": 200}], ids=str)
+@pytest.mark.parametrize("labelled", [False, True], ids=["unlabelled", "labelled"])
+def test_rows_in_pieces(labelled, params, on_pieces, alone):
+    assert_same(pick(on_pieces, labelled, **params), alone(labelled, **params))
+
+
+def test_suspects_on_a_cluster(on_pieces, folder, tmp_path):
+    source = gmmatch.open(folder / "rows.npy", labels=folder / "labels.npy")
+    gmmatch.select(source, suspects=tmp_path / "here.parquet", **PARAMS)
+    gmmatch.select(on_pieces.source, suspects=tmp_path / "there.parquet", engine=on_pieces, **PARAMS)
+    assert (tmp_path / "here.parquet").read_bytes() == (tmp_path / "there.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("phase", ["checking rows", "reading the labels", "picking rows"])
+@pytest.mark.parametrize("strike", ["kill_process", "remove_node"])
+def test_losses_in_each_read_of_an_object_store(strike, phase, in_store, cluster, alone):
+    with when(phase, lambda: globals()[strike](in_store, cluster)):
+        found = pick(in_store, labelled=True)
+    assert_same(found, alone(True))
+    if strike == "remove_node":
+        cluster.add_node(num_cpus=2, object_store_memory=80 << 20)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_dataset_of_ray_is_an_input_and_an_output(folder, alone):
+    import ray.data
+
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    data = ray.data.read_parquet([str(file) for file in sorted((folder / "shards").iterdir())])
+    source = gmmatch.open(data, labels="label", mapped=True)
+    expected = alone(True, guard="off")
+    assert_same(gmmatch.select(source, guard="off", **PARAMS), expected)
+    assert_same(gmmatch.select(source, guard="off", engine="ray", workers=2, **PARAMS), expected)
+    kept = expected.apply(data)
+    rows = np.load(folder / "rows.npy", mmap_mode="r")
+    taken = np.stack([row["vector"] for row in kept.iter_rows()])
+    np.testing.assert_array_equal(taken, rows[expected.indices])
 
 
 def kill_process(engine, cluster):

@@ -48,7 +48,7 @@ def test_the_same_picks_from_memory_files_shards_and_parquet(labelled, tmp_path)
     values = pa.FixedSizeListArray.from_arrays(pa.array(ROWS.ravel()), 24)
     pq.write_table(pa.table({"vector": values}), tmp_path / "rows.parquet", row_group_size=7_000)
     for name in ("rows.npy", "shards", "rows.parquet"):
-        source = gmmatch.open(tmp_path / name, memory=1 << 20, cache=tmp_path / "cache")
+        source = gmmatch.open(tmp_path / name, memory=1 << 20)
         picked = gmmatch.select(source, labels=labels, **PARAMS)
         assert picked.indices.tolist() == expected.indices.tolist(), name
         assert picked.scores.tolist() == expected.scores.tolist()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..data import StackedRows
+from ..data import PieceRows, StackedRows
 from ..errors import InvalidInput
 
 
@@ -43,16 +43,32 @@ class MappedFiles:
         return StackedRows([part.open() for part in self.parts], [part.path for part in self.parts])
 
 
-Place = MappedFile | MappedFiles
+@dataclass(frozen=True)
+class Pieces:
+    """Rows in pieces, which are read where they are by whoever needs them."""
+
+    rows: PieceRows
+
+    def open(self) -> PieceRows:
+        """Return the rows, which are read in one thread: workers have a core each."""
+        for piece in {self.rows.pieces[0], self.rows.pieces[-1]}:
+            piece.check()
+        self.rows.threads, self.rows.room = 1, 0
+        return self.rows
+
+
+Place = MappedFile | MappedFiles | Pieces
 
 
 def by_path(rows: Any, name: str) -> Place:
     """Return where rows are that are mapped from files.
 
-    `rows`: a memory map, or a `StackedRows` of some.
+    `rows`: a memory map, a `StackedRows` of some, or rows in pieces.
 
     Raises `InvalidInput`: the rows are held in memory.
     """
+    if isinstance(rows, PieceRows) and rows.can_travel:
+        return Pieces(rows)
     if isinstance(rows, StackedRows):
         return MappedFiles(tuple(_locate(part, name) for part in rows.parts))
     return _locate(rows, name)
@@ -62,8 +78,8 @@ def _locate(array: Any, name: str) -> MappedFile:
     filename, mapping = getattr(array, "filename", None), getattr(array, "_mmap", None)
     if filename is None or mapping is None or not array.flags.c_contiguous:
         raise InvalidInput(
-            f"the rows of {name} are held in memory, and the engine 'ray' reads rows by path: give it a .npy"
-            " or safetensors file, or open a file of columns with mapped=True"
+            f"the rows of {name} are held in memory, and the engine 'ray' reads rows by path: give it a file:"
+            " .npy, safetensors, Parquet or Arrow (small files of columns are opened with mapped=True)"
         )
     # A slice of a memory map has the offset of the whole: its own follows from where it is in memory.
     begin = np.frombuffer(mapping, np.uint8).ctypes.data

@@ -17,10 +17,12 @@ from ..validation import fingerprint
 from ._by_path import Place
 from .blocks import limit_threads
 from .passes import PerRow
+from .reading import announced
 
 Where = slice | npt.NDArray[np.int64] | None
 
 _ROWS = "rows"
+_WORKER_BYTES = 1 << 30  # a quarter of which is for rows that are read before they are asked for
 
 
 class Entries:
@@ -144,6 +146,14 @@ class Call:
     entries: list[npt.NDArray[Any]]  # of each per-row array, the entries of these rows
 
 
+class _Asked:
+    """A call, and the rows that it names."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.rows = getattr(call.arguments[0], "rows", np.empty(0, np.int64))
+
+
 class Worker:
     """One process with one core's share of the work.
 
@@ -164,7 +174,7 @@ class Worker:
             return
         try:
             self.rows = place.open()
-            found = fingerprint(self.rows)
+            found = fingerprint(self.rows) if expected else ""  # pieces are checked when they are opened
         except (GmmatchError, OSError) as error:
             self.failure = Failure("unreadable", self.node, str(error))
             return
@@ -192,7 +202,11 @@ class Worker:
             if number != self._round:
                 self._function, self._entries = unpack(content, self.rows)
                 self._round = number
-            return [self._call(call, dtypes) for call in calls]
+            if not hasattr(self.rows, "expect") or len(calls[0].arguments) > 1:
+                return [self._call(call, dtypes) for call in calls]
+            self.rows.forget()
+            asked = [_Asked(call) for call in calls]
+            return [self._call(one.call, dtypes) for one in announced(self.rows, asked, _WORKER_BYTES)]
         except MemoryError as error:
             return Failure("memory", self.node, str(error))
         except (GmmatchError, OSError) as error:

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
+from ..validation import fingerprint_rows
 from .kernels import check_and_hash, mix
 from .passes import map_blocks
 
 Keys = npt.NDArray[np.uint64]
 
+_SAMPLE_ROWS, _SPARE = 1 << 16, 1.15  # as large as samples are, and more where some rows are unusable
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -44,11 +46,22 @@ def look_at_rows(rows: Any, seed: int = 0) -> tuple[npt.NDArray[np.bool_], Keys]
     """
     factors = key_factors(rows.shape[1], seed)
     check_and_hash(np.empty((0, rows.shape[1]), rows.dtype), factors)  # compiled before threads need it
+    # Rows that are not in memory are read once: those that samples are drawn from first are kept.
+    share = max(_SAMPLE_ROWS, 32 * rows.shape[1]) * _SPARE / len(rows) if hasattr(rows, "remember") else 0.0
+    below = np.uint64(min(share, 1.0) * (2**64 - 2**11))
+    looked_at = fingerprint_rows(len(rows)) if share else np.empty(0, np.int64)
 
-    def part(block: slice) -> tuple[npt.NDArray[np.bool_], Keys]:
-        return check_and_hash(np.asarray(rows[block]), factors)
+    def part(block: slice) -> tuple[npt.NDArray[np.bool_], Keys, IntArray, FloatArray]:
+        values = np.asarray(rows[block])
+        good, keys = check_and_hash(values, factors)
+        wanted = mix(keys) < below
+        wanted[looked_at[(looked_at >= block.start) & (looked_at < block.stop)] - block.start] = True
+        drawn = np.flatnonzero(wanted)
+        return good, keys, drawn + block.start, values[drawn]
 
-    good, keys = zip(*map_blocks(part, rows, "checking rows"), strict=True)
+    good, keys, drawn, values = zip(*map_blocks(part, rows, "checking rows"), strict=True)
+    if share:
+        rows.remember(np.concatenate(drawn), np.concatenate(values))
     return np.concatenate(good), np.concatenate(keys)
 
 

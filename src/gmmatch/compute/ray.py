@@ -55,7 +55,9 @@ class RayEngine:
         self._rows = None if source is None else source.rows
         self._name = "the input" if source is None else source.name
         self._place: Place | None = None if source is None else by_path(source.rows, source.name)
-        self._expected = "" if self._rows is None else fingerprint(self._rows)
+        pieces = hasattr(self._rows, "expect")
+        self._expected = "" if self._rows is None or pieces else fingerprint(self._rows)
+        self._bundles = 1 if pieces else 8  # per worker; rows in pieces are read by each bundle
         self._pickler = importlib.import_module("ray.cloudpickle").Pickler
         options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         self._actor = ray.remote(Worker).options(**options)
@@ -79,7 +81,7 @@ class RayEngine:
         if items and isinstance(items[0], slice):
             agenda = Shards(items, self.workers)
         else:
-            agenda = Bundles([_size(item) for item in items], items, self.workers)
+            agenda = Bundles([_size(item) for item in items], items, self.workers, self._bundles)
         waiting: dict[int, Any] = {}
         first = 0
         for task, results in self._run(function, agenda):

@@ -5,9 +5,13 @@ from .dataset import Dataset
 from .formats import FORMATS, Format, register_format
 from .items import Items, Kind, Unreadable
 from .opening import machine_memory, open_dataset, write_rows
+from .pieces import PieceRows
+from .remote import as_address, check_free, send
 from .rows import ChosenRows, MappedRows, Rows, StackedRows
 
 __all__ = [
-    "FORMATS", "ChosenRows", "Dataset", "Format", "Items", "Kind", "MappedRows", "Rows", "StackedRows",
-    "Unreadable", "machine_memory", "open_dataset", "read_values", "register_format", "write_rows",
+    "as_address", "check_free", "send",
+    "FORMATS", "ChosenRows", "Dataset", "Format", "Items", "Kind", "MappedRows", "PieceRows", "Rows",
+    "StackedRows", "Unreadable", "machine_memory", "open_dataset", "read_values", "register_format",
+    "write_rows",
 ]  # fmt: skip

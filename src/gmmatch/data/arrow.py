@@ -1,114 +1,283 @@
-"""Columns that Arrow reads: Parquet, Arrow IPC, Hugging Face datasets, tables in memory.
+"""Columns that Arrow reads where they are: Parquet, Arrow IPC, Hugging Face datasets, tables in memory."""
 
-Embeddings are decoded once, batch by batch, into plain float rows: in memory where they fit the cap,
-else in a raw file in the cache that later passes (and later runs) map into memory.
-"""
-
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..files import make_folder, whole_file
-from ..progress import task
+from ..records import FloatArray
+from .pieces import PieceRows, rows_per_block
+from .remote import Lost, is_remote, patiently, remote_stamp
 from .request import Request
 from .tables import Table, list_matrix
 
 BATCH_ROWS = 8192
+_HELD_BYTES = 128 << 20  # columns up to this size are decoded once, and held
+_NO_ROWS = np.empty((0, 0))
+
+
+class File(Protocol):
+    """What Arrow reads from the front on."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it has."""
+
+    @property
+    def far(self) -> bool:
+        """Whether it is behind an address."""
+
+    @property
+    def travels(self) -> bool:
+        """Whether another process can open it."""
+
+    def check(self) -> None:
+        """Refuse other content than what was described."""
+
+    def batches(self, names: list[str], start: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns from row `start` on, `rows` at a time, each batch checked in full."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """A table that is in memory, or that a library maps: `read` returns columns between two rows."""
+
+    name: str
+    n_rows: int
+    read: Callable[[list[str], int, int], pa.Table]
+    far: bool = False
+    travels: bool = False
+
+    def check(self) -> None:
+        """Nothing could have changed."""
+
+    def batches(self, names: list[str], start: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns."""
+        for first in range(start, self.n_rows, rows):
+            part = self.read(names, first, min(first + rows, self.n_rows)).combine_chunks()
+            yield from part.to_batches()
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What Arrow can read piece by piece, and what is known before reading it."""
+    """What Arrow can read in pieces, and what is known before reading it."""
 
     name: str
-    schema: pa.Schema  # its columns
-    piece_rows: Sequence[int]  # rows of each piece
-    # Function of a piece's number and column names that returns a table.
-    read_piece: Callable[[int, list[str]], pa.Table]
-    stamp: str  # what identifies the content: a decoded copy with the same stamp is used again
+    schema: pa.Schema
+    files: Sequence[File]
+    stamp: str  # what tells the content from another one
     base: Path | None = None  # the folder that relative paths of images begin at
-
-    # Function of column names that yields record batches in order, where pieces are too large to read whole.
-    stream: Callable[[list[str]], Iterator[pa.RecordBatch]] | None = None
 
     @property
     def n_rows(self) -> int:
         """All rows."""
-        return sum(self.piece_rows)
+        return sum(file.n_rows for file in self.files)
 
-    def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in order, some thousand at a time."""
-        if self.stream is not None:
-            yield from self.stream(names)
-            return
-        for index in range(len(self.piece_rows)):
-            yield from self.read_piece(index, names).to_batches()
+    def batches(self, names: list[str], start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows between two, in order, some thousand at a time."""
+        begin, stop = 0, self.n_rows if stop is None else stop
+        for file in self.files:
+            at = max(start - begin, 0)
+            if at < file.n_rows and begin < stop:
+                for batch in file.batches(names, at, BATCH_ROWS):
+                    yield batch.slice(0, stop - begin - at)
+                    at += batch.num_rows
+                    if begin + at >= stop:
+                        break
+            begin += file.n_rows
 
 
 def arrow_table(columns: Columns) -> Table:
-    """Return the columns as a table whose values are read piece by piece."""
-    starts = np.cumsum([0, *columns.piece_rows]).tolist()
-    held: dict[str, tuple[int, list[Any]]] = {}
+    """Return the columns as a table whose values are read when they are asked for."""
+    schema = columns.schema
 
-    def piece(name: str, index: int) -> list[Any]:
-        if name not in held or held[name][0] != index:
-            held[name] = (index, columns.read_piece(index, [name]).column(0).to_pylist())
-        return held[name][1]
-
-    def read(name: str, start: int, stop: int) -> list[Any]:
-        found: list[Any] = []
-        for index, first in enumerate(starts[:-1]):
-            if first < stop and starts[index + 1] > start:
-                found += piece(name, index)[max(start - first, 0) : stop - first]
-        return found
-
-    def floats(name: str) -> npt.NDArray[Any]:
-        kind = columns.schema.field(name).type
-        small = pa.types.is_float16(kind) or pa.types.is_float32(kind)
-        parts = [batch.column(0).to_numpy(zero_copy_only=False) for batch in columns.batches([name])]
-        return np.concatenate(parts).astype(np.float32 if small else np.float64)
+    def read(name: str, start: int, stop: int) -> Any:
+        parts = [batch.column(0) for batch in columns.batches([name], start, stop)]
+        if pa.types.is_integer(schema.field(name).type) and not any(part.null_count for part in parts):
+            return np.concatenate([part.to_numpy(zero_copy_only=False) for part in parts] or [_NO_ROWS[0:]])
+        return [value for part in parts for value in part.to_pylist()]
 
     return Table(
         columns.name,
-        tuple(columns.schema.names),
+        tuple(schema.names),
         columns.n_rows,
         read,
         base=columns.base,
-        lists=tuple(entry.name for entry in columns.schema if _is_list(entry.type)),
-        numbers=tuple(entry.name for entry in columns.schema if _is_number(entry.type)),
-        vectors=lambda name, request: decode(columns, name, request),
-        floats=floats,
+        lists=tuple(entry.name for entry in schema if _is_list(entry.type) or _packed(entry)),
+        numbers=tuple(entry.name for entry in schema if _is_number(entry.type)),
+        vectors=lambda name, request: _rows(columns, [name], request),
+        features=lambda names, request: _rows(columns, names, request),
     )
 
 
-def decode(columns: Columns, embedding: str, request: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
-    """Return the rows of a column of lists, in memory or mapped from the cache, and why rows have none."""
-    width, dtype = _width_and_type(columns, embedding)
-    shape = (columns.n_rows, width)
-    if columns.n_rows * width * dtype.itemsize <= request.memory // 2:
-        rows = np.empty(shape, dtype)
-        return rows, _fill(rows, columns, embedding, request.drop)
-    key = f"{columns.stamp} {embedding} {width} {dtype} {request.drop}"
-    target = request.cache / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.npy"
+@dataclass(frozen=True)
+class Decoder:
+    """How columns become rows: a column of lists, or one column per feature."""
+
+    names: tuple[str, ...]
+    width: int
+    dtype: str
+    packed: str  # type of the numbers where the column does not say so: `bfloat16`, or of a binary column
+    scale: float  # that whole numbers are to be multiplied by
+    scales: str | None  # column with a scale for each row
+    where: str
+    drop: bool  # whether rows without numbers are NaN; else they are refused
+
+    def rows(self, batch: pa.RecordBatch, start: int) -> FloatArray:
+        """Return the rows of a batch that begins at row `start`, NaN where there are no numbers."""
+        bad: dict[int, str] = {}
+        if len(self.names) > 1 or not (_is_list(batch.column(0).type) or self.packed):
+            rows = np.empty((batch.num_rows, self.width), self.dtype)
+            for place, name in enumerate(self.names):
+                column = batch.column(place)
+                rows[:, place] = column.to_numpy(zero_copy_only=False)
+                for row in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
+                    bad.setdefault(start + row, f"no number in column {name!r}")
+        else:
+            rows = self._unpacked(batch, start, bad)
+        if bad and not self.drop:
+            raise refuse_bad(bad, batch.num_rows, f"rows {start} to {start + batch.num_rows} of {self.where}")
+        return rows
+
+    def _unpacked(self, batch: pa.RecordBatch, start: int, bad: dict[int, str]) -> FloatArray:
+        column, name = batch.column(0), self.names[0]
+        if pa.types.is_fixed_size_binary(column.type):
+            bad |= {start + int(row): f"no value in column {name!r}"
+                    for row in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))}  # fmt: skip
+            kind = "uint16" if self.packed == "bfloat16" else self.packed
+            size = column.type.byte_width
+            begin = column.offset * size
+            values = np.frombuffer(column.buffers()[1], np.uint8)[begin : begin + size * len(column)]
+            matrix = values.reshape(len(column), size).view(kind)
+        else:
+            matrix = list_matrix(column, self.width, name, start, bad)
+        if self.packed == "bfloat16":
+            matrix = (matrix.astype(np.uint32) << 16).view(np.float32)
+        rows = matrix.astype(self.dtype, copy=False)
+        if self.scales is not None:
+            rows = rows * batch.column(1).to_numpy(zero_copy_only=False).astype(self.dtype)[:, None]
+        if self.scale != 1.0:
+            rows = rows * np.dtype(self.dtype).type(self.scale)
+        if bad:
+            rows = rows.copy()
+            rows[np.array(sorted(bad)) - start] = np.nan
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnPiece:
+    """The rows that columns of a file hold."""
+
+    file: File
+    decoder: Decoder
+    first: int  # number of its first row among all
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it has."""
+        return self.file.n_rows
+
+    @property
+    def far(self) -> bool:
+        """Whether reading means waiting for another machine."""
+        return self.file.far
+
+    @property
+    def travels(self) -> bool:
+        """Whether another process can read it."""
+        return self.file.travels
+
+    def check(self) -> None:
+        """Refuse other content than what was described."""
+        self.file.check()
+
+    def blocks(self, start: int) -> Iterator[FloatArray]:
+        """Yield the rows from `start` on; what was lost on the way is asked for again."""
+        decoder, at = self.decoder, start
+        names = [*decoder.names, *([decoder.scales] if decoder.scales else [])]
+        size = rows_per_block(decoder.width * np.dtype(decoder.dtype).itemsize)
+        for attempt in patiently(self.file.name):
+            try:
+                for batch in self.file.batches(names, at, size):
+                    rows = decoder.rows(batch, self.first + at)
+                    at += len(rows)
+                    attempt.succeeded()
+                    yield rows
+                break
+            except Lost as error:
+                attempt.failed(error)
+        raise InvalidInput(f"{self.file.name} changed while it was read: {self.n_rows} rows were expected")
+
+
+def _rows(columns: Columns, names: Sequence[str], request: Request) -> tuple[Any, dict[int, str]]:
+    """Return the rows that columns hold, read where they are or, where they are few, held in memory."""
+    decoder = _decoder(columns, names, request.drop)
+    begins = np.cumsum([0, *(file.n_rows for file in columns.files)]).tolist()
+    pieces = [
+        ColumnPiece(file, decoder, first) for file, first in zip(columns.files, begins, strict=False)
+        if file.n_rows
+    ]  # fmt: skip
+    rows = PieceRows(pieces, decoder.width, decoder.dtype, f"{columns.stamp} {names}")
+    if rows.shape[0] * rows.shape[1] * rows.itemsize > min(_HELD_BYTES, request.memory // 2):
+        return rows, {}
+    held = np.concatenate([block for piece in pieces for block in _all_blocks(piece)])
     bad: dict[int, str] = {}
-    if not target.exists():
-        make_folder(request.cache)
-        with whole_file(target) as partial:
-            mapped = np.lib.format.open_memmap(partial, mode="w+", dtype=dtype, shape=shape)
-            bad = _fill(mapped, columns, embedding, request.drop)
-            mapped.flush()
-            del mapped
-    decoded: npt.NDArray[Any] = np.load(target, mmap_mode="r", allow_pickle=False)
-    return decoded, bad
+    if request.drop:
+        bad = {int(row): f"no number in column {names[0]!r}" for row in np.flatnonzero(np.isnan(held).any(1))}
+    return held, bad
+
+
+def _all_blocks(piece: ColumnPiece) -> Iterator[FloatArray]:
+    left = piece.n_rows
+    for block in piece.blocks(0):
+        yield block
+        left -= len(block)
+        if left <= 0:
+            return
+
+
+def _decoder(columns: Columns, names: Sequence[str], drop: bool) -> Decoder:
+    schema, first = columns.schema, columns.schema.field(names[0])
+    many = len(names) > 1 or not (_is_list(first.type) or _packed(first))
+    kinds = [schema.field(name).type for name in names] if many else [getattr(first.type, "value_type", None)]
+    packed = "" if many else _packed(first)
+    facts = first.metadata or {}
+    try:
+        scale = float(facts.get(b"scale", b"1")) if not many else 1.0
+    except ValueError:
+        raise InvalidInput(
+            f"the scale of column {names[0]!r} is {facts[b'scale']!r}; expected a number"
+        ) from None
+    scales = f"{names[0]}_scale" if not many and f"{names[0]}_scale" in schema.names else None
+    small = packed not in ("float64", "") or all(kind is not None and _is_small(kind) for kind in kinds)
+    small = small or ((scale != 1.0 or scales is not None) and kinds[0] == pa.int8())
+    width = len(names) if many else _width(columns, first, packed)
+    return Decoder(
+        tuple(names), width, "float32" if small else "float64", packed, scale, scales, columns.name, drop
+    )
+
+
+def _width(columns: Columns, entry: pa.Field, packed: str) -> int:
+    if pa.types.is_fixed_size_list(entry.type):
+        return int(entry.type.list_size)
+    if pa.types.is_fixed_size_binary(entry.type):
+        return int(entry.type.byte_width) // (2 if packed == "bfloat16" else np.dtype(packed).itemsize)
+    for batch in columns.batches([entry.name]):
+        for value in batch.column(0):
+            if value.is_valid and len(value):
+                return len(value)
+    raise InvalidInput(f"column {entry.name!r} of {columns.name} has no values")
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -120,36 +289,17 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
-def _width_and_type(columns: Columns, embedding: str) -> tuple[int, np.dtype[Any]]:
-    kind = columns.schema.field(embedding).type
-    small = pa.types.is_float16(kind.value_type) or pa.types.is_float32(kind.value_type)
-    dtype = np.dtype(np.float32 if small else np.float64)
-    if pa.types.is_fixed_size_list(kind):
-        return kind.list_size, dtype
-    for batch in columns.batches([embedding]):
-        for entry in batch.column(0):
-            if entry.is_valid and len(entry):
-                return len(entry), dtype
-    raise InvalidInput(f"column {embedding!r} of {columns.name} has no values")
+def _is_small(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_float16(kind) or pa.types.is_float32(kind))
 
 
-def _fill(rows: npt.NDArray[Any], columns: Columns, embedding: str, drop: bool) -> dict[int, str]:
-    """Write the rows of a column; return why rows have no numbers, or refuse the first ten such."""
-    start = 0
-    bad: dict[int, str] = {}
-    with task(f"reading {columns.name}", len(rows)) as advance:
-        for batch in columns.batches([embedding]):
-            part = list_matrix(batch.column(0), rows.shape[1], embedding, start, bad)
-            if start + len(part) > len(rows):
-                break
-            rows[start : start + len(part)] = part
-            start += len(part)
-            advance(len(part))
-    if start != len(rows):
-        raise InvalidInput(f"{columns.name} changed while it was read: {len(rows)} rows were expected")
-    if bad and not drop:
-        raise refuse_bad(bad, len(rows), columns.name)
-    return bad
+def _packed(entry: pa.Field) -> str:
+    """Return the type of numbers that a column's metadata names, where the column itself cannot."""
+    named: str = (entry.metadata or {}).get(b"dtype", b"").decode(errors="replace")
+    if named == "bfloat16" and _is_list(entry.type) and entry.type.value_type == pa.uint16():
+        return named
+    known = named in ("bfloat16", "float16", "float32", "float64", "int8")
+    return named if known and pa.types.is_fixed_size_binary(entry.type) else ""
 
 
 def refuse_bad(bad: dict[int, str], n_rows: int, name: str, unlabelled: bool = False) -> InvalidInput:
@@ -168,16 +318,24 @@ def arrow_errors(file: str, kind: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
+        if is_remote(file):
+            raise Lost("404") from None
         raise InvalidInput(f"there is no file {file}") from None
     except PermissionError:
         raise InvalidInput(f"{file} may not be read: permission denied") from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+        if isinstance(error, InvalidInput):
+            raise
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InvalidInput(f"{file} is not a readable {kind} file: {first}") from None
+        if is_remote(file) and isinstance(error, OSError):
+            raise Lost(first) from None
+        raise InvalidInput(f"{file} is not a readable {kind} file: {first[:300]}") from None
 
 
 def file_stamp(file: str) -> str:
     """Return what changes when a file does."""
+    if is_remote(file):
+        return remote_stamp(file)
     try:
         facts = os.stat(file)
     except OSError:

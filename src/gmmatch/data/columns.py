@@ -31,6 +31,7 @@ from .formats.parquet import parquet_columns
 from .formats.text import JSON_ENDINGS
 from .items import Unreadable
 from .places import Place
+from .remote import fetched, is_remote
 from .request import names_file, no_column
 from .tables import Table, json_table
 
@@ -197,6 +198,8 @@ def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = Non
     """Read values from a file, or from a column of one (``FILE:COLUMN``)."""
     name = os.fspath(given)
     column = None
+    if is_remote(name):
+        name = fetched(name)
     if not os.path.exists(name) and os.path.isfile(name.rpartition(":")[0]):
         name, _, column = name.rpartition(":")
     path = Path(name)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput
-from ..files import cache_folder
 from ..records import IntArray
 from ..validation import check_choice
 from .columns import attach
@@ -28,7 +27,6 @@ def open_dataset(
     holds: Kind | None = None,
     split: str = "train",
     memory: int | None = None,
-    cache: str | os.PathLike[str] | None = None,
     mapped: bool = False,
     on_bad_rows: str = "error",
     unlabelled: str = "error",
@@ -55,13 +53,11 @@ def open_dataset(
     split
         `train` or `test`, where `x` has both.
     memory
-        Bytes that rows may take in memory; columns larger than half of it are decoded into the cache.
-        A quarter of the machine by default.
-    cache
-        Folder for decoded columns; the user's cache folder by default.
+        Bytes that may be used: columns of Parquet and Arrow of up to half of it, and up to 128 MB, are held
+        in memory; larger ones are read where they are, whenever they are needed.
     mapped
-        Decode columns into the cache even where they fit in memory, so that other processes can map them:
-        for ``engine="ray"``, whose nodes must all see the folder.
+        Read columns where they are even if they are small, so that other processes can do so as well: for
+        ``engine="ray"``.
     on_bad_rows
         Rows without numbers or without a label: `error` refuses them and names them, `drop` leaves them
         out and lists them in `bad`; row numbers stay those of the input.
@@ -85,8 +81,7 @@ def open_dataset(
     if isinstance(x, Dataset):
         return attach(x, labels, ids, on_bad_rows, unlabelled)
     room = 0 if mapped else machine_memory() // 4 if memory is None else memory
-    folder = cache_folder() / "columns" if cache is None else Path(cache)
-    request = Request(embedding, text, image, labels, ids, holds, split, room, folder, on_bad_rows == "drop")
+    request = Request(embedding, text, image, labels, ids, holds, split, room, on_bad_rows == "drop")
     given = find_place(x) if isinstance(x, (str, os.PathLike)) else x
     return attach(find_format(given, request).open(given, request), labels, ids, on_bad_rows, unlabelled)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ..errors import InvalidInput, require
+from ..errors import InvalidInput
+from .remote import find_files, is_remote
+
+REMOTE_ENDINGS = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".npy")
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,6 @@ class Place:
             raise InvalidInput(f"{self.name} names {len(self.files)} {kind} files; expected one")
         return Path(self.files[0])
 
-    def opener(self) -> Callable[[str], AbstractContextManager[Any]]:
-        """Return what opens one of the files for reading bytes."""
-        if "://" not in self.name:
-            return lambda file: open(file, "rb")
-        return lambda file: require("fsspec", "fsspec", "hf").open(file, "rb")
-
 
 def find_place(path: str | os.PathLike[str]) -> Place:
     """Return what a path, a glob or an address names.
@@ -55,8 +49,8 @@ def find_place(path: str | os.PathLike[str]) -> Place:
     Raises `InvalidInput`: nothing is there, or neither a file nor a folder.
     """
     name = os.fspath(path)
-    if "://" in name:
-        return Place(name, _remote_files(name))
+    if is_remote(name):
+        return Place(name, find_files(name, REMOTE_ENDINGS))
     if os.path.isdir(name):
         try:
             entries = sorted(entry.path for entry in os.scandir(name) if not entry.is_dir())
@@ -73,16 +67,3 @@ def find_place(path: str | os.PathLike[str]) -> Place:
         if not os.path.isfile(file):
             raise InvalidInput(f"{file} is neither a file nor a folder; expected one of them")
     return Place(name, tuple(files))
-
-
-def _remote_files(name: str) -> tuple[str, ...]:
-    fsspec = require("fsspec", "fsspec", "hf")
-    try:
-        filesystem, path = fsspec.url_to_fs(name)
-        found = filesystem.find(path) if filesystem.isdir(path) else filesystem.glob(path)
-    except (OSError, ValueError, ImportError) as error:
-        raise InvalidInput(f"{name} cannot be read: {error}") from None
-    files = sorted(file for file in found if file.endswith((".parquet", ".pq")))
-    if not files:
-        raise InvalidInput(f"there is no Parquet file at {name}")
-    return tuple(filesystem.unstrip_protocol(file) for file in files)

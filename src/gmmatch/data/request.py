@@ -3,12 +3,12 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput, InvalidParameter
 from ..validation import nearest
 from .items import Kind
+from .remote import is_remote
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,7 @@ class Request:
     # What to look for: images, texts or rows of numbers; None for whatever is there.
     holds: Kind | None = None
     split: str = "train"  # `train` or `test`, where the data has both
-    # Bytes that decoded columns may take, and the folder for those that take more.
-    memory: int = 1 << 30
-    cache: Path = Path()
+    memory: int = 1 << 30  # bytes that columns may take
     drop: bool = False  # whether bad rows are to be left out
 
     @property
@@ -58,7 +56,7 @@ class Request:
 
 def names_file(given: str) -> bool:
     """Tell whether a text names a file that exists, or a column of one (`FILE:COLUMN`)."""
-    return os.path.isfile(given) or os.path.isfile(given.rpartition(":")[0])
+    return is_remote(given) or os.path.isfile(given) or os.path.isfile(given.rpartition(":")[0])
 
 
 def no_column(given: str, what: str, names: Sequence[str], where: str) -> InvalidInput:

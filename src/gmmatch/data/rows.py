@@ -38,7 +38,7 @@ class Rows(Protocol):
     def __getitem__(self, key: Any, /) -> FloatArray: ...
 
 
-class _View(ABC):
+class View(ABC):
     """What the views share: they say of themselves what an array would."""
 
     reads_like_rows = True
@@ -59,7 +59,7 @@ class _View(ABC):
         return self[:].astype(dtype or self.dtype, copy=False)
 
 
-class StackedRows(_View):
+class StackedRows(View):
     """Arrays stacked on top of each other and read as floats, without a copy of the whole.
 
     Nothing is loaded before rows are asked for, so that the parts may be memory maps larger than memory.
@@ -118,7 +118,7 @@ class StackedRows(_View):
         return rows
 
 
-class ChosenRows(_View):
+class ChosenRows(View):
     """Some of the rows of an array or a view.
 
     `chosen`: row numbers, ascending.
@@ -136,7 +136,7 @@ class ChosenRows(_View):
         return np.asarray(self.rows[self.chosen[key]])
 
 
-class MappedRows(_View):
+class MappedRows(View):
     """Rows that go through a function when they are read.
 
     `function`: function of a block of rows that gives as many rows of the same width.

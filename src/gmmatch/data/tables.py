@@ -33,7 +33,7 @@ class Table:
     n_rows: int  # how many rows, the broken ones included
     # Function of a column's name, a first and a last row (exclusive) that returns the values between; None
     # where there is no value, an :class:`Unreadable` where it is not text.
-    read: Callable[[str, int, int], list[Any]]
+    read: Callable[[str, int, int], Any]
     broken: Mapping[int, str] = field(default_factory=dict)  # reason for each row that could not be parsed
     base: Path | None = None  # the folder that relative paths of images begin at
     # The columns that hold lists of numbers, and those that hold numbers.
@@ -41,12 +41,11 @@ class Table:
     numbers: tuple[str, ...] = ()
     # Function of a column of lists that returns its rows as floats, NaN where there are none, and the reasons
     # for those.
-    vectors: Callable[[str, Request], tuple[npt.NDArray[Any], dict[int, str]]] | None = None
-    # Function of a column of numbers that returns it as floats, NaN where there are none; None where `read`
-    # has to do.
-    floats: Callable[[str], npt.NDArray[Any]] | None = None
+    vectors: Callable[[str, Request], tuple[Any, dict[int, str]]] | None = None
+    # The same of columns of numbers, one per feature; None where `read` has to do.
+    features: Callable[[Sequence[str], Request], tuple[Any, dict[int, str]]] | None = None
 
-    def values(self, name: str, start: int = 0, stop: int | None = None) -> list[Any]:
+    def values(self, name: str, start: int = 0, stop: int | None = None) -> Any:
         """Return values of a column, with the reason in place of a broken row's."""
         stop = self.n_rows if stop is None else stop
         found = self.read(name, start, stop)
@@ -145,7 +144,7 @@ def _paths(table: Table, name: str) -> list[str] | None:
     return [str(base / value.strip()) if isinstance(value, str) else "" for value in values]
 
 
-def _numbers(table: Table, request: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
+def _numbers(table: Table, request: Request) -> tuple[Any, dict[int, str]]:
     """Return the embeddings: a column of lists, or all columns beside labels and ids."""
     embedding = request.embedding
     if embedding is not None:
@@ -174,6 +173,8 @@ def _numbers(table: Table, request: Request) -> tuple[npt.NDArray[Any], dict[int
             f" otherwise its columns beside labels and ids must be numbers; got {', '.join(wrong) or 'none'}"
             f" (texts are named with --text, images with --image)"
         )
+    if table.features is not None:
+        return table.features(rest, request)
     rows = np.stack([_floats(table, name) for name in rest], axis=1)
     bad: dict[int, str] = {}
     for row in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
@@ -184,8 +185,6 @@ def _numbers(table: Table, request: Request) -> tuple[npt.NDArray[Any], dict[int
 
 def _floats(table: Table, name: str) -> npt.NDArray[Any]:
     """Return a column of numbers, NaN where there are none."""
-    if table.floats is not None:
-        return table.floats(name)
     values = [
         np.nan if is_missing(value) or isinstance(value, Unreadable) else value
         for value in table.values(name)
@@ -268,6 +267,10 @@ def json_table(path: Path) -> Table:
 
 def list_matrix(column: pa.Array, width: int, name: str, start: int, bad: dict[int, str]) -> npt.NDArray[Any]:
     """Return a list column as a matrix, NaN where a row has no list, another length or a missing number."""
+    if pa.types.is_fixed_size_list(column.type) and column.type.list_size == width and not column.null_count:
+        values = column.flatten()
+        if not values.null_count:
+            return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), width)
     lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(lengths != width).tolist():
         found = f"{lengths[row]} numbers in column {name!r}, expected {width}"

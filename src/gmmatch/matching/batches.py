@@ -1,8 +1,9 @@
-"""Logical batches: seeded random samples of the rows that can be read almost in sequence.
+"""Logical batches: random samples of the rows that are read in sequence.
 
-The order is a property of the data's shape and the seed, never of memory or machine. Blocks of rows are
-visited in random order; the rows of a window of blocks are shuffled together. A reader needs one window
-at a time and reads whole blocks, and a file sorted by class, time or corruption does no harm.
+The order is a property of the data's shape and the seed, never of memory, machine or kind of file. The rows
+are cut into eight lanes of one length, which are read side by side, each from its front on: the rows of a
+window, a stretch of every lane, are shuffled together. A reader holds one window at a time and reads nothing
+twice, and a file sorted by class, time or corruption does no harm.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from ..compute.blocks import group_order
 from ..records import IntArray
 
 BLOCK_ROWS = 256
+LANES = 8  # 2,000,000 rows in row groups of 100,000: a tenth of them is decoded to get to where lanes begin
 _WINDOW_VALUES = 1 << 25  # 128 MB of float32
 _MOST_BLOCKS = 256
 
@@ -27,10 +29,16 @@ def window_blocks(n_features: int) -> int:
 def windows(n_rows: int, n_features: int, seed: int) -> Iterator[IntArray]:
     """Yield, window by window, the rows in the order to visit them."""
     n_blocks = -(-n_rows // BLOCK_ROWS)
-    visits = np.random.default_rng([seed, n_rows]).permutation(n_blocks)
     step = window_blocks(n_features)
-    for number, start in enumerate(range(0, n_blocks, step)):
-        chosen = visits[start : start + step]
+    length, stretch = n_blocks, n_blocks
+    lanes = np.zeros(1, np.int64)
+    visits = np.random.default_rng([seed, n_rows]).permutation(n_blocks) if n_blocks <= step else None
+    if visits is None:
+        length, stretch = -(-n_blocks // LANES), max(1, step // LANES)
+        lanes = np.arange(0, n_blocks, length)
+    for number, start in enumerate(range(0, length, stretch)):
+        ahead = np.arange(start, min(start + stretch, length)) if visits is None else visits
+        chosen = (lanes[:, None] + ahead).ravel()
         rows = (chosen[:, None] * BLOCK_ROWS + np.arange(BLOCK_ROWS)).ravel()
         shuffle = np.random.default_rng([seed, n_rows, number])
         yield shuffle.permutation(rows[rows < n_rows])

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.blocks import map_in_order
+from ..compute.reading import read_ahead, settle
 from ..records import FloatArray, IntArray
-from .batches import BLOCK_ROWS
 from .candidates import Candidates, Workspace, gram_pays, prepare, prepare_batches
 from .greedy import Matching, Step, pick
 
@@ -27,7 +27,6 @@ SEGMENT_ROWS = 1 << 16
 
 _TOGETHER_VALUES = 3 << 19  # of rows and Gram matrices that are made ready in one go: some megabytes
 _AHEAD = 2  # such goes per thread
-_DENSE = 1 / 4  # share of a block's rows from which it pays to read the block as a whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +67,12 @@ def match_turns(
 
     for space, batches in map_in_order(ready, _alike(turns, rows.shape[1]), ahead=_AHEAD):
         for turn, candidates in batches:
-            if candidates is None:
-                yield turn, np.empty(0, np.int64), np.empty(0), np.empty(0)
-            else:
-                picks, scores, distances = pick(candidates, turn.quota, matchings[turn.chain], step)
-                yield turn, turn.rows[picks], scores, distances
+            picked, scores, distances = np.empty(0, np.int64), np.empty(0), np.empty(0)
+            if candidates is not None:
+                places, scores, distances = pick(candidates, turn.quota, matchings[turn.chain], step)
+                picked = turn.rows[places]
+            settle(rows, turn.rows, picked)
+            yield turn, picked, scores, distances
         spaces.append(space)
 
 
@@ -177,20 +177,3 @@ class MatchSegment:
         counts = np.array([matching.count for matching in after])
         rows, scores, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return Carried(carried.chains, thetas, counts), (rows, scores, distances)
-
-
-def read_ahead(rows: FloatArray, numbers: npt.NDArray[Any]) -> None:
-    """Ask the system to read rows in large pieces, if they are mapped from a file and stand close enough."""
-    while hasattr(rows, "rows"):
-        rows = rows.rows
-    advise = getattr(getattr(rows, "base", None), "madvise", None)
-    if advise is None:
-        return
-    import mmap
-
-    width = rows.shape[1] * rows.itemsize
-    header = rows.offset % mmap.ALLOCATIONGRANULARITY  # type: ignore[attr-defined]
-    for block in np.flatnonzero(np.bincount(numbers // BLOCK_ROWS) >= _DENSE * BLOCK_ROWS):
-        start = header + int(block) * BLOCK_ROWS * width
-        page = start // mmap.PAGESIZE * mmap.PAGESIZE
-        advise(mmap.MADV_WILLNEED, page, start - page + BLOCK_ROWS * width)

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute import kernels
-from ..compute.blocks import blocks, map_in_order
+from ..compute.passes import map_blocks
 from ..progress import task
 from ..records import FloatArray, IntArray
 from .candidates import product_error
@@ -47,7 +47,7 @@ def kmeans(
     def part(block: slice) -> IntArray:
         return nearest(np.asarray(rows[block]), prototypes)
 
-    return prototypes, np.concatenate(list(map_in_order(part, blocks(rows))))
+    return prototypes, np.concatenate(list(map_blocks(part, rows, "clustering rows")))
 
 
 def _sample(rows: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
@@ -84,7 +84,7 @@ def improve(rows: FloatArray, prototypes: Vector) -> Vector:
         return kernels.group_sums(values, nearest(values, prototypes), len(prototypes))
 
     totals, counts = np.zeros_like(prototypes), np.zeros(len(prototypes))
-    for sums, sizes in map_in_order(part, blocks(rows)):
+    for sums, sizes in map_blocks(part, rows, "clustering rows"):
         totals += sums
         counts += sizes
     filled = counts > 0

@@ -1,8 +1,9 @@
 """How far the mean of the picks is from the centre, after each pick."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from ..compute import kernels
 from ..compute.blocks import block_rows
 from ..compute.passes import Engine, cut, engine_for
+from ..compute.reading import announced, source_of
 from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]
@@ -54,28 +56,32 @@ def running_objectives(
     the blocks side by side: once for their sums, once more with what came before.
     """
     step = block_rows(rows.shape[1])
-    runs = [
+    runs: Any = [
         _Run(group, part.start, order[part])
         for group, order in enumerate(orders)
         for part in cut(slice(0, len(order)), step)
     ]
     engine = engine_for(rows)
+    if hasattr(source_of(rows), "expect"):  # picks in pieces are read once, and measured here
+        runs, engine = announced(rows, runs, engine=engine), None
     found = [(np.empty(len(order)), np.empty(len(order))) for order in orders]
     if engine is not None:
         runs = _with_carried(rows, runs, centers, engine)
     measure = _Measure(rows, centers)
-    total = np.zeros(rows.shape[1])
-    for run, (last, objectives, distances) in zip(
-        runs,
-        (measure(run, total if run.first else None) for run in runs)
-        if engine is None
-        else engine.map(measure, runs),
-        strict=True,
-    ):
-        total = last
+    measured = _each(measure, runs) if engine is None else zip(runs, engine.map(measure, runs), strict=True)
+    for run, (_, objectives, distances) in measured:
         part = slice(run.first, run.first + len(run.order))
         found[run.group][0][part], found[run.group][1][part] = objectives, distances
     return found
+
+
+def _each(measure: "_Measure", runs: Iterable[_Run]) -> Iterator[tuple[_Run, tuple[Vector, Vector, Vector]]]:
+    """Measure runs one after the other, each with the sum that the one before it left."""
+    total = None
+    for run in runs:
+        found = measure(run, total if run.first else None)
+        total = found[0]
+        yield run, found
 
 
 def _with_carried(

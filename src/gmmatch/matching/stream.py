@@ -15,11 +15,12 @@ from threadpoolctl import threadpool_limits
 
 from ..compute.bundles import bundles
 from ..compute.passes import Engine, engine_for
+from ..compute.reading import read_ahead, source_of
 from ..progress import task
 from ..records import FloatArray, IntArray
 from .batches import Batch, Router, chain_of, chain_sizes, windows
 from .budgets import Weights, sequence, share
-from .chains import SEGMENT_ROWS, Carried, MatchSegment, Turn, match_turns, read_ahead, segments
+from .chains import SEGMENT_ROWS, Carried, MatchSegment, Turn, match_turns, segments
 from .greedy import Matching, Step
 
 Vector = npt.NDArray[np.float64]
@@ -118,7 +119,9 @@ class Stream:
 
     def _there(self, chains: list[Chain], engine: Engine) -> Iterator[int]:
         """Run the chains on an engine, side by side; yield how many rows were seen."""
-        together = bundles([chain.n_rows - chain.seen for chain in chains], _BUNDLES * engine.workers)
+        # Rows in pieces are read by every bundle: one each.
+        many = 1 if hasattr(source_of(self.rows), "expect") else _BUNDLES
+        together = bundles([chain.n_rows - chain.seen for chain in chains], many * engine.workers)
         home = {chain: number for number, bundle in enumerate(together) for chain in bundle}
         turns: list[list[Turn]] = [[] for _ in together]
         for turn in self._plan(chains, ahead=False):
@@ -174,11 +177,14 @@ class Stream:
                 yield Turn(number, batch.rows, chain.quota(before, len(batch.rows)))
 
         done = [chain.seen for chain in chains]
+        waiting: list[Turn] = []
         for visits in windows(len(self.codes), self.rows.shape[1], self.seed):
             turns = [turn for batch in router.feed(visits) for turn in due(batch)]
             if turns and ahead:
-                read_ahead(self.rows, visits)
-            yield from turns
+                read_ahead(self.rows, visits[self.codes[visits] >= 0])
+            yield from waiting  # while the next window is read
+            waiting = turns
+        yield from waiting
         yield from (turn for batch in router.flush() for turn in due(batch))
 
     def _merge(self, chains: list[Chain], code: int) -> tuple[IntArray, Vector, Vector, float]:

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from ..compute.blocks import core_count, limit_threads, map_in_order
 from ..compute.keys import Keys
 from ..compute.passes import engine_for
+from ..compute.reading import announced
 from ..data import MappedRows
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import CENTERS, find_center, find_centers
@@ -255,7 +256,8 @@ class GMMatching(Selector):
         cores = core_count()
         fitting = min(_SIDE_BY_SIDE_BYTES, self._memory or _SIDE_BY_SIDE_BYTES) // needed
         threads = max(1, min(len(work), cores, fitting))
-        done = map_in_order(match, work, threads) if threads > 1 else map(match, work)
+        read = announced(rows, work, self._memory)
+        done = map_in_order(match, read, threads) if threads > 1 else map(match, read)
         found = []
         with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(max(1, cores // threads)):
             for several in done if engine is None else engine.map(match, work):

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..location.centers import find_center
-from ..matching.objectives import running_objective
+from ..location.centers import find_centers
+from ..matching.objectives import running_objectives
+from ..records import IntArray
 from .base import Selector
-from .groups import Group, Picks
+from .groups import Group, Picks, group_codes
 
 
 class Random(Selector):
@@ -34,8 +35,18 @@ class Random(Selector):
     center: Any = "geometric-median"
 
     def _select(self, group: Group, k: int) -> Picks:
-        rows = group.rows
-        order = np.random.default_rng(group.seed).permutation(len(rows))[:k]
-        center, epsilon = find_center(self.center, rows, group.label)
-        scores, distances = running_objective(rows, order, center)
-        return Picks(order, scores, distances, center, float(scores[-1]), epsilon)
+        return self._select_all([group], np.array([k]))[0]
+
+    def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
+        source, labels = groups[0].source, [group.label for group in groups]
+        orders = [
+            np.random.default_rng(group.seed).permutation(len(group.members))[:k]
+            for group, k in zip(groups, budgets.tolist(), strict=True)
+        ]
+        centers = find_centers(self.center, source, group_codes(groups), labels)
+        kept = [group.members[order] for group, order in zip(groups, orders, strict=True)]
+        told = running_objectives(source, kept, [center for center, _ in centers])
+        return [
+            Picks(order, scores, distances, center, float(scores[-1]), epsilon)
+            for order, (center, epsilon), (scores, distances) in zip(orders, centers, told, strict=True)
+        ]

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.passes import engine_for
+from ..compute.reading import Named, announced
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import find_centers
 from ..location.distances import group_distances
@@ -50,15 +52,19 @@ class Ranking(Selector):
         centers = find_centers(self.center, source, codes, [group.label for group in groups])
         distances = group_distances(source, codes, np.stack([point for point, _ in centers]))
         scores = self._score(groups, distances)
+        shares = self._rebudget(groups, scores, budgets).tolist()
+        orders = [
+            self._order(group, scores[group.members], k) for group, k in zip(groups, shares, strict=True)
+        ]
+        named = [Named(group.members[order]) for group, order in zip(groups, orders, strict=True)]
         picks = []
-        for group, k_group, (center, epsilon) in zip(
-            groups, self._rebudget(groups, scores, budgets), centers, strict=True
+        for order, kept, (center, epsilon) in zip(
+            orders, announced(source, named, engine=engine_for(source)), centers, strict=True
         ):
-            order = self._order(group, scores[group.members], int(k_group))
-            kept = group.members[order]
-            gap = np.add.reduce(source[kept], dtype=np.float64) / max(1, len(kept)) - center
+            gap = np.add.reduce(source[kept.rows], dtype=np.float64) / max(1, len(order)) - center
             objective = float(np.sqrt(np.add.reduce(gap * gap)))
-            picks.append(Picks(order, scores[kept], distances[kept], center, objective, epsilon))
+            told = scores[kept.rows], distances[kept.rows]
+            picks.append(Picks(order, *told, center, objective, epsilon))
         return picks
 
 

@@ -126,6 +126,7 @@ _AUTHORS = {"step": "projection", "start": "random", "normalize": "unit", "guard
 _GMM = "Acharya et al. 2024"
 _MATCHING = "O(n^2 d) per class, O(n d batch) in batches"
 _ALONE: dict[str, Any] = {"seeded": False, "nested": True, "equivariant": True}
+_RANKS: dict[str, Any] = {"engine": True, **_ALONE}
 _MATCHES: dict[str, Any] = {"streams": True, "engine": True, "compared": True, **_ALONE}
 _TRAINED: dict[str, Any] = {"fixed": _HIGHEST, "nested": True}
 
@@ -139,15 +140,15 @@ _OWN = (
            "the published code: projection step on rows of length one, random start, no guard",
            _MATCHING, _GMM, _AUTHORS, **_MATCHES | {"seeded": True, "compared": False}),
     Method("herding", Herding, "rows whose mean matches the mean", _MATCHING, "Welling 2009", **_MATCHES),
-    Method("random", Random, "a uniformly random subset", "O(n)", nested=True, compared=True),
+    Method("random", Random, "a uniformly random subset", "O(n)", nested=True, compared=True, engine=True),
     Method("easy", Easy, "the rows nearest to the centre",
-           "O(n d)", "Acharya et al. 2024, ablation", compared=True, **_ALONE),
+           "O(n d)", "Acharya et al. 2024, ablation", compared=True, **_RANKS),
     Method("hard", Hard, "the rows farthest from the centre",
-           "O(n d)", "Acharya et al. 2024, ablation", **_ALONE),
+           "O(n d)", "Acharya et al. 2024, ablation", **_RANKS),
     Method("moderate", Moderate, "the rows around the median distance to the centre",
-           "O(n d)", "Xia et al. 2023", compared=True, **_ALONE),
+           "O(n d)", "Xia et al. 2023", compared=True, **_RANKS),
     Method("self-supervised", SelfSupervised, "the rows farthest from (or nearest to) k-means prototypes",
-           "O(n d clusters) per pass", "Sorscher et al. 2022", nested=True),
+           "O(n d clusters) per pass", "Sorscher et al. 2022", nested=True, engine=True),
     Method("k-center", KCenter, "rows that leave no row far from a pick",
            "O(n d) per pick", "Gonzalez 1985; Sener and Savarese 2018", **_ALONE),
     # Two rows that are each other's nearest gain equally, so that ties are the rule, not the exception.
@@ -155,7 +156,7 @@ _OWN = (
            "O(n^2 d) per class, O(n d anchors) with anchors",
            "Nemhauser et al. 1978; Minoux 1978", seeded=False, nested=True),
     Method("stratified", Stratified, "equal draws from strata of difficulty, the hardest rows dropped",
-           "O(n d)", "Zheng et al. 2023", nested=True),
+           "O(n d)", "Zheng et al. 2023", nested=True, engine=True),
     # Where classes lie far apart many labels are certain, and equally so: ties are the rule here too.
     Method("small-loss", SmallLoss, "the rows whose label is most likely by a head that did not see it",
            "that of the guard", "Han et al. 2018", needs_labels=True, nested=True, compared=True),

@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from ..compute.blocks import block_rows
+from ..compute.passes import PerRow, map_blocks
 from ..handover import as_frame
 from ..records import FloatArray, IntArray
 from ..validation import check_probability
@@ -253,20 +255,24 @@ def _nearest_others(
     rows: FloatArray, codes: IntArray, verdict: Verdict
 ) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
     """Return by row the nearest other class, the distance to its centre, and whether no class reaches it."""
-    centers, thresholds = verdict.gate.centers, verdict.gate.thresholds
-    other, distances, lost = codes.copy(), np.full(len(rows), np.nan), np.ones(len(rows), bool)
+    centers, thresholds, origin = verdict.gate.centers, verdict.gate.thresholds, verdict.origin
     if len(centers) < 2:
-        return other, distances, lost
+        return codes.copy(), np.full(len(rows), np.nan), np.ones(len(rows), bool)
     readable = rows if (codes >= 0).all() else cast(FloatArray, UsableRows(rows, codes >= 0))
     step = block_rows(max(rows.shape[1], len(centers)))
-    for start in range(0, len(rows), step):
-        part = slice(start, min(start + step, len(rows)))
-        place = np.arange(part.stop - part.start)
-        squares = _squared_distances(readable[part], centers, verdict.origin)
-        lost[part] = (squares > thresholds * thresholds).all(axis=1)
-        squares[place, codes[part]] = np.inf
-        other[part] = squares.argmin(axis=1)
-        distances[part] = np.sqrt(squares[place, other[part]])
+    own = PerRow(codes)
+
+    def part(block: slice) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
+        place = np.arange(block.stop - block.start)
+        squares = _squared_distances(readable[block], centers, origin)
+        lost = (squares > thresholds * thresholds).all(axis=1)
+        squares[place, own[block]] = np.inf
+        nearest = squares.argmin(axis=1)
+        return nearest, np.sqrt(squares[place, nearest]), lost
+
+    with threadpool_limits(1):  # the order of additions is then the same on any number of cores
+        parts = zip(*map_blocks(part, readable, "looking at other classes", step), strict=True)
+        other, distances, lost = (np.concatenate(part) for part in parts)
     return other, distances, lost
 
 

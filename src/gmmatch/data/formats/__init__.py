@@ -22,6 +22,7 @@ from . import (
     npz,
     objects,
     parquet,
+    ray_data,
     safetensors,
     text,
 )
@@ -31,6 +32,7 @@ __all__ = ["FORMATS", "Format", "find_format", "register_format"]
 
 # The first that recognises what was given opens it.
 OWN: tuple[Format, ...] = (
+    ray_data.FORMAT,
     hugging_face.FORMAT,
     npy.FORMAT,
     npz.FORMAT,

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from ...errors import InvalidInput
 from ...records import IntArray
-from ..arrow import BATCH_ROWS, Columns, arrow_table, take_table
+from ..arrow import Columns, InMemory, arrow_table, take_table
 from ..dataset import Dataset
 from ..request import Request
 from ..tables import table_dataset
@@ -42,13 +42,12 @@ def _as_arrow(x: Any) -> pa.Table:
 
 def _open(x: Any, request: Request) -> Dataset:
     table = _as_arrow(x)
-    starts = range(0, table.num_rows, BATCH_ROWS)
 
-    def read_piece(index: int, names: list[str]) -> pa.Table:
-        return table.select(names).slice(starts[index], BATCH_ROWS)
+    def read(names: list[str], start: int, stop: int) -> pa.Table:
+        return table.select(names).slice(start, stop - start)
 
-    counts = [min(BATCH_ROWS, table.num_rows - start) for start in starts]
-    columns = Columns("the table", table.schema, counts, read_piece, f"table {id(x)}")
+    held = InMemory("the table", table.num_rows, read)
+    columns = Columns("the table", table.schema, [held], f"table {id(x)}")
     return table_dataset(arrow_table(columns), request, "table", ()).replace(original=x)
 
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from ...errors import InvalidInput
 from ...records import IntArray
-from ..arrow import BATCH_ROWS, Columns, arrow_table, take_table
+from ..arrow import Columns, InMemory, arrow_table
 from ..dataset import Dataset
 from ..places import Place
 from ..request import Request
 from ..tables import table_dataset
-from .arrow import ipc_columns, ipc_table
+from .arrow import ipc_columns, kept_rows
 from .base import Format
 
 _STATE: dict[str, Any] = {
@@ -64,14 +64,13 @@ def _json(path: Path) -> Any:
 
 def _object_columns(dataset: Any) -> Columns:
     arrow = dataset.with_format("arrow")
-    starts = range(0, len(dataset), BATCH_ROWS)
 
-    def read_piece(index: int, names: list[str]) -> pa.Table:
-        return arrow.select_columns(names)[starts[index] : starts[index] + BATCH_ROWS]
+    def read(names: list[str], start: int, stop: int) -> pa.Table:
+        return arrow.select_columns(names)[start:stop]
 
-    counts = [min(BATCH_ROWS, len(dataset) - start) for start in starts]
     stamp = str(getattr(dataset, "_fingerprint", id(dataset)))
-    return Columns("the dataset", dataset.features.arrow_schema, counts, read_piece, stamp)
+    held = InMemory("the dataset", len(dataset), read)
+    return Columns("the dataset", dataset.features.arrow_schema, [held], stamp)
 
 
 def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
@@ -79,7 +78,7 @@ def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     if not dataset.files:
         dataset.original.select(rows).save_to_disk(folder)
         return
-    kept = take_table((ipc_table(file) for file in dataset.files), rows)
+    kept = kept_rows(dataset.files, dataset.name, rows)
     name = "data-00000-of-00001.arrow"
     with pa.ipc.new_stream(folder / name, kept.schema) as writer:
         writer.write_table(kept)

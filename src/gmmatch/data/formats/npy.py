@@ -1,5 +1,7 @@
 """`.npy` files, one or many: rows of numbers, or images as uint8. Nothing is ever unpickled."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -8,10 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InvalidInput
-from ...records import IntArray
+from ...records import FloatArray, IntArray
+from ..arrow import arrow_errors, file_stamp
 from ..dataset import Dataset
 from ..items import array_items, joined_items
+from ..pieces import PieceRows, rows_per_block
 from ..places import Place
+from ..remote import Lost, ask, is_remote, open_bytes, patiently
 from ..request import Request
 from ..rows import StackedRows, as_floats
 from .base import Format, is_shards, write_arrays
@@ -54,6 +59,9 @@ def _open(place: Place, request: Request) -> Dataset:
     request.check_columns((), place.name)
     if request.wanted == "text":
         raise InvalidInput(f"{place.name} holds no texts; expected a table or lines of text")
+    if is_remote(place.name):
+        pieces = [ask(file, _describe, file) for file in place.files]
+        return Dataset(_piece_rows(pieces), place.name, "npy", files=place.files)
     arrays = [map_npy(Path(file)) for file in place.files]
     found = Dataset(None, place.name, "npy", files=place.files)
     if request.wanted == "image" or (request.wanted is None and is_images(arrays[0])):
@@ -62,6 +70,72 @@ def _open(place: Place, request: Request) -> Dataset:
     if len(arrays) == 1:
         return found.replace(rows=as_floats(arrays[0], place.name))
     return found.replace(rows=StackedRows(arrays, place.files))
+
+
+@dataclass(frozen=True)
+class NpyPiece:
+    """The rows of a file behind an address, of which any span can be asked for."""
+
+    name: str
+    n_rows: int
+    width: int
+    kind: str  # type of the numbers
+    offset: int  # byte where they begin
+    stamp: str
+    far = travels = True
+
+    @property
+    def dtype(self) -> str:
+        """Type of the rows as they are read."""
+        kind = np.dtype(self.kind)
+        return "float32" if kind.kind == "f" and kind.itemsize <= 4 else "float64"
+
+    def check(self) -> None:
+        """Refuse other content than what was described."""
+        if ask(self.name, _describe, self.name).n_rows != self.n_rows:
+            raise InvalidInput(f"{self.name} has another number of rows than before")
+
+    def blocks(self, start: int) -> Iterator[FloatArray]:
+        """Yield the rows from `start` on; what was lost on the way is asked for again."""
+        size = self.width * np.dtype(self.kind).itemsize
+        step, at = rows_per_block(size), start
+        for attempt in patiently(self.name):
+            try:
+                with arrow_errors(self.name, ".npy"), open_bytes(self.name) as handle:
+                    handle.seek(self.offset + at * size)
+                    while at < self.n_rows:
+                        content = handle.read(min(step, self.n_rows - at) * size)
+                        if len(content) % size or not content:
+                            raise InvalidInput(f"{self.name} is shorter than it says")
+                        values = np.frombuffer(content, self.kind).reshape(-1, self.width)
+                        at += len(values)
+                        attempt.succeeded()
+                        yield values.astype(self.dtype, copy=False)
+                return
+            except Lost as error:
+                attempt.failed(error)
+
+
+def _describe(file: str) -> NpyPiece:
+    stamp = file_stamp(file)
+    with arrow_errors(file, ".npy"), open_bytes(file) as handle:
+        version = np.lib.format.read_magic(handle)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, by_column, dtype = read(handle)
+        offset = handle.tell()
+    if len(shape) != 2 or by_column or dtype.kind not in "fiub" or 0 in shape:
+        raise InvalidInput(f"{file} holds {dtype} of shape {shape}; expected rows of numbers")
+    return NpyPiece(file, shape[0], shape[1], dtype.str, offset, stamp)
+
+
+def _piece_rows(pieces: list[NpyPiece]) -> PieceRows:
+    for piece in pieces:
+        if (piece.width, piece.kind) != (pieces[0].width, pieces[0].kind):
+            raise InvalidInput(f"{piece.name} has rows of another width or type than {pieces[0].name}")
+    stamp = " ".join(piece.stamp for piece in pieces)
+    return PieceRows(pieces, pieces[0].width, pieces[0].dtype, stamp)
 
 
 def is_images(array: npt.NDArray[Any]) -> bool:

@@ -1,53 +1,116 @@
 """Parquet files, one or many, here or behind an address."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import InvalidInput
 from ...records import IntArray
-from ..arrow import BATCH_ROWS, Columns, arrow_errors, arrow_table, file_stamp, take_table
+from ..arrow import Columns, arrow_errors, arrow_table, file_stamp, take_table
 from ..dataset import Dataset
 from ..places import Place
+from ..remote import ask, is_remote, open_bytes
 from ..request import Request
 from ..tables import table_dataset
 from .base import Format, is_shards
 
+_BUFFER = 1 << 20  # bytes that are read in one go
+_FAR_BUFFER = 8 << 20  # behind an address, where each go is a request
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """One file: its row groups are read from the front on, those before the first row wanted not at all."""
+
+    name: str
+    n_rows: int
+    stamp: str
+    travels = True
+
+    @property
+    def far(self) -> bool:
+        """Whether it is behind an address."""
+        return is_remote(self.name)
+
+    def check(self) -> None:
+        """Refuse other content than what was described."""
+        found = ask(self.name, _facts, self.name, ask(self.name, file_stamp, self.name)).num_rows
+        if found != self.n_rows:
+            raise InvalidInput(f"{self.name} has {found} rows; expected {self.n_rows}")
+
+    def batches(self, names: list[str], start: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns from row `start` on, each batch checked in full."""
+        with arrow_errors(self.name, "Parquet"), open_bytes(self.name) as handle:
+            facts = _metadata(self.name, self.stamp)
+            group = 0
+            while start >= facts.row_group(group).num_rows:
+                start -= facts.row_group(group).num_rows
+                group += 1
+            for run in _runs(facts, group, names) if self.far else [list(range(group, facts.num_row_groups))]:
+                # Small row groups behind an address are asked for together, large ones bit by bit.
+                buffer = {
+                    "buffer_size": _FAR_BUFFER if self.far else _BUFFER,
+                    "pre_buffer": len(run) > 1 and self.far,
+                }
+                reader = pq.ParquetFile(handle, metadata=facts, **buffer)
+                for batch in reader.iter_batches(rows, row_groups=run, columns=names, use_threads=False):
+                    if start >= batch.num_rows:
+                        start -= batch.num_rows
+                        continue
+                    batch.validate(full=True)
+                    yield batch.slice(start).select(names)
+                    start = 0
+
+
+def _runs(facts: Any, first: int, names: list[str]) -> Iterator[list[int]]:
+    """Put row groups together whose columns are a few megabytes."""
+    columns = range(facts.num_columns)
+    wanted = [at for at in columns if facts.row_group(first).column(at).path_in_schema.split(".")[0] in names]
+    run: list[int] = []
+    size = 0
+    for number in range(first, facts.num_row_groups):
+        group = facts.row_group(number)
+        own = sum(group.column(at).total_compressed_size for at in wanted)
+        if run and size + own > _FAR_BUFFER:
+            yield run
+            run, size = [], 0
+        run.append(number)
+        size += own
+    yield run
+
+
+@lru_cache(maxsize=256)
+def _metadata(file: str, stamp: str) -> Any:
+    """Return what the end of a file says of it; read once for each content."""
+    with open_bytes(file) as handle:
+        return pq.read_metadata(handle)
+
+
+def _facts(file: str, stamp: str) -> Any:
+    with arrow_errors(file, "Parquet"):
+        return _metadata(file, stamp)
+
 
 def parquet_columns(place: Place) -> Columns:
-    """Describe Parquet files of one schema; a piece is a row group."""
-    opener = place.opener()
+    """Describe Parquet files of one schema."""
     schema: pa.Schema | None = None
-    groups: list[tuple[str, int]] = []
-    counts, stamps = [], []
+    files, stamps = [], []
     for file in place.files:
-        with arrow_errors(file, "Parquet"), opener(file) as handle:
-            reader = pq.ParquetFile(handle)
-            if schema is not None and not reader.schema_arrow.equals(schema):
-                raise InvalidInput(f"{file} has other columns than {place.files[0]}")
-            schema = reader.schema_arrow
-            groups += [(file, group) for group in range(reader.num_row_groups)]
-            counts += [reader.metadata.row_group(group).num_rows for group in range(reader.num_row_groups)]
-            stamps.append(f"{file} {reader.metadata.serialized_size} {file_stamp(file)}")
-
-    def read_piece(index: int, names: list[str]) -> pa.Table:
-        file, group = groups[index]
-        with arrow_errors(file, "Parquet"), opener(file) as handle:
-            table = pq.ParquetFile(handle).read_row_group(group, columns=names)
-            table.validate(full=True)
-            return table
-
-    def batches(names: list[str]) -> Iterator[pa.RecordBatch]:
-        for file in place.files:
-            with arrow_errors(file, "Parquet"), opener(file) as handle:
-                for batch in pq.ParquetFile(handle).iter_batches(BATCH_ROWS, columns=names):
-                    batch.validate(full=True)
-                    yield batch
-
-    base = None if "://" in place.name else place.folder or place.path.parent
-    return Columns(place.name, schema, counts, read_piece, " ".join(stamps), base, batches)
+        stamp = ask(file, file_stamp, file)
+        facts = ask(file, _facts, file, stamp)
+        found = facts.schema.to_arrow_schema()
+        if schema is not None and not found.equals(schema):
+            raise InvalidInput(f"{file} has other columns than {place.files[0]}")
+        schema = found
+        files.append(ParquetFile(file, facts.num_rows, stamp))
+        stamps.append(f"{stamp} {facts.num_rows} {facts.serialized_size}")
+    base = None if is_remote(place.name) else place.folder or place.path.parent
+    return Columns(place.name, schema, files, " ".join(stamps), base)
 
 
 def _open(place: Place, request: Request) -> Dataset:
@@ -56,14 +119,9 @@ def _open(place: Place, request: Request) -> Dataset:
 
 
 def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
-    opener = Place(dataset.name, dataset.files).opener()
-
-    def tables() -> Iterator[pa.Table]:
-        for file in dataset.files:
-            with opener(file) as handle:
-                yield pq.read_table(handle)
-
-    pq.write_table(take_table(tables(), rows), folder / "kept.parquet")
+    columns = parquet_columns(Place(dataset.name, dataset.files))
+    tables = (pa.Table.from_batches([batch]) for batch in columns.batches(columns.schema.names))
+    pq.write_table(take_table(tables, rows), folder / "kept.parquet")
 
 
 FORMAT = Format("parquet", lambda x, request: is_shards(x, request, "parquet"), _open, _write)
