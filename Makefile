@@ -33,9 +33,9 @@ test-all: test test-slow
 # The quick tests that need neither torch nor Ray, with other versions: of Python as well, for example
 # `make test-versions PYTHON=python3.13 VENV=.venv-3.13`.
 WITHOUT_TORCH := tests/contract $(addprefix tests/unit/,cli compute data location matching report selectors trust)
-NO_TRAINING := not (forgetting or el2n or grand or optimization or torch)
+NO_TRAINING := not (forgetting or el2n or grand or optimization or torch or train or bfloat16)
 test-versions: $(VENV)/.test
-	$(call stage,tests with $(CONSTRAINTS),$(PYTEST) $(PARALLEL) -p no:cacheprovider -W default::DeprecationWarning -k '$(NO_TRAINING)' $(WITHOUT_TORCH) $(wildcard tests/unit/*.py))
+	$(call stage,tests with $(CONSTRAINTS),$(PYTEST) $(PARALLEL) -p no:cacheprovider -W default::DeprecationWarning -W default::FutureWarning -k '$(NO_TRAINING)' $(WITHOUT_TORCH) $(wildcard tests/unit/*.py))
 
 test-lowest:
 	@$(MAKE) --no-print-directory test-versions VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
