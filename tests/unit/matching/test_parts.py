@@ -166,6 +166,30 @@ def test_the_nearest_prototype_is_found_and_the_first_of_equals() -> None:
     assert nearest(rows, twice).max() < 7
 
 
+def test_what_single_precision_cannot_tell_is_told_in_double() -> None:
+    rng = np.random.default_rng(5)
+    rows, points = rng.normal(size=(400, 6)) + 3000.0, rng.normal(size=(5, 6)) + 3000.0
+    single = rows.astype(np.float32)
+    gaps = np.linalg.norm(single.astype(np.float64)[:, None] - points, axis=2)
+    assert nearest(single, points).tolist() == gaps.argmin(axis=1).tolist()
+    far_apart = np.array([[0.0, 0.0], [100.0, 0.0]])
+    assert nearest(np.array([[1.0, 0.0], [99.0, 0.0]], np.float32), far_apart).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 0.05, 1.0])
+def test_prototypes_move_until_their_moves_are_a_small_share_of_the_variance(tolerance: float) -> None:
+    rows = np.random.default_rng(6).uniform(size=(500, 2))
+    found, _ = kmeans(rows, 6, np.random.default_rng(1), tolerance=tolerance)
+    points = spread_out(rows, 6, np.random.default_rng(1))
+    while True:
+        owner = np.linalg.norm(rows[:, None] - points, axis=2).argmin(axis=1)
+        moved = np.array([rows[owner == code].mean(axis=0) for code in range(6)])
+        shift, points = ((moved - points) ** 2).sum(), moved
+        if shift <= tolerance * rows.var(axis=0).mean():
+            break
+    np.testing.assert_allclose(found, points, atol=1e-9)
+
+
 def test_first_prototypes_are_distinct_rows_far_ones_more_likely() -> None:
     rows = np.array([[0.0]] * 50 + [[1.0]] * 49 + [[1000.0]])
     for seed in range(10):
