@@ -10,7 +10,7 @@ import pytest
 
 import gmmatch
 from gmmatch.location._median_search import Search, _kink, _secant, _Visit
-from gmmatch.location._median_sums import partial_sums
+from gmmatch.location._median_sums import GroupSums, partial_sums
 from gmmatch.location.geometric_median import certify
 
 
@@ -169,3 +169,23 @@ def test_the_visit_keeps_what_the_sums_say() -> None:
     assert seen.objective == 5.0
     assert seen.move.tolist() == [0.0, 0.0]  # the row at the point holds it
     assert 0 < seen.epsilon < 1e-10  # to rounding
+
+
+def test_rows_that_share_the_smallest_distance_are_added_up_over_blocks() -> None:
+    rows = np.array([[1.0, 0], [-1.0, 0], [0, 1.0], [0, -1.0], [3.0, 0]])
+    weights = np.array([1.0, 2, 3, 4, 5])
+    total = GroupSums.zeros(1, 2)
+    for row in (4, 0, 1, 2, 3):
+        total.add(partial_sums(rows[[row]], np.zeros((1, 2)), None, weights[[row]]))
+    assert (total.nearest[0], total.nearest_weight[0]) == (1.0, 10.0)
+    assert total.nearest_pull[0].tolist() == [-1.0, -1.0]
+    assert (total.weight[0], total.distance[0]) == (15.0, 25.0)
+
+
+def test_rows_of_no_group_pull_at_no_point() -> None:
+    rng = np.random.default_rng(3)
+    rows, codes, points = rng.normal(size=(60, 3)), rng.integers(-1, 3, 60), rng.normal(size=(3, 3))
+    found = partial_sums(rows, points, codes)
+    known = partial_sums(rows[codes >= 0], points, codes[codes >= 0])
+    for name in ("groups", "weight", "distance", "pull", "stiffness", "nearest", "nearest_pull"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(known, name))
