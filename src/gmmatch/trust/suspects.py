@@ -265,7 +265,7 @@ def _nearest_others(
     def part(block: slice) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
         place = np.arange(block.stop - block.start)
         squares = _squared_distances(readable[block], centers, origin)
-        lost: npt.NDArray[np.bool_] = (squares > thresholds * thresholds).all(axis=1)
+        lost: npt.NDArray[np.bool_] = np.logical_and.reduce(squares > thresholds * thresholds, axis=1)
         squares[place, own[block]] = np.inf
         nearest = squares.argmin(axis=1)
         return nearest, np.sqrt(squares[place, nearest]), lost
