@@ -99,9 +99,11 @@ def _sketch(rows: FloatArray, origin: Vector, unit: float) -> _Sketch:
     if width > _DIRECTIONS:
         rng = np.random.default_rng(0x636F70)
         directions = rng.standard_normal((width, _DIRECTIONS)) / (unit * np.sqrt(_DIRECTIONS))
+        directions = directions.astype(rows.dtype)
+    middle = origin.astype(rows.dtype)
 
     def part(block: slice) -> _Sketch:
-        offsets = np.subtract(rows[block], origin, dtype=np.float64)
+        offsets = np.subtract(rows[block], middle)
         return np.asarray(offsets / unit if directions is None else offsets @ directions, np.float32)
 
     with threadpool_limits(1):
@@ -113,12 +115,14 @@ def _near(sketch: _Sketch, rows: IntArray, grid: int) -> IntArray:
     rng = np.random.default_rng([grid, 0x63656C])
     sides = rng.permutation(sketch.shape[1])[:_SIDES]
     shift = rng.uniform(0, _WIDTH, len(sides))
-    cells = np.floor((sketch[np.ix_(rows, sides)] + shift) / _WIDTH).astype(np.int64).view(np.uint64)
-    names = np.add.reduce(cells * key_factors(len(sides), grid), axis=1)
-    order = np.argsort(names, kind="stable")
-    names = names[order]
-    shared = np.r_[False, names[1:] == names[:-1]] | np.r_[names[1:] == names[:-1], False]
-    order, names = rows[order[shared]], names[shared]
+    names = np.zeros(len(rows), np.uint64)
+    for side, start, factor in zip(sides, shift, key_factors(len(sides), grid), strict=True):
+        cells = np.floor((sketch[rows, side] + np.float32(start)) / np.float32(_WIDTH))
+        names += cells.astype(np.int64).view(np.uint64) * factor
+    order = np.argsort(names)
+    equal = names[order[1:]] == names[order[:-1]]
+    shared = np.r_[False, equal] | np.r_[equal, False]
+    order, names = rows[order[shared]], names[order[shared]]
     # In a cell, rows that are near to each other stand next to each other along one more direction.
     ahead = np.lexsort((sketch[order, int(rng.integers(sketch.shape[1]))], names))
     order, names = order[ahead], names[ahead]

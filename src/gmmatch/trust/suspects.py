@@ -255,24 +255,25 @@ def _nearest_others(
     rows: FloatArray, codes: IntArray, verdict: Verdict
 ) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
     """Return by row the nearest other class, the distance to its centre, and whether no class reaches it."""
-    centers, thresholds, origin = verdict.gate.centers, verdict.gate.thresholds, verdict.origin
+    centers, thresholds = verdict.gate.centers, verdict.gate.thresholds
     if len(centers) < 2:
-        return codes.copy(), np.full(len(rows), np.nan), np.ones(len(rows), bool)
+        alone = np.full(len(rows), np.nan)
+        return codes.copy(), alone, verdict.gate.far.copy()
     readable = rows if (codes >= 0).all() else cast(FloatArray, UsableRows(rows, codes >= 0))
-    step = block_rows(max(rows.shape[1], len(centers)))
-    own = PerRow(codes)
+    own_code = PerRow(codes)
 
     def part(block: slice) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
-        place = np.arange(block.stop - block.start)
-        squares = _squared_distances(readable[block], centers, origin)
+        squares = _squared_distances(readable[block], centers, verdict.origin)
         lost: npt.NDArray[np.bool_] = np.logical_and.reduce(squares > thresholds * thresholds, axis=1)
-        squares[place, own[block]] = np.inf
+        place = np.arange(len(squares))
+        squares[place, own_code[block]] = np.inf
         nearest = squares.argmin(axis=1)
         return nearest, np.sqrt(squares[place, nearest]), lost
 
-    with threadpool_limits(1):  # the order of additions is then the same on any number of cores
-        parts = zip(*map_blocks(part, readable, "looking at other classes", step), strict=True)
-        other, distances, lost = (np.concatenate(part) for part in parts)
+    step = block_rows(max(rows.shape[1], len(centers)))
+    with threadpool_limits(1):
+        found = zip(*map_blocks(part, readable, "measuring distances", step), strict=True)
+        other, distances, lost = (np.concatenate(column) for column in found)
     return other, distances, lost
 
 

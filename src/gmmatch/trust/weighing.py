@@ -1,6 +1,7 @@
 """What speaks against each row, kind by kind: its label, its place, and that it is a copy."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ class Weighed:
         """Rows whose label or place is hard to believe; copies alone are no fault."""
         return (self.wrong_label > ODD) | (self.outlier > ODD)
 
+    @cached_property
+    def _percent(self) -> IntArray:
+        """How likely the suggestions are, in percent; -1 where that is not known."""
+        return np.rint(100 * np.nan_to_num(self.likely, nan=-0.01)).astype(np.int64)
+
     def reasons(
         self, codes: IntArray, classes: npt.NDArray[Any], lost: Mask | None = None
     ) -> npt.NDArray[np.str_]:
@@ -58,14 +64,24 @@ class Weighed:
         """
         names = [_quoted(name) for name in classes.tolist()]
         told = np.full(len(codes), "", dtype=object)
-        for row in np.flatnonzero(self.suspect | (self.duplicate > 0)).tolist():
-            found = [*self._of_label(row, codes, names), *self._of_place(row, names[codes[row]], lost)]
-            if self.duplicate[row] > 0:
-                near = "" if self.duplicate[row] == 1 else "nearly "
-                found.append(f"it is {near}a copy of row {self.keep[row]}, one of {self.copies[row]}")
-            text = "; ".join(found)
-            told[row] = f"{text[:1].upper()}{text[1:]}."
+        suspect, percent = self.suspect | (self.duplicate > 0), self._percent
+        single = (self.duplicate > 0) | (self.outlier > ODD) | self.contradicted
+        known: dict[tuple[int, ...], str] = {}
+        for row in np.flatnonzero(suspect).tolist():
+            # Where the label is all that is wrong, one sentence does for many rows.
+            key = (row,) if single[row] else (int(codes[row]), int(self.suggested[row]), int(percent[row]))
+            if key not in known:
+                known[key] = self._sentence(row, codes, names, lost)
+            told[row] = known[key]
         return told.astype(str)
+
+    def _sentence(self, row: int, codes: IntArray, names: list[str], lost: Mask | None) -> str:
+        found = [*self._of_label(row, codes, names), *self._of_place(row, names[codes[row]], lost)]
+        if self.duplicate[row] > 0:
+            near = "" if self.duplicate[row] == 1 else "nearly "
+            found.append(f"it is {near}a copy of row {self.keep[row]}, one of {self.copies[row]}")
+        text = "; ".join(found)
+        return f"{text[:1].upper()}{text[1:]}."
 
     def _of_label(self, row: int, codes: IntArray, names: list[str]) -> list[str]:
         if self.wrong_label[row] <= ODD:
@@ -75,7 +91,7 @@ class Weighed:
             return [f"copies of it do not bear the label {label}, but {names[better]}"]
         if better < 0:
             return [f"the label {label} is unlikely, and no other is likelier"]
-        how = "" if np.isnan(self.likely[row]) else f" ({self.likely[row]:.0%})"
+        how = f" ({self._percent[row]}%)" if self._percent[row] >= 0 else ""
         return [f"the label {label} is unlikely, {names[better]} is likelier{how}"]
 
     def _of_place(self, row: int, label: str, lost: Mask | None) -> list[str]:
