@@ -56,7 +56,7 @@ lint: .venv/.dev
 
 # The site of the documentation, in out/site; a warning is an error.
 docs: .venv/.docs
-	$(call stage,docs,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "Open out/site/index.html; with search: python3 -m http.server -d out/site")
+	$(call stage,docs,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "Open out/site/index.html; with search: python3 -m http.server -d out/site")
 
 # The tests of the report's page drive the system's Chromium, and are skipped where there is none.
 browser:
