@@ -128,6 +128,7 @@ def test_losses_in_each_read_of_an_object_store(strike, phase, in_store, cluster
         cluster.add_node(num_cpus=2, object_store_memory=80 << 20)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ray by Ray
 @pytest.mark.usefixtures("cluster")
 def test_a_dataset_of_ray_is_an_input_and_an_output(folder, alone):
     import ray.data

@@ -174,8 +174,8 @@ def test_each_block_is_decoded_once_by_any_number_of_threads(tmp_path, monkeypat
     monkeypatch.setattr(
         Decoder, "rows", lambda self, batch, start: (decoded.append(start), decode(self, batch, start))[1]
     )
-    with ThreadPoolExecutor(4) as pool:
-        blocks = list(pool.map(lambda start: rows[start : start + 25], range(0, 700, 25)))
+    with ThreadPoolExecutor(2) as pool:
+        blocks = list(pool.map(lambda start: rows[start : start + 10], range(0, 700, 10)))
     np.testing.assert_array_equal(np.concatenate(blocks), ROWS)
     assert len(decoded) <= 1.2 * len(set(decoded))
     decoded.clear()
