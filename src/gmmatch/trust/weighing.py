@@ -42,7 +42,9 @@ class Weighed:
         """What rows are ordered by."""
         # Squared: rows a little beyond what their class allows stand behind labels that may be wrong.
         beyond = np.maximum(self.outlier - ODD, 0.0) / (1 - ODD)
-        return np.asarray(np.maximum(self.wrong_label, beyond * beyond))
+        suspicion = np.maximum(self.wrong_label, beyond * beyond)
+        # Copies of a row that is not suspected come last: the row stands for them.
+        return np.where((self.duplicate > 0) & ~self.suspect, 0.0, suspicion)
 
     @property
     def suspect(self) -> Mask:
