@@ -53,6 +53,7 @@ lint: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_shape.py
+	$(BIN)/python tools/check_figures.py
 
 # The site of the documentation, in out/site; a warning is an error.
 docs: .venv/.docs

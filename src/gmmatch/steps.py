@@ -22,6 +22,11 @@ from .validation import CheckedRows, as_seed
 
 def open_plan(plan: Plan) -> Dataset:
     """Open what a plan names."""
+    own: dict[str, Any] = {}
+    if plan.device != "auto" and isinstance(plan.encoder, str):
+        from .encoders.registry import parameters
+
+        own = {"device": plan.device} if "device" in parameters(plan.encoder) else {}
     return open_data(
         plan.source,
         plan.labels,
@@ -34,6 +39,7 @@ def open_plan(plan: Plan) -> Dataset:
         on_bad_rows=plan.on_bad_rows,
         unlabelled=plan.unlabelled,
         engine=plan.engine,
+        **own,
     )
 
 

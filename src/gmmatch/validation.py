@@ -181,7 +181,7 @@ def resolve_keep(keep: Any, n_rows: int) -> int:
     return max(1, int(np.floor(float(keep) * n_rows + 0.5)))
 
 
-def check_keep(keep: Any) -> float | int:
+def check_keep(keep: Any, name: str = "keep") -> float | int:
     """Return a fraction or a count; refuse what is neither, whatever the data.
 
     >>> check_keep("10%"), check_keep(0.1), check_keep(500)
@@ -192,7 +192,7 @@ def check_keep(keep: Any) -> float | int:
         found = float(keep.strip()[:-1]) / 100
     if not (found >= 1 if is_whole(found) else is_number(found) and 0 < found <= 1):
         raise InvalidParameter(
-            "keep must be a fraction in (0, 1] or a count of at least 1; got"
+            f"{name} must be a fraction in (0, 1] or a count of at least 1; got"
             f" {found!r}{'' if is_number(found) else ', which is no percentage such as 10% either'}"
         )
     return found  # type: ignore[no-any-return]

@@ -7,12 +7,13 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from gmmatch.cli import app
 from gmmatch.experiments.cells import groups_of
-from gmmatch.experiments.specs import PAPER_METHODS, load_spec
+from gmmatch.experiments.specs import PAPER_METHODS, load_spec, spec_names
 
 
 def command(*words):
@@ -155,3 +156,113 @@ def test_what_cannot_be_done_is_said_in_a_sentence(words, code, message, tmp_pat
     assert done.exit_code == code, done.output
     assert message in done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", spec_names())
+def test_every_table_and_figure_is_made_at_smoke_scale(name, tmp_path):
+    pytest.importorskip("torch")
+    facts = run(name, "-o", tmp_path, "--workers", 1, "--device", "cpu")
+    assert facts["cells"] == sum(grid.size for grid in load_spec(name).grids.get("smoke", ()))
+    assert all(os.path.getsize(file) for file in facts["files"])
+    page = next(file for file in facts["files"] if file.endswith(".md"))
+    text = Path(page).read_text()
+    assert f"gmmatch reproduce {name} --scale smoke" in text
+    assert "commit" in text
+    assert "(../deviations.md)" in text
+
+
+def test_a_part_of_a_table_is_run_and_the_rest_is_left(tmp_path):
+    words = ("cifar10", "-o", tmp_path, "--workers", 1, "--keep", "5%", "--methods", "random,easy")
+    facts = json.loads(invoke(*words, "--json").stdout)
+    assert {(entry["method"], entry["keep"]) for entry in facts["results"]} == {
+        ("random", 0.05),
+        ("easy", 0.05),
+    }
+    left = json.loads(invoke("cifar10", "-o", tmp_path, "--dry-run", "--json").stdout)
+    total = sum(grid.size for grid in load_spec("cifar10").grids["smoke"])
+    assert left == {"cells": total - facts["cells"], "trainings": 0, "hours": 0.0}
+    assert "has the methods random, easy" in invoke("cifar10", "--methods", "esay").output
+    assert "has the datasets digits" in invoke("cifar10", "--datasets", "cifar10").output
+
+
+def test_a_dry_run_counts_trainings_once_and_times_a_step(tmp_path):
+    pytest.importorskip("torch")
+    words = (
+        "clean",
+        "--scale",
+        "cpu",
+        "--seeds",
+        1,
+        "--keep",
+        "5%,100%",
+        "--methods",
+        "random,easy,moderate",
+    )
+    found = json.loads(invoke(*words, "-o", tmp_path, "--workers", 1, "--dry-run", "--json").stdout)
+    # A proxy, three subsets, and all rows once.
+    assert (found["cells"], found["trainings"]) == (6, 5)
+    assert 1e-4 < found["hours"] < 1
+    assert not (tmp_path / "clean-cpu").exists()
+    assert "hours of training" in invoke(*words, "-o", tmp_path, "--workers", 1, "--dry-run").stdout
+
+
+@pytest.mark.slow
+def test_two_pretended_devices_give_what_one_gives(tmp_path):
+    pytest.importorskip("torch")
+    words = ("fashion-mnist", "--methods", "random,gm-matching")
+    run(*words, "-o", tmp_path / "two", "--device", "cpu:0,cpu:1")
+    run(*words, "-o", tmp_path / "one", "--device", "cpu", "--workers", 1)
+    two, one = (without_time(tmp_path / name / "fashion-mnist-smoke") for name in ("two", "one"))
+    assert two == one
+
+
+def tiny_cifar100(folder, rows):
+    """Write a few random images in CIFAR-100's official binary format."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for name in ("train.bin", "test.bin"):
+        labels = np.arange(rows, dtype=np.uint8)[:, None] % 100
+        records = np.hstack([labels // 5, labels, rng.integers(0, 256, (rows, 3072), dtype=np.uint8)])
+        (folder / name).write_bytes(records.astype(np.uint8).tobytes())
+
+
+@pytest.mark.slow
+def test_a_killed_run_at_paper_scale_goes_on_inside_a_training(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    from gmmatch.training import load_checkpoint, loop
+
+    tiny_cifar100(tmp_path / "data" / "cifar-100-binary", 24)
+    out = tmp_path / "out"
+    words = (
+        "clean", "--scale", "paper", "--data", tmp_path / "data", "-o", out, "--datasets", "cifar100",
+        "--methods", "random", "--keep", "20%", "--seeds", 1, "--epochs", 6, "--workers", 1,
+        "--device", "cpu",
+    )  # fmt: skip
+
+    def kill_after_an_epoch(pattern):
+        with subprocess.Popen(
+            command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            deadline = time.monotonic() + 300
+            while not list(out.glob(pattern)):
+                assert process.poll() is None, "it ended before it could be killed"
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+        return len(load_checkpoint(next(out.glob(pattern))).metadata["losses"])
+
+    assert 1 <= kill_after_an_epoch("cache/proxies/*.pt") < 6
+    done = kill_after_an_epoch("cache/trained/*.pt")
+    assert 1 <= done < 6
+
+    epochs = []
+    run_epoch = loop._State.run_epoch
+    monkeypatch.setattr(
+        loop._State, "run_epoch", lambda self, *rest: (epochs.append(1), run_epoch(self, *rest))
+    )
+    finished = invoke(*words, "--json")
+    assert finished.exit_code == 0, finished.output
+    assert len(epochs) == 6 - done
+    assert not list(out.glob("cache/trained/*.pt"))
+    assert json.loads(finished.stdout)["cells"] == 1

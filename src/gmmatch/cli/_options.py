@@ -122,7 +122,7 @@ Workers = Annotated[
     int | None, option("With --engine ray: worker processes; one per core by default.", panel=RUN, min=1)
 ]
 TrainConfig = Annotated[Path | None, file("How to train, for methods that need it: .toml or .json.", RUN)]
-Device = Annotated[str, option("Where to train: auto, cpu or cuda.", panel=RUN)]
+Device = Annotated[str, option("Where networks run: auto, cpu, cuda, cuda:N or mps.", panel=RUN)]
 Resume = Annotated[bool, flag("resume", "Go on where a killed run stopped.", RUN)]
 DryRun = Annotated[bool, flag("dry-run", "Say what would be done, and stop.", RUN)]
 Seed = Annotated[int, option("Seed of everything random.", panel=RUN, min=0)]

@@ -45,6 +45,7 @@ def embed(
     param: Annotated[
         list[str] | None, option("Another parameter of the encoder, KEY=VALUE; repeatable.")
     ] = None,
+    device: options.Device = "auto",
     batch_size: Annotated[
         int | None, option("Rows encoded together, in place of the encoder's number.", min=1)
     ] = None,
@@ -81,6 +82,8 @@ def embed(
         del asked[name]
     began = time.perf_counter()
     asked |= parse_params(param or []) | ({} if size is None else {"size": size})
+    if device == "auto":
+        del asked["device"]  # encoders that do not run by torch know none
     with show_progress(quiet), _hint_on_interrupt():
         result = pipeline.embed(source, **asked)
     facts = _facts(result, output, time.perf_counter() - began)

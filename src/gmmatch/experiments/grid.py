@@ -24,9 +24,10 @@ OURS = "gm-matching"
 _MOST_COLUMNS = 6  # beyond which settings become blocks, as in the paper, instead of groups of columns
 _ORDER = (
     "random", "easy", "hard", "herding", "forgetting", "grand", "el2n", "optimization", "self-supervised",
-    "moderate", "k-center", "facility-location", "stratified",
+    "moderate", "k-center", "facility-location", "stratified", "small-loss", "cleanlab+random",
+    "cleanlab+facility-location", "cleanlab+gm-matching", "random+guard", "herding+guard",
 )  # fmt: skip
-_LAST = ("gm-matching-paper", OURS)
+_LAST = ("gm-matching-authors", "gm-matching-paper", "gm-matching-unguarded", OURS)
 _LABELS = (
     (r"clean", "No corruption"),
     (r"images-(\d+)", r"\1 % of the images corrupted"),

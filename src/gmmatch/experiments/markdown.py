@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from .grid import Block, Value, setting_label
-from .standings import Standing
+from .standings import Duel, Standing
 
 GAP = "\N{EN DASH}"
+DEVIATIONS = "How runs differ from the paper's: [deviations](../deviations.md)."
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -51,6 +52,32 @@ def signed(value: float | None) -> str:
     ('+1.23', '+0.00', '–')
     """
     return GAP if value is None else f"{round(value, 2) + 0.0:+.2f}"
+
+
+def duels_table(found: Sequence[Duel]) -> str:
+    """Return gm-matching against each other method."""
+    header = [
+        "gm-matching against",
+        "cells",
+        "better in",
+        "worse in",
+        "ahead on average",
+        "in its worst cell",
+    ]
+    return table(
+        header,
+        [
+            [
+                duel.method,
+                str(duel.cells),
+                str(duel.won),
+                str(duel.lost),
+                signed(duel.mean),
+                signed(duel.worst),
+            ]
+            for duel in found
+        ],
+    )
 
 
 def standings_table(standings: Sequence[Standing]) -> str:

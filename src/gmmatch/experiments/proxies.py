@@ -13,9 +13,12 @@ import numpy.typing as npt
 
 from .. import training
 from ..encoders import embed_input
+from ..encoders.registry import parameters
 from ..files import whole_file
+from ..records import IntArray
 from ..training.config import NETWORKS
 from .datasets import Dataset
+from .scenarios import Given
 from .specs import Grid
 
 if TYPE_CHECKING:
@@ -40,20 +43,27 @@ class Proxy:
         self.network = network
 
 
-def build_proxy(grid: Grid, data: Dataset, seed: int, cache: Path) -> Proxy:
+def build_proxy(
+    grid: Grid, data: Dataset, seed: int, cache: Path, device: str = "auto", given: Given | None = None
+) -> Proxy:
     """Return the proxy of a grid, trained or loaded; what takes long is kept in `cache`.
 
     ``pixels`` are the pixels themselves (or the rows, where the dataset has no images); a network is
-    trained on the undamaged training set, as in the paper; anything else names a pretrained encoder.
+    trained on the undamaged training set, or on the damaged one that is given; anything else names a
+    pretrained encoder.
     """
     if grid.proxy == "pixels":
         return Proxy(grid.proxy, _pixels)
     if grid.proxy in NETWORKS:
-        network = _trained(grid, data, seed, cache)
-        return Proxy(grid.proxy, lambda inputs: training.features(network, inputs), network)
-    return Proxy(
-        grid.proxy, lambda inputs: np.asarray(embed_input(inputs, grid.proxy, cache_dir=cache).embeddings)
-    )
+        source = data if given is None else given
+        network = _trained(grid, data, source.inputs, source.labels, seed, cache, device)
+        return Proxy(grid.proxy, lambda inputs: training.features(network, inputs, device=device), network)
+    params: dict[str, Any] = {"device": device} if "device" in parameters(grid.proxy) else {}
+
+    def embed(inputs: npt.NDArray[Any]) -> Features:
+        return np.asarray(embed_input(inputs, grid.proxy, cache_dir=cache, **params).embeddings)
+
+    return Proxy(grid.proxy, embed)
 
 
 def content_key(*parts: Any) -> str:
@@ -82,13 +92,21 @@ def _pixels(inputs: npt.NDArray[Any]) -> Features:
     return rows / _PIXEL_MAX if inputs.dtype == np.uint8 else rows
 
 
-def _trained(grid: Grid, data: Dataset, seed: int, cache: Path) -> Network:
-    """Return the network trained on undamaged data; a killed run goes on at its last epoch."""
-    config = grid.proxy_training.config(grid.proxy, len(data.inputs), data.recipe)
-    key = content_key(data.inputs, data.labels, config.as_dict(), seed)
+def _trained(
+    grid: Grid,
+    data: Dataset,
+    inputs: npt.NDArray[Any],
+    labels: IntArray,
+    seed: int,
+    cache: Path,
+    device: str,
+) -> Network:
+    """Return the network trained on a training set; a killed run goes on at its last epoch."""
+    config = grid.proxy_training.config(grid.proxy, len(inputs), data.recipe)
+    key = content_key(inputs, labels, config.as_dict(), seed)
     file = cache / "proxies" / f"{grid.proxy}-{key}.pt"
     file.parent.mkdir(parents=True, exist_ok=True)
-    channels = 1 if data.inputs.ndim == 3 else data.inputs.shape[3]
+    channels = 1 if inputs.ndim == 3 else inputs.shape[3]
     network = training.build_network(grid.proxy, data.classes, channels, seed=seed)
-    training.train(network, data.inputs, data.labels, config.resolved(), seed=seed, checkpoint=file)
+    training.train(network, inputs, labels, config.resolved(), seed=seed, device=device, checkpoint=file)
     return network

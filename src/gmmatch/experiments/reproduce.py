@@ -1,7 +1,8 @@
 """Reproduce a table or figure: run what is missing, then write tables and pictures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from ..errors import InvalidInput, InvalidParameter, require
 from ..files import make_folder
 from .datasets import Named
 from .runner import finished, run_grids
-from .specs import Spec, load_spec
+from .specs import Grid, Spec, load_spec
 
 
 @dataclass(frozen=True)
@@ -34,45 +35,59 @@ def reproduce(
     *,
     data: Path | None = None,
     workers: int | None = None,
+    device: str = "auto",
+    part: Mapping[str, Any] | None = None,
     tables_only: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Reproduced:
     """Run a spec at one scale, and write its tables and figures.
 
     `name`, `scale`: which spec, and its size. `output`: folder of results; each spec and scale has its own
-    folder inside, and all share a cache. `data`: folder of the datasets. `workers`: processes; by default one
-    per core. `tables_only`: whether to run nothing, and make tables of the results that there are. `say`:
-    called with a sentence now and then.
+    folder inside, and all share a cache. `data`: folder of the datasets. `workers`, `device`: as
+    :func:`run_grids` takes them. `part`: which part of the table, as :meth:`Grid.narrowed` takes it.
+    `tables_only`: whether to run nothing, and make tables of the results that there are. `say`: called with a
+    sentence now and then.
     """
     spec = load_spec(name)
-    if scale not in spec.scales:
-        raise InvalidParameter(f"{name} has the scales {', '.join(spec.scales)}; got {scale!r}")
+    grids = chosen_grids(spec, scale, part or {})
     require("matplotlib.figure", "Matplotlib", "figures")  # before hours of work, not after
     folder = output / f"{name}-{scale}"
     make_folder(folder)
-    if spec.kind == "toy":
-        from .toy import write_toy
-
-        return Reproduced(spec, scale, folder, write_toy(folder, scale), [], 0, 0.0)
-    if spec.kind == "convergence":
-        from .convergence import write_convergence
-
-        return Reproduced(spec, scale, folder, write_convergence(folder, scale), [], 0, 0.0)
+    if spec.kind != "grid":
+        write = getattr(import_module(f".{spec.kind}", __package__), f"write_{spec.kind}")
+        return Reproduced(spec, scale, folder, write(folder, scale), [], 0, 0.0)
     if tables_only:
-        records = finished(spec.grids[scale], folder / "cells")
+        records = finished(grids, folder / "cells")
         if not records:
             raise InvalidInput(f"there are no results in {folder}; run it without --tables-only first")
         return Reproduced(spec, scale, folder, write_results(records, folder, spec.title), records, 0, 0.0)
     run = run_grids(
-        spec.grids[scale],
+        grids,
         folder / "cells",
         data=Named(data),
         cache=output / "cache",
         workers=workers,
+        device=device,
         say=say,
     )
     files = write_results(run.records, folder, spec.title)
     return Reproduced(spec, scale, folder, files, run.records, run.new, run.seconds)
+
+
+def chosen_grids(spec: Spec, scale: str, part: Mapping[str, Any]) -> list[Grid]:
+    """Return the part of a table that was asked for."""
+    if scale not in spec.scales:
+        raise InvalidParameter(f"{spec.name} has the scales {', '.join(spec.scales)}; got {scale!r}")
+    whole = spec.grids.get(scale, ())
+    for axis in ("methods", "datasets", "scenarios", "keeps"):
+        there = dict.fromkeys(value for grid in whole for value in getattr(grid, axis))
+        strange = [value for value in part.get(axis) or () if value not in there]
+        if strange:
+            raise InvalidParameter(
+                f"{spec.name} at scale {scale} has the {axis} {', '.join(map(str, there)) or 'of no table'};"
+                f" got {strange[0]}"
+            )
+    return [grid for grid in (grid.narrowed(**part) for grid in whole) if grid.size]
 
 
 def write_results(records: list[dict[str, Any]], folder: Path, title: str) -> list[Path]:

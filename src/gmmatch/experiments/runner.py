@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,11 +17,12 @@ from threadpoolctl import threadpool_limits
 
 from ..encoders.base import cores
 from ..progress import Advance, task
+from ..training.config import NETWORKS
 from ..validation import check_positive_int
 from .cells import Cell, Group, groups_of, read_records
 from .datasets import Dataset
 from .proxies import build_proxy
-from .specs import Grid
+from .specs import PROBES, Grid
 from .work import run_group
 
 _LOOK_EVERY = 0.5  # seconds between looks at what parallel workers have finished
@@ -53,6 +55,7 @@ def run_grids(
     data: Datasets,
     cache: Path,
     workers: int | None = None,
+    device: str = "auto",
     say: Progress | None = None,
 ) -> Run:
     """Work out every cell of the grids that has no result yet.
@@ -61,8 +64,9 @@ def run_grids(
     worker computes on one thread, so that results do not depend on their number.
 
     `folder`: where the results go, one file per cell. `data`: opens the datasets by name. `cache`: folder for
-    what cells share. `workers`: processes; by default one per core. `say`: called with a sentence now and
-    then, for logs.
+    what cells share. `workers`: processes; by default one per GPU, or one per core where there is none.
+    `device`: where networks run: ``auto``, ``cpu``, ``mps``, ``cuda`` (every GPU) or some, such as
+    ``cuda:0,cuda:1``, which the workers share out. `say`: called with a sentence now and then, for logs.
     """
     started = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,13 +76,13 @@ def run_grids(
     )
     jobs = [(group, cells) for group, cells in missing if cells]
     left = sum(len(todo) for _, todo in jobs)
-    count = min(check_positive_int(cores() if workers is None else workers, "workers"), max(1, len(jobs)))
+    places = share_devices(device, workers, grids)[: max(1, len(jobs))]
     clock = _Clock(left, say)
     with task("cells", left) as advance:
-        if count == 1:
-            _run_here(jobs, folder, cache, data, lambda: clock.tick(advance))
+        if len(places) == 1:
+            _run_here(jobs, folder, cache, data, places[0], lambda: clock.tick(advance))
         elif jobs:
-            _run_parallel(jobs, folder, cache, data, count, lambda: clock.tick(advance))
+            _run_parallel(jobs, folder, cache, data, places, lambda: clock.tick(advance))
     return Run(finished(grids, folder), left, time.perf_counter() - started)
 
 
@@ -91,21 +95,62 @@ def finished(grids: Sequence[Grid], folder: Path) -> list[dict[str, Any]]:
 Jobs = Sequence[tuple[Group, list[Cell]]]
 
 
-def _run_here(jobs: Jobs, folder: Path, cache: Path, data: Datasets, tick: Callable[[], None]) -> None:
+def share_devices(device: str, workers: int | None, grids: Sequence[Grid]) -> list[str]:
+    """Return the device of each worker.
+
+    >>> share_devices("cuda:0,cuda:1", 3, [])
+    ['cuda:0', 'cuda:1', 'cuda:0']
+    """
+    named = device.split(",")
+    if device in ("auto", "cuda") and any(_trains(grid) for grid in grids):
+        from torch import cuda
+
+        named = [f"cuda:{number}" for number in range(cuda.device_count())] or [device]
+    several = len(named) > 1 or named[0].startswith("cuda")
+    count = check_positive_int(workers or (len(named) if several else cores()), "workers")
+    return list(islice(cycle(named), count))
+
+
+def claim_device(place: str) -> str:
+    """Make this process see its own GPU alone, and return what torch calls it then."""
+    kind, _, number = place.partition(":")
+    if kind == "cuda" and number:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[int(number)] if visible else number
+    return kind
+
+
+def _trains(grid: Grid) -> bool:
+    """Tell whether a grid has networks."""
+    return grid.proxy in NETWORKS or not set(grid.targets) <= set(PROBES)
+
+
+def _run_here(
+    jobs: Jobs, folder: Path, cache: Path, data: Datasets, place: str, tick: Callable[[], None]
+) -> None:
     with _one_thread():
         for group, cells in jobs:
-            run_group(group, cells, _dataset(group, data), folder, cache, lambda cell: tick())
+            run_group(group, cells, _dataset(group, data), folder, cache, lambda cell: tick(), place)
 
 
 def _run_parallel(
-    jobs: Jobs, folder: Path, cache: Path, data: Datasets, count: int, tick: Callable[[], None]
+    jobs: Jobs, folder: Path, cache: Path, data: Datasets, places: Sequence[str], tick: Callable[[], None]
 ) -> None:
     """Make the proxies first, each once, then run the groups; count the results as their files appear."""
     waiting = [cell.file(folder) for _, cells in jobs for cell in cells]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker) as pool:
+    queue = context.SimpleQueue()
+    for place in places:
+        queue.put(place)
+    with ProcessPoolExecutor(
+        len(places), mp_context=context, initializer=_begin_worker, initargs=(queue,)
+    ) as pool:
         try:
-            shared = {(group.grid, group.dataset, group.seed): group for group, _ in jobs}
+            shared = {
+                (group.grid, group.dataset, group.seed): group
+                for group, _ in jobs
+                if group.grid.proxy_data == "clean"
+            }
             _finish([pool.submit(_prepare, group, cache, data) for group in shared.values()])
             pending: set[Future[None]] = {
                 pool.submit(_work, group, cells, folder, cache, data) for group, cells in jobs
@@ -130,15 +175,19 @@ def _finish(futures: Any) -> None:
 def _prepare(group: Group, cache: Path, data: Datasets) -> None:
     """Train a proxy, or encode with it, so that the groups that share it find that done."""
     dataset = _dataset(group, data)
-    build_proxy(group.grid, dataset, group.seed, cache).features(dataset.inputs)
+    build_proxy(group.grid, dataset, group.seed, cache, _worker["device"]).features(dataset.inputs)
 
 
 def _work(group: Group, cells: list[Cell], folder: Path, cache: Path, data: Datasets) -> None:
-    run_group(group, cells, _dataset(group, data), folder, cache, lambda cell: None)
+    run_group(group, cells, _dataset(group, data), folder, cache, lambda cell: None, _worker["device"])
 
 
-def _begin_worker() -> None:
-    """Compute on one thread, and end with the parent, however that ends."""
+_worker = {"device": "auto"}  # what a worker process has claimed, once, when it began
+
+
+def _begin_worker(places: Any) -> None:
+    """Claim a device, compute on one thread, and end with the parent, however that ends."""
+    _worker["device"] = claim_device(places.get())
     threadpool_limits(1)
     _torch_threads(1)
     threading.Thread(target=_follow_parent, daemon=True).start()

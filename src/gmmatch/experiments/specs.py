@@ -1,35 +1,39 @@
 """The paper's tables and figures as data: `specs/*.toml`, one file each, in three sizes."""
 
+from __future__ import annotations
+
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
 from ..errors import InvalidInput, InvalidParameter
 from ..matching.budgets import check_budgets
-from ..selectors import Method, find_variant
 from ..training.config import TrainConfig
 from ..validation import check_choice, check_parameters, check_positive_int, nearest
+from .contenders import Contender, find_contender
 from .scenarios import parse_scenario
 
 Scale = Literal["smoke", "cpu", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "cpu", "paper")
-KINDS = ("grid", "toy", "convergence")
+KINDS = ("grid", "toy", "convergence", "bounds")
 
 PAPER_METHODS = (
     "random", "easy", "hard", "moderate", "herding", "forgetting", "grand", "el2n", "optimization",
-    "self-supervised", "gm-matching-paper", "gm-matching",
+    "self-supervised", "random+guard", "herding+guard", "gm-matching-unguarded", "gm-matching-authors",
+    "gm-matching-paper", "gm-matching",
 )  # fmt: skip
 EMBEDDING_METHODS = (
     "random", "easy", "hard", "moderate", "herding", "self-supervised", "k-center", "facility-location",
-    "stratified", "gm-matching-paper", "gm-matching",
+    "stratified", "random+guard", "herding+guard", "gm-matching-unguarded", "gm-matching-authors",
+    "gm-matching-paper", "gm-matching",
 )  # fmt: skip
 _METHOD_SETS = {"paper": PAPER_METHODS, "embedding": EMBEDDING_METHODS}
 
 PROBE = "linear-probe"
-PROBES = (PROBE, "linear-probe-converged")
+PROBES = (PROBE, "linear-probe-converged", "neighbours")
 
 
 @dataclass(frozen=True)
@@ -41,16 +45,20 @@ class Training:
     epochs: int | None = None
     batch_size: int | None = None
     updates: int | None = None  # steps of the optimiser whatever the number of rows, in place of `epochs`
+    # Of the networks whose mean EL2N and GraNd are: how many, and after how many epochs they are looked at.
+    seeds: int = 1
+    score_at: int | None = None
 
     def config(self, network: str, rows: int, recipe: str) -> TrainConfig:
         """Return the configuration for so many rows; `recipe` is the dataset's own."""
-        plain = TrainConfig(network, self.recipe or recipe, self.epochs, self.batch_size)
-        if self.updates is None:
+        plain = TrainConfig(network, self.recipe or recipe, self.epochs, self.batch_size, self.seeds)
+        if self.updates is not None:
+            steps = -(-rows // plain.resolved().batch_size)
+            epochs = max(1, round(self.updates / steps))
+            plain = replace(plain, epochs=epochs, batch_size=plain.resolved().batch_size)
+        if self.score_at is None:
             return plain
-        steps = -(-rows // plain.resolved().batch_size)
-        return TrainConfig(
-            network, plain.recipe, max(1, round(self.updates / steps)), plain.resolved().batch_size
-        )
+        return replace(plain, score_at=min(self.score_at, plain.resolved().epochs))
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,7 @@ class Grid:
     datasets: tuple[str, ...]
     scenarios: tuple[str, ...]
     targets: tuple[str, ...]
-    # Whose features the methods see: ``pixels``, a network (trained on the undamaged training set) or the
-    # name of a pretrained encoder.
+    # Whose features the methods see: ``pixels``, a network or the name of a pretrained encoder.
     proxy: str
     methods: tuple[str, ...]
     keeps: tuple[float, ...]
@@ -76,6 +83,8 @@ class Grid:
     test_rows: int | None = None
     severity: int = 3  # of damaged images
     budgets: str = "proportional"  # how classes share the budget
+    # What a network that is the proxy has learned: the undamaged training set, or the damaged one.
+    proxy_data: Literal["clean", "given"] = "clean"
     # Of the targets, of the proxy, and of the run that forgetting, GraNd, EL2N and the optimization-based
     # method look at (on the damaged data).
     training: Training = field(default_factory=Training)
@@ -83,10 +92,9 @@ class Grid:
     signal_training: Training = field(default_factory=Training)
     data_key: str | None = None  # digest of the data, where it is not one of the known datasets
 
-    def asked(self, method: str) -> tuple[Method, dict[str, Any]]:
-        """Return the entry of a method, and what it is asked beside its defaults."""
-        entry, params = find_variant(method)
-        return entry, params if self.budgets == "proportional" else params | {"budgets": self.budgets}
+    def asked(self, method: str) -> Contender:
+        """Return who picks rows under a name, with the grid's budgets."""
+        return find_contender(method, self.budgets)
 
     @property
     def size(self) -> int:
@@ -96,6 +104,39 @@ class Grid:
         for axis in axes:
             count *= len(axis)
         return count
+
+    def narrowed(
+        self,
+        methods: Collection[str] | None = None,
+        seeds: int | None = None,
+        datasets: Collection[str] | None = None,
+        scenarios: Collection[str] | None = None,
+        keeps: Collection[float] | None = None,
+        epochs: int | None = None,
+    ) -> Grid:
+        """Return the part that has these values on its axes: the first `seeds`, and None for all.
+
+        `epochs`: of every training, in place of the recipe's, to try a run out.
+        """
+
+        def some(axis: tuple[Any, ...], wanted: Collection[Any] | None) -> tuple[Any, ...]:
+            return axis if wanted is None else tuple(value for value in axis if value in wanted)
+
+        grid = replace(
+            self,
+            methods=some(self.methods, methods),
+            seeds=self.seeds if seeds is None else self.seeds[:seeds],
+            datasets=some(self.datasets, datasets),
+            scenarios=some(self.scenarios, scenarios),
+            keeps=some(self.keeps, None if keeps is None else {round(keep, 9) for keep in keeps}),
+        )
+        if epochs is None:
+            return grid
+        fewer = {
+            name: replace(getattr(self, name), epochs=epochs, updates=None)
+            for name in ("training", "proxy_training", "signal_training")
+        }
+        return replace(grid, **fewer)
 
 
 @dataclass(frozen=True)
@@ -158,7 +199,7 @@ def _grid(table: str, scale: str, values: Mapping[str, Any]) -> Grid:
     named["methods"] = _METHOD_SETS[methods] if isinstance(methods, str) else methods
     seeds = named["seeds"]
     named["seeds"] = range(check_positive_int(seeds, "seeds")) if isinstance(seeds, int) else seeds
-    named["keeps"] = [percent / 100 for percent in named["keeps"]]
+    named["keeps"] = [round(percent / 100, 9) for percent in named["keeps"]]
     for axis in ("datasets", "scenarios", "targets", "methods", "keeps", "seeds"):
         named[axis] = tuple(named[axis])
     for part in ("training", "proxy_training", "signal_training"):
@@ -166,8 +207,9 @@ def _grid(table: str, scale: str, values: Mapping[str, Any]) -> Grid:
             check_parameters(named[part], [entry.name for entry in fields(Training)], f"{part} of {owner}")
             named[part] = Training(**named[part])
     for method in named["methods"]:
-        find_variant(method)
+        find_contender(method)
     check_budgets(named.get("budgets", "proportional"))
+    check_choice(named.get("proxy_data", "clean"), ("clean", "given"), "proxy_data")
     for scenario in named["scenarios"]:
         parse_scenario(scenario)
     return Grid(table, scale, **named)

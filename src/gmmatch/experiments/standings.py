@@ -84,6 +84,46 @@ def standings(records: Sequence[Record]) -> list[Standing]:
     return result
 
 
+@dataclass(frozen=True)
+class Duel:
+    """How gm-matching compares with one other method, over all cells below keep 100 % that both have."""
+
+    method: str
+    # Cells in which the mean over seeds is higher, or lower, by a hundredth of a point or more.
+    won: int
+    lost: int
+    cells: int
+    mean: float  # points ahead
+    worst: float  # points ahead in the worst cell
+
+
+def duels(records: Sequence[Record]) -> list[Duel]:
+    """Return gm-matching against every other method, the hardest first."""
+    columns: dict[tuple[str, Setting, float], dict[str, float]] = {}
+    for (scenario, setting, keep, method), found in gather(records, "accuracy").items():
+        if keep < 1:
+            columns.setdefault((scenario, setting, keep), {})[method] = float(np.mean(found))
+    leads: dict[str, list[float]] = {}
+    for column in columns.values():
+        for method, value in column.items():
+            if OURS in column and method != OURS:
+                leads.setdefault(method, []).append(round(column[OURS] - value, 2))
+    return sorted(
+        (
+            Duel(
+                method,
+                sum(lead > 0 for lead in found),
+                sum(lead < 0 for lead in found),
+                len(found),
+                float(np.mean(found)),
+                min(found),
+            )
+            for method, found in leads.items()
+        ),
+        key=lambda duel: duel.mean,
+    )
+
+
 def per_cell_lead(records: Sequence[Record]) -> float | None:
     """Return the mean lead over the best other method of every cell with corruption, a harder rival."""
     wrong = _corrupted(records)

@@ -10,9 +10,9 @@ from typing import Any
 from ..errors import InvalidInput
 from . import latex
 from .grid import Block, Record, accuracy_blocks, paper_blocks, picks_blocks, setting_label
-from .markdown import GAP, block_table, signed, standings_table
+from .markdown import DEVIATIONS, GAP, block_table, duels_table, signed, standings_table
 from .paper import SOURCE
-from .standings import Standing, per_cell_lead, standings
+from .standings import Standing, duels, per_cell_lead, standings
 
 _CAPTION = "Test accuracy in percent"
 
@@ -61,6 +61,9 @@ def _report(
     parts = [f"# {title}", _facts(records)]
     if standing:
         parts += ["## Where gm-matching stands", _standing_text(records), standings_table(standing)]
+        rivals = duels(records)
+        if rivals:
+            parts += ["Wins and losses, cell by cell, the hardest rival first:", duels_table(rivals)]
     parts += ["## Test accuracy", _reading(accuracy), *_sections(accuracy)]
     if picks:
         shares = {record["scenario"]: record["corrupted_rows"] for record in records}
@@ -124,12 +127,18 @@ def _facts(records: Sequence[Record]) -> str:
         for package, version in (record.get("versions") or {}).items():
             versions.setdefault(package, set()).add(str(version))
     settings = sorted({(record["dataset"], record["proxy"], record["target"]) for record in records})
-    facts = [". ".join(map(setting_label, settings)) + f". Scale `{records[0]['scale']}`"]
+    table, scale = records[0]["table"], records[0]["scale"]
+    facts = [". ".join(map(setting_label, settings)) + f". `gmmatch {_command(table, scale)}`"]
     facts.append(f"{len(records)} runs, {hours:.2f} hours of work in all")
     if dates:
         facts.append(dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}")
     facts += [f"{package} {' and '.join(sorted(found))}" for package, found in sorted(versions.items())]
-    return "; ".join(facts) + "."
+    return "; ".join(facts) + f". {DEVIATIONS}"
+
+
+def _command(table: str, scale: str) -> str:
+    """Return the command that makes a table."""
+    return table if table == "compare" else f"reproduce {table} --scale {scale}"
 
 
 def _total(seconds: Mapping[str, Any]) -> float:

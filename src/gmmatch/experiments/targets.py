@@ -1,5 +1,6 @@
 """Targets: who learns from the kept rows, and how well, measured on the clean test set."""
 
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,19 +10,25 @@ from .. import training
 from ..records import IntArray
 from ..training.probe import early_stopped_probe, linear_probe
 from .datasets import Dataset
-from .proxies import Features
+from .proxies import Features, content_key
 from .specs import PROBE, Training
 
 COMPONENTS = 512
 _CONVERGED_STEPS = 100
+_NEIGHBOURS = 5
 _SAMPLE = 10_000  # rows from which the principal components are worked out
 
 
 class Target(Protocol):
     """What is trained on kept rows."""
 
-    def accuracy(self, picks: IntArray, labels: IntArray, seed: int) -> float:
-        """Return the test accuracy in percent after training on the rows `picks` with `labels`."""
+    key: str  # digest of the training inputs and the test set
+
+    def accuracy(self, picks: IntArray, labels: IntArray, seed: int, checkpoint: Path | None = None) -> float:
+        """Return the test accuracy in percent after training on the rows `picks` with `labels`.
+
+        The order of the rows decides nothing. `checkpoint`: where a long training goes on after a kill.
+        """
 
     def recipe(self, rows: int) -> dict[str, Any]:
         """Return how it is trained on so many rows, as plain data."""
@@ -34,9 +41,9 @@ class ProbeTarget:
     divided by the fourth root of its variance: as accurate as all features and several times as fast.
     ``linear-probe`` lets a tenth of the kept rows, labels as they are, decide when to stop;
     ``linear-probe-converged`` is trained to the end, as the paper trains its networks, and learns
-    wrong labels by heart if there are any.
+    wrong labels by heart if there are any; ``neighbours`` asks the five nearest kept rows.
 
-    `name`: which of the two. `reference`: features of the undamaged training set, which the view is worked
+    `name`: which of the three. `reference`: features of the undamaged training set, which the view is worked
     out from. `rows`: features of the training set as given. `test`, `test_labels`: the clean test set.
     """
 
@@ -47,23 +54,32 @@ class ProbeTarget:
         self.view = View(reference)
         self.rows = self.view(rows)
         self.test, self.test_labels = self.view(test), test_labels
+        self.key = content_key(self.rows, self.test, test_labels)
 
-    def accuracy(self, picks: IntArray, labels: IntArray, seed: int) -> float:
+    def accuracy(self, picks: IntArray, labels: IntArray, seed: int, checkpoint: Path | None = None) -> float:
         """Fit the probe and return its test accuracy in percent."""
+        order = np.argsort(picks)
+        rows, labels = self.rows[picks[order]], labels[order]
+        if self.name == "neighbours":
+            from sklearn.neighbors import KNeighborsClassifier
+
+            learner = KNeighborsClassifier(min(_NEIGHBOURS, len(rows)), algorithm="brute").fit(rows, labels)
+            return 100.0 * float(np.mean(learner.predict(self.test) == self.test_labels))
         if self.name == PROBE:
-            probe = early_stopped_probe(self.rows[picks], labels, seed=seed)
+            probe = early_stopped_probe(rows, labels, seed=seed)
         else:
-            probe = linear_probe(self.rows[picks], labels, max_iter=_CONVERGED_STEPS)
+            probe = linear_probe(rows, labels, max_iter=_CONVERGED_STEPS)
         return 100.0 * probe.accuracy(self.test, self.test_labels)
 
     def recipe(self, rows: int) -> dict[str, Any]:
         """Return how the probe is trained."""
-        early = "stopped at the lowest loss on a tenth of the kept rows"
-        end = f"l2 1e-4, to convergence or {_CONVERGED_STEPS} steps"
-        return {
-            "probe": f"softmax regression, L-BFGS, {early if self.name == PROBE else end}",
-            "components": int(self.view.turn.shape[1]),
+        ways = {
+            PROBE: "softmax regression, L-BFGS, stopped at the lowest loss on a tenth of the kept rows",
+            "linear-probe-converged": "softmax regression, L-BFGS, l2 1e-4, to convergence or"
+            f" {_CONVERGED_STEPS} steps",
+            "neighbours": f"{_NEIGHBOURS} nearest neighbours",
         }
+        return {"probe": ways[self.name], "components": int(self.view.turn.shape[1])}
 
 
 class View:
@@ -85,17 +101,29 @@ class View:
 class NetworkTarget:
     """A network that learns the kept images from scratch."""
 
-    def __init__(self, name: str, how: Training, data: Dataset, images: npt.NDArray[Any]) -> None:
-        self.name, self.how, self.data, self.images = name, how, data, images
+    def __init__(
+        self, name: str, how: Training, data: Dataset, images: npt.NDArray[Any], device: str = "auto"
+    ) -> None:
+        self.name, self.how, self.data, self.images, self.device = name, how, data, images, device
+        self.key = content_key(images, data.test_inputs, data.test_labels)
 
-    def accuracy(self, picks: IntArray, labels: IntArray, seed: int) -> float:
+    def accuracy(self, picks: IntArray, labels: IntArray, seed: int, checkpoint: Path | None = None) -> float:
         """Train the network and return its test accuracy in percent."""
         order = np.sort(picks)
         channels = 1 if self.images.ndim == 3 else self.images.shape[3]
         network = training.build_network(self.name, self.data.classes, channels, seed=seed)
         recipe = self._config(len(picks)).resolved()
-        training.train(network, self.images[order], labels[np.argsort(picks)], recipe, seed=seed)
-        result = training.evaluate(network, self.data.test_inputs, self.data.test_labels)
+        training.train(
+            network,
+            self.images[order],
+            labels[np.argsort(picks)],
+            recipe,
+            seed=seed,
+            device=self.device,
+            checkpoint=checkpoint,
+        )
+        test = self.data.test_inputs, self.data.test_labels
+        result = training.evaluate(network, *test, device=self.device)
         return 100.0 * result.accuracy
 
     def recipe(self, rows: int) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from threadpoolctl import threadpool_limits
 from ..pipeline import select
 from ..progress import task
 from ..validation import check_choice
-from .markdown import table
+from .cells import commit
+from .markdown import DEVIATIONS, table
 from .palette import CLEAN_COLOR, OURS_COLOR, new_figure, save
 
 if TYPE_CHECKING:
@@ -172,7 +173,8 @@ def toy_caption(found: Sequence[ToyRow], scale: str) -> str:
     )
     parts = [
         "# The toy figure",
-        f"`gmmatch reproduce toy --scale {scale} -o FOLDER` writes this page, the picture and `toy.csv`.",
+        f"`gmmatch reproduce toy --scale {scale} -o FOLDER` writes this page, the picture and `toy.csv`; "
+        f"commit {commit()}. {DEVIATIONS}",
         "![Which points each method keeps](toy.png)",
         f"{rows:,} points in the plane, of which 0, 20 and 45 % (left to right) are replaced by an "
         f"adversary's {SHOWN}: {adversary.distance:g} radii away, {adversary.spread:g} radii wide (a radius "

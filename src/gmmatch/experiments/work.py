@@ -1,10 +1,14 @@
 """The work on one group of cells: damage the data, take features, select, train, write."""
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -13,37 +17,39 @@ import numpy.typing as npt
 from ..errors import InvalidParameter
 from ..facts import plain
 from ..files import whole_file
-from ..pipeline import select
 from ..records import IntArray
-from ..training.config import NETWORKS
+from ..training.config import FOR_EMBEDDINGS, NETWORKS, TrainConfig
 from ..version import __version__
-from .cells import Cell, Group, write_record
+from .cells import RECORD_VERSION, Cell, Group, write_record
+from .contenders import out_of_fold
 from .datasets import Dataset
 from .proxies import Features, Proxy, build_proxy, cached_array, content_key
-from .scenarios import Given, contaminated, damage, parse_scenario
+from .scenarios import ATTACKS, Given, contaminated, damage, parse_scenario
 from .specs import PROBES
 from .targets import NetworkTarget, ProbeTarget, Target
 
 OnCell = Callable[[Cell], None]
-_PICKS_VERSION = 2  # of the files of kept picks
 
 
 def run_group(
-    group: Group, cells: Sequence[Cell], data: Dataset, folder: Path, cache: Path, on_cell: OnCell
+    group: Group,
+    cells: Sequence[Cell],
+    data: Dataset,
+    folder: Path,
+    cache: Path,
+    on_cell: OnCell,
+    device: str = "auto",
 ) -> None:
     """Work out the given cells of a group and write their results."""
-    scene = Scene(group, data, cache)
+    scene = Scene(group, data, cache, device)
     for method in dict.fromkeys(cell.method for cell in cells):
         wanted = [cell for cell in cells if cell.method == method]
-        nested = group.grid.asked(method)[0].nested
         orders = scene.picks(method, sorted({cell.keep for cell in wanted}))
+        shared = len(wanted) if group.grid.asked(method).nested else 1
         for cell in wanted:
             picks, seconds, params = orders[cell.keep]
-            target = scene.target(cell.target)
-            started = time.perf_counter()
-            accuracy = target.accuracy(picks, scene.given.labels[picks], group.seed)
+            accuracy, trained = scene.accuracy(cell.target, picks)
             corrupted = scene.corrupted
-            trained = time.perf_counter() - started
             measured = {
                 "accuracy": round(accuracy, 4),
                 "corrupted_picks": None if corrupted is None else float(corrupted[picks].mean()),
@@ -51,13 +57,13 @@ def run_group(
                 "seconds": {
                     "select": round(seconds, 3),
                     "train": round(trained, 3),
-                    "total": round(seconds / (len(wanted) if nested else 1) + trained, 3),
+                    "total": round(seconds / shared + trained, 3),
                 },
             }
             recipe = {
                 "rows": len(data.inputs),
                 "kept": len(picks),
-                "training": target.recipe(len(picks)),
+                "training": scene.target(cell.target).recipe(len(picks)),
                 "method": params,
                 "data": scene.key,
             }
@@ -72,13 +78,15 @@ class Scene:
     `key`: digest of the features and labels.
     """
 
-    def __init__(self, group: Group, data: Dataset, cache: Path) -> None:
+    def __init__(self, group: Group, data: Dataset, cache: Path, device: str = "auto") -> None:
         grid = group.grid
         scenario = parse_scenario(group.scenario)
         if scenario.kind == "gross" and not set(grid.targets) <= set(PROBES):
             raise InvalidParameter(f"scenario {scenario.name!r} changes features; it needs a linear probe")
-        self.group, self.data, self.cache = group, data, cache
-        self.proxy: Proxy = build_proxy(grid, data, group.seed, cache)
+        self.group, self.data, self.cache, self.device = group, data, cache, device
+        proxy: Proxy | None = None
+        if grid.proxy_data == "clean" or scenario.kind in ATTACKS:
+            proxy = build_proxy(grid, data, group.seed, cache, device)
         self.given: Given = damage(
             scenario,
             data.inputs,
@@ -86,18 +94,20 @@ class Scene:
             group.seed,
             severity=grid.severity,
             human=dict(data.human),
-            attacked=self.proxy.network,
+            attacked=None if proxy is None else proxy.network,
         )
+        if proxy is None or grid.proxy_data == "given":
+            proxy = build_proxy(grid, data, group.seed, cache, device, self.given)
         probes = [name for name in grid.targets if name in PROBES]
-        clean = self.proxy.features(data.inputs) if probes else None
+        clean = proxy.features(data.inputs) if probes else None
         same = clean is not None and self.given.inputs is data.inputs
-        rows: Features = clean if same and clean is not None else self.proxy.features(self.given.inputs)
+        rows: Features = clean if same and clean is not None else proxy.features(self.given.inputs)
         changed, self.corrupted = contaminated(scenario, rows, self.given, group.seed)
         self.rows = np.asarray(changed, dtype=np.float32)
         self.key = content_key(self.rows, self.given.labels)
         self._targets: dict[str, Target] = {}
         if clean is not None:
-            test = self.proxy.features(data.test_inputs)
+            test = proxy.features(data.test_inputs)
             for name in probes:
                 self._targets[name] = ProbeTarget(name, clean, self.rows, test, data.test_labels)
 
@@ -105,8 +115,28 @@ class Scene:
         """Return who learns from the kept rows."""
         if name not in self._targets:
             how = self.group.grid.training
-            self._targets[name] = NetworkTarget(name, how, self.data, self.given.inputs)
+            self._targets[name] = NetworkTarget(name, how, self.data, self.given.inputs, self.device)
         return self._targets[name]
+
+    def accuracy(self, name: str, picks: IntArray) -> tuple[float, float]:
+        """Return what a target makes of kept rows, and the seconds of its training.
+
+        The same rows are learned once, whichever method, budget or table they come from: all rows, or a
+        scenario that several tables have. A training that was killed goes on at its last epoch.
+        """
+        target, rows, seed = self.target(name), np.sort(picks), self.group.seed
+        labels = self.given.labels[rows]
+        key = content_key(RECORD_VERSION, target.key, rows, labels, target.recipe(len(rows)), seed)
+        file = self.cache / "trained" / f"{name}-{key}.json"
+        if not file.is_file():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            checkpoint, started = file.with_suffix(".pt"), time.perf_counter()
+            found = target.accuracy(rows, labels, seed, checkpoint)
+            with whole_file(file) as unfinished:
+                unfinished.write_text(json.dumps([found, time.perf_counter() - started]), encoding="utf-8")
+            checkpoint.unlink(missing_ok=True)
+        accuracy, seconds = json.loads(file.read_text(encoding="utf-8"))
+        return accuracy, seconds
 
     def picks(
         self, method: str, keeps: Sequence[float]
@@ -118,10 +148,10 @@ class Scene:
         extra = self._signal(method)
         found = {}
         largest = max(self.group.grid.keeps)  # whatever is left to do: the same picks after a kill
-        nested = self.group.grid.asked(method)[0].nested
+        nested = self.group.grid.asked(method).nested
         for keep in keeps:
-            order, seconds, params, batched = self._order(method, largest if nested else keep, extra)
-            if nested and batched:
+            order, seconds, params, batches = self._order(method, largest if nested else keep, extra)
+            if nested and batches:
                 order, seconds, params, _ = self._order(method, keep, extra)
             found[keep] = (order[: round(keep * len(self.rows))], seconds, params)
         return found
@@ -130,61 +160,89 @@ class Scene:
         self, method: str, keep: float, extra: dict[str, Any]
     ) -> tuple[IntArray, float, dict[str, Any], bool]:
         """Return all picks of a budget in order; they are kept, for budgets and seeds that share them."""
-        entry, asked = self.group.grid.asked(method)
-        seed = self.group.seed if entry.seeded else 0
-        known = (_PICKS_VERSION, __version__, self.key, method, entry.defaults() | asked, keep, seed)
+        contender = self.group.grid.asked(method)
+        seed = self.group.seed if contender.seeded else 0
+        known = (__version__, self.key, method, contender.settings(), keep, seed)
         key = content_key(*known, *extra.values())
         file = self.cache / "picks" / f"{method}-{key}.npz"
         if not file.is_file():
+            if contender.cleaned:
+                self._chances()  # its time is that of no single method
             started = time.perf_counter()
-            how = asked | extra
-            selection = select(self.rows, keep, self.given.labels, entry.name, random_state=seed, **how)
+            order, params, batches = contender.pick(
+                self.rows, self.given.labels, keep, seed, extra, self._chances
+            )
             seconds = time.perf_counter() - started
             file.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(file) as unfinished, unfinished.open("wb") as stream:
-                params = json.dumps(plain(selection.params))
-                batched = selection.facts.batches is not None
-                np.savez(stream, order=selection.indices, seconds=seconds, params=params, batched=batched)
+                told = json.dumps(plain(params))
+                np.savez(stream, order=order, seconds=seconds, params=told, batches=batches)
         with np.load(file, allow_pickle=False) as kept:
             params = json.loads(str(kept["params"]))
-            return kept["order"], float(kept["seconds"]), params, bool(kept["batched"])
+            return kept["order"], float(kept["seconds"]), params, bool(kept["batches"])
+
+    def _chances(self) -> npt.NDArray[np.float64]:
+        """Return class probabilities of all rows by who did not see them."""
+        file = self.cache / "probabilities" / f"{self.key}.npy"
+        return cached_array(file, lambda: out_of_fold(self.rows, self.given.labels))
 
     def _signal(self, method: str) -> dict[str, Any]:
         """Return what a method selects by, where that comes out of a training run on the given data."""
-        grid = self.group.grid
-        entry, _ = grid.asked(method)
-        own = entry.signal
-        if own is None:
+        entry = self.group.grid.asked(method).entry
+        if entry.signal is None:
             return {}
-        wanted = [grid.asked(name)[0].signal for name in grid.methods]
-        found = signal(self, own, [name for name in dict.fromkeys(wanted) if name is not None])
+        wanted = [self.group.grid.asked(name).signal for name in self.group.grid.methods]
+        found = signal(self, entry.signal, [name for name in dict.fromkeys(wanted) if name is not None])
         return {"influence" if "influence" in entry.parameters() else "scores": found}
 
 
 def signal(scene: Scene, own: str, wanted: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Return the scores or the influence of all rows; one training run serves all that are wanted."""
+    """Return the scores or the influence of all rows; one training run serves all that are wanted.
+
+    EL2N and GraNd are means over several networks early in training, as their authors define them; the first
+    of these is trained to the end for forgetting and influence.
+    """
     from .. import signals
 
     grid = scene.group.grid
     images = not set(grid.targets) <= set(PROBES)
     inputs = scene.given.inputs if images else scene.rows
     labels, seed = scene.given.labels, scene.group.seed
-    config = None
     if images:
         name = grid.proxy if grid.proxy in NETWORKS else grid.targets[0]
         config = grid.signal_training.config(name, len(inputs), scene.data.recipe)
-    key = content_key(inputs, labels, None if config is None else config.as_dict())
-    folder = scene.cache / "signals" / f"{key}-{seed}"
+    else:
+        how = grid.signal_training
+        config = TrainConfig.from_dict(FOR_EMBEDDINGS | {"seeds": how.seeds, "score_at": how.score_at})
+    folder = scene.cache / "signals" / f"{content_key(inputs, labels, config.as_dict())}-{seed}"
+    if images:
+        config = replace(config, device=scene.device)
+
+    def compute(name: Any, run: signals.SignalRun) -> npt.NDArray[np.float64]:
+        if name == "optimization":
+            return signals.influence_of_rows(inputs, labels, config, seed=seed, runs=[run]).vectors
+        return signals.score_rows(name, inputs, labels, config, seed=seed, runs=[run])
+
     missing = [name for name in wanted if not (folder / f"{name}.npy").is_file()]
-    if missing:
-        runs = signals.train_runs(inputs, labels, config, seed=seed)
-
-        def compute(name: Any) -> npt.NDArray[np.float64]:
-            if name == "optimization":
-                return signals.influence_of_rows(inputs, labels, config, seed=seed, runs=runs).vectors
-            return signals.score_rows(name, inputs, labels, config, seed=seed, runs=runs)
-
-        for name in missing:
-            cached_array(folder / f"{name}.npy", partial(compute, name))
+    for member in range(config.seeds if missing else 0):
+        due = [name for name in missing if name in signals.EARLY or member == 0]
+        files = {name: folder / f"{name}-{member}.npy" for name in due}
+        left = [name for name in due if not files[name].is_file()]
+        if left:
+            whole = not set(left) <= set(signals.EARLY)
+            part = folder / f"run-{member}"
+            run = signals.train_run(
+                inputs, labels, config, seed=seed, member=member, whole=whole, folder=part
+            )
+            for name in left:
+                cached_array(files[name], partial(compute, name, run))
+            rmtree(part)
+    for name in missing:
+        cached_array(folder / f"{name}.npy", partial(_mean_of, sorted(folder.glob(f"{name}-*.npy"))))
     found: npt.NDArray[np.float64] = np.load(folder / f"{own}.npy")
     return found
+
+
+def _mean_of(files: Sequence[Path]) -> npt.NDArray[np.float64]:
+    """Return the mean of the arrays in files."""
+    return np.asarray(np.mean([np.load(file) for file in files], axis=0))

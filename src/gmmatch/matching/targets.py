@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from ..compute.blocks import group_order
 from ..location.centers import find_centers
-from ..location.geometric_median import group_medians
+from ..location.geometric_median import certify, group_medians
 from ..records import FloatArray, IntArray
+from ..validation import is_whole, resolve_keep
 from .batches import windows
 
 Vector = npt.NDArray[np.float64]
@@ -67,7 +68,7 @@ def stream_centers(
     """
     # Where all rows are of one class, a pass need not ask for the class of each.
     grouped = None if len(labels) == 1 and codes.min() >= 0 else codes
-    if not (isinstance(center, str) and center == "geometric-median"):
+    if known is not None or not (isinstance(center, str) and center == "geometric-median"):
         found = known or find_centers(center, rows, grouped, labels)
         passes = 1 if isinstance(center, str) and known is None else 0
         points, epsilons = zip(*found, strict=True)
@@ -91,6 +92,25 @@ def stream_centers(
         [median.epsilon for median in medians],
         max(median.n_iter for median in medians),
     )
+
+
+def sampled_medians(
+    rows: FloatArray,
+    groups: Sequence[tuple[IntArray, tuple[int, ...]]],
+    codes: IntArray | None,
+    sample: float | int,
+) -> list[tuple[Vector, float | None]]:
+    """Return the geometric medians of samples of groups, and how accurate they are for all their rows.
+
+    `groups`: the rows of each, and the seed of its sample. `codes`: group of each row, as for
+    `group_medians`. `sample`: fraction or count of the rows of each group.
+    """
+    points = []
+    for members, seed in groups:
+        wanted = min(sample, len(members)) if is_whole(sample) else sample
+        drawn = np.random.default_rng(seed).choice(members, resolve_keep(wanted, len(members)), replace=False)
+        points.append(group_medians(rows[np.sort(drawn)], None, 1)[0].point)
+    return [(found.point, found.epsilon) for found in certify(rows, points, codes)]
 
 
 def _sample_medians(rows: FloatArray, codes: IntArray, n_classes: int) -> Vector:

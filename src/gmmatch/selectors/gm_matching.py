@@ -13,21 +13,23 @@ from ..compute.keys import Keys
 from ..compute.passes import engine_for
 from ..compute.reading import announced
 from ..data import MappedRows
-from ..errors import InvalidInput, InvalidInputType
+from ..errors import InvalidInput, InvalidInputType, InvalidParameter
 from ..location.centers import CENTERS, find_center, find_centers
 from ..matching.budgets import split
 from ..matching.candidates import GRAM_BYTES
 from ..matching.cells import cell_count, find_cells, light_cells
 from ..matching.features import MatchedRows, unit_rows
 from ..matching.greedy import Matching, Step, match, match_in_parts
-from ..matching.stream import Save, Stream
-from ..matching.targets import StreamCenters, saved_centers, stream_centers
+from ..matching.objectives import running_objective
+from ..matching.refine import swap
+from ..matching.stream import Stream
+from ..matching.targets import sampled_medians, saved_centers, stream_centers
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..trust import FEWEST_ROWS, TRUSTED, Verdict, judge
-from ..validation import check_choice, check_positive_int
+from ..validation import check_choice, check_keep, check_positive_int
 from .base import Selector
-from .groups import Bundle, Center, Checkpoint, Group, Picks, bundles, group_codes
+from .groups import Bundle, Center, Group, Picks, bundles, group_codes
 
 AUTO_BATCH = 256
 WHOLE_ROWS = 1 << 13
@@ -35,8 +37,8 @@ WHOLE_ROWS = 1 << 13
 
 _AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
-_PARTS_SEED = 2
-_START_SEED = 1  # keeps random starts apart from whatever else is drawn with a group's seed
+# These keep random starts, parts and samples apart from whatever else is drawn with a group's seed.
+_START_SEED, _PARTS_SEED, _SAMPLE_SEED = 1, 2, 3
 STEPS = ("residual", "projection")
 STARTS = ("center", "zero", "random")
 NORMALIZE = ("none", "unit")
@@ -83,6 +85,12 @@ class GMMatching(Selector):
         matched as a class would be; `off`: all rows are one cloud. `auto`: 2.5 times as many as picks, at
         most a third of the rows, or 4,096 where rows are more than 65,536. The heaviest cells come first, and
         rows of cells lighter than a tenth of the ordinary one last.
+    sample
+        Fraction or count of the rows of each class that its geometric median is found on, where that is the
+        target, in memory and in batches alike; one more read certifies it on all rows. None: all rows.
+    refine
+        How many swaps follow the picks of a class, each of one pick for the row that brings their mean
+        closest to the centre. The first k are then not a budget of k; classes in batches cannot have it.
 
     Attributes
     ----------
@@ -122,6 +130,8 @@ class GMMatching(Selector):
     streams: int | Literal["auto"] = "auto"
     lift: int | Literal["auto", "off"] = "auto"
     cells: int | Literal["auto", "off"] = "auto"
+    sample: float | int | None = None
+    refine: int = 0
     guard: str = "auto"
 
     def _check(self) -> None:
@@ -129,19 +139,17 @@ class GMMatching(Selector):
         check_choice(self.normalize, NORMALIZE, "normalize")
         if isinstance(self.start, str):
             check_choice(self.start, STARTS, "start")
-        if isinstance(self.batch_size, str):
-            check_choice(self.batch_size, ("auto",), "batch_size")
-        elif self.batch_size is not None:
-            check_positive_int(self.batch_size, "batch_size")
-        for name, value in (("lift", self.lift), ("cells", self.cells)):
+        for name in ("batch_size", "streams", "lift", "cells"):
+            allowed = ("auto", "off") if name in ("lift", "cells") else ("auto",)
+            value = getattr(self, name)
             if isinstance(value, str):
-                check_choice(value, ("auto", "off"), name)
-            else:
+                check_choice(value, allowed, name)
+            elif value is not None or name != "batch_size":
                 check_positive_int(value, name)
-        if isinstance(self.streams, str):
-            check_choice(self.streams, ("auto",), "streams")
-        else:
-            check_positive_int(self.streams, "streams")
+        if self.sample is not None:
+            check_keep(self.sample, "sample")
+        if isinstance(self.refine, bool) or not isinstance(self.refine, int) or self.refine < 0:
+            raise InvalidParameter(f"refine must be a count of swaps, 0 for none; got {self.refine!r}")
 
     def _wants_features(self) -> bool:
         # A centre or a start that is a vector is one in the rows' own coordinates, and so is unit length.
@@ -216,6 +224,9 @@ class GMMatching(Selector):
             order, scores, distances = match_in_parts(rows, k, state, self.step, parts)
         else:
             order, scores, distances = match(rows, k, state, self.step, gram_bytes)
+        if self.refine:
+            order, _ = swap(rows, center, order, self.refine)
+            scores, distances = running_objective(rows, order, center)
         return Picks(order, scores, distances, center, float(scores[-1]), epsilon, _name(target))
 
     def _parts(self, group: Group) -> list[IntArray]:
@@ -246,7 +257,8 @@ class GMMatching(Selector):
     def _side_by_side(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
         rows = groups[0].source
-        work = list(bundles(groups, budgets, known_means(target, groups)))
+        known = self._sampled(groups, target) or known_means(target, groups)
+        work = list(bundles(groups, budgets, known))
         # A copy without what `fit` found: only the parameters are needed elsewhere.
         gram_bytes = GRAM_BYTES if self._memory is None else min(GRAM_BYTES, self._memory // 2)
         match = _MatchGroups(type(self)(**self.get_params(deep=False)), rows, target, gram_bytes)
@@ -267,6 +279,8 @@ class GMMatching(Selector):
 
     def _stream(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
         """Match all groups in batches, in one pass."""
+        if self.refine:
+            raise InvalidParameter("refine needs all rows of a class at once; these are matched in batches")
         codes = group_codes(groups)
         if codes is None:
             codes = np.zeros(len(groups[0].source), np.int64)
@@ -274,8 +288,8 @@ class GMMatching(Selector):
         seed = groups[0].seed[0]
         checkpoint = self._checkpoint
         saved = checkpoint.load() if checkpoint else None
-        labels = [group.label for group in groups]
-        known = known_means(target, groups)
+        labels, seeds = [group.label for group in groups], [group.seed for group in groups]
+        known = self._sampled(groups, target) or known_means(target, groups)
         centers = saved_centers(saved) or stream_centers(target, rows, codes, labels, seed, known)
         if checkpoint and saved is None:
             checkpoint.save(centers.arrays())
@@ -283,19 +297,14 @@ class GMMatching(Selector):
             rows=rows,
             codes=codes,
             centers=centers.points,
-            starts=np.stack(
-                [
-                    self._theta(center, group.seed)
-                    for center, group in zip(centers.points, groups, strict=True)
-                ]
-            ),
+            starts=np.stack([self._theta(*pair) for pair in zip(centers.points, seeds, strict=True)]),
             budgets=budgets,
             step=self.step,
             batch_size=self._rows_per_batch(),
             streams=self._streams(groups),
             seed=seed,
         )
-        save = None if checkpoint is None else _saver(checkpoint, centers)
+        save = None if checkpoint is None else lambda state: checkpoint.save(state | centers.arrays())
         found = stream.run(save, saved if saved is not None and "theta" in saved else None)
         return [
             Picks(
@@ -314,6 +323,13 @@ class GMMatching(Selector):
                 zip(groups, found, strict=True)
             )
         ]
+
+    def _sampled(self, groups: list[Group], target: Any) -> list[Center] | None:
+        """Return the geometric medians of samples of the groups, certified on all their rows, if wanted."""
+        if self.sample is None or not (isinstance(target, str) and target == "geometric-median"):
+            return None
+        members = [(group.members, (*group.seed, _SAMPLE_SEED)) for group in groups]
+        return sampled_medians(self._as_matched(groups[0].source), members, group_codes(groups), self.sample)
 
     def _streams(self, groups: list[Group]) -> IntArray:
         """Return into how many chains each group is split."""
@@ -388,8 +404,3 @@ class _MatchGroups:
 
 def _name(target: Any) -> str:
     return target if isinstance(target, str) else "given"
-
-
-def _saver(checkpoint: Checkpoint, centers: StreamCenters) -> Save:
-    """Return a function that saves the state of a stream together with its centres."""
-    return lambda state: checkpoint.save(state | centers.arrays())

@@ -121,8 +121,9 @@ class Method:
 
 
 _HIGHEST = {"prefer": "highest"}
-_PAPER = {"step": "projection", "start": "center", "guard": "off"}
-_AUTHORS = {"step": "projection", "start": "random", "normalize": "unit", "guard": "off"}
+_MEDIAN = {"center": "geometric-median", "step": "projection", "guard": "off"}
+_PAPER = _MEDIAN | {"start": "center"}
+_AUTHORS = _MEDIAN | {"start": "random", "normalize": "unit"}
 _GMM = "Acharya et al. 2024"
 _MATCHING = "O(n^2 d) per class, O(n d batch) in batches"
 _ALONE: dict[str, Any] = {"seeded": False, "nested": True, "equivariant": True}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..plugins import needing_torch
 from ..selectors.optimization import LeastChange, keep_least_change
 from .influence import Influence, parameter_influence
-from .runs import SIGNALS, SignalRun, influence_of_rows, score_rows, train_runs
+from .runs import EARLY, SIGNALS, SignalRun, influence_of_rows, score_rows, train_run, train_runs
 from .scores import el2n_scores, forgetting_scores, load_scores, save_scores
 from .selecting import Trained, train_for_selection
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from .grand import grand_scores
 
 __all__ = [
-    "SIGNALS", "Influence", "LeastChange", "SignalRun", "Trained", "el2n_scores", "forgetting_scores",
-    "grand_scores", "influence_of_rows", "keep_least_change", "load_scores", "parameter_influence",
-    "save_scores", "score_rows", "train_for_selection", "train_runs",
+    "EARLY", "SIGNALS", "Influence", "LeastChange", "SignalRun", "Trained", "el2n_scores",
+    "forgetting_scores", "grand_scores", "influence_of_rows", "keep_least_change", "load_scores",
+    "parameter_influence", "save_scores", "score_rows", "train_for_selection", "train_run", "train_runs",
 ]  # fmt: skip
 
 

@@ -1,8 +1,12 @@
 """Inverse-Hessian products of a softmax regression: exact where the Hessian fits, iterative beyond.
 
 Shapes follow :mod:`gmmatch.training.softmax`: parameters are (features, classes), and several vectors
-of parameters are (features, classes, several).
+of parameters are (features, classes, several). The iteration is the same for NumPy arrays and for tensors on
+a device of torch, where its products belong for networks of many features and classes.
 """
+
+import sys
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +22,30 @@ _CHUNK_BYTES = 32 << 20
 
 
 def inverse_hessian_products(
-    rows: FloatArray, chances: Float64Array, vectors: Float64Array, l2: float
+    rows: FloatArray, chances: Float64Array, vectors: Float64Array, l2: float, device: str | None = None
 ) -> tuple[Float64Array, bool]:
     """Return the inverse Hessian times each vector, and whether the tolerance was reached.
 
     `rows`: shape (rows, features). `chances`: class probabilities of the rows at the optimum. `vectors`:
-    shape (features, classes, several). `l2`: strength of the penalty.
+    shape (features, classes, several). `l2`: strength of the penalty. `device`: of torch, where to iterate;
+    None: in NumPy. In float32 on anything but a CPU, to a tolerance of 1e-4.
     """
     size = vectors.shape[0] * vectors.shape[1]
-    if size > DENSE_PARAMETERS:
+    if size > DENSE_PARAMETERS and device is None:
         return solve_iteratively(rows, chances, vectors, l2)
+    if size > DENSE_PARAMETERS:
+        import torch
+
+        from ..training import resolve_device
+
+        place = resolve_device(str(device))
+        wide = place.type == "cpu"
+        kind = torch.float64 if wide else torch.float32
+        there = [torch.from_numpy(np.asarray(part)).to(place, kind) for part in (rows, chances, vectors)]
+        solved, reached = solve_iteratively(
+            there[0], there[1], there[2], l2, tolerance=1e-6 if wide else 1e-4
+        )
+        return solved.cpu().double().numpy(), reached
     from scipy.linalg import cho_factor, cho_solve
 
     factor = cho_factor(hessian(rows, chances, l2), overwrite_a=True)
@@ -57,33 +75,33 @@ def hessian(rows: FloatArray, chances: Float64Array, l2: float) -> Float64Array:
     return np.asarray(full)
 
 
-def hessian_products(
-    rows: FloatArray, chances: Float64Array, vectors: Float64Array, l2: float
-) -> Float64Array:
+def hessian_products(rows: Any, chances: Any, vectors: Any, l2: float) -> Any:
     """Return the Hessian times each vector without forming it: two matrix products per chunk of rows."""
     features, classes, several = vectors.shape
     flat = vectors.reshape(features, classes * several)
-    product = np.zeros_like(flat)
+    product = 0 * flat
     chunk = max(1, _CHUNK_BYTES // (8 * classes * several))
     for start in range(0, len(rows), chunk):
-        part = rows[start : start + chunk].astype(np.float64, copy=False)
+        part = rows[start : start + chunk]
+        if isinstance(part, np.ndarray):
+            part = part.astype(np.float64, copy=False)
         share = chances[start : start + chunk]
         change = (part @ flat).reshape(len(part), classes, several)
-        change -= np.einsum("nc,ncs->ns", share, change)[:, None, :]
+        change -= _einsum("nc,ncs->ns", share, change)[:, None, :]
         change *= share[:, :, None]
         product += part.T @ change.reshape(len(part), classes * several)
     return product.reshape(vectors.shape) / len(rows) + l2 * vectors
 
 
 def solve_iteratively(
-    rows: FloatArray,
-    chances: Float64Array,
-    vectors: Float64Array,
+    rows: Any,
+    chances: Any,
+    vectors: Any,
     l2: float,
     *,
     tolerance: float = 1e-6,
     max_iter: int = 500,
-) -> tuple[Float64Array, bool]:
+) -> tuple[Any, bool]:
     """Return the inverse Hessian times each vector by preconditioned conjugate gradients.
 
     The preconditioner is the Hessian as it would be if a row's probabilities had nothing to do with
@@ -92,11 +110,10 @@ def solve_iteratively(
     `tolerance` times its length.
     """
     precondition = _Kronecker(rows, chances, l2)
-    solution = np.zeros_like(vectors)
-    residual = vectors.copy()
+    solution, residual = 0 * vectors, 1 * vectors
     direction = precondition(residual)
     energy = _inner(residual, direction)
-    enough = tolerance * np.sqrt(_inner(vectors, vectors))
+    enough = tolerance * _inner(vectors, vectors) ** 0.5
     active = enough > 0
     with task("inverse-Hessian products", total=max_iter) as advance:
         for _ in range(max_iter):
@@ -112,28 +129,39 @@ def solve_iteratively(
             fresh = _inner(left, preconditioned)
             direction[:, :, active] = preconditioned + fresh / energy[active] * ahead
             energy[active] = fresh
-            active = np.sqrt(_inner(residual, residual)) > enough
+            active = _inner(residual, residual) ** 0.5 > enough
             advance(1)
-    return solution, not active.any()
+    return solution, not bool(active.any())
 
 
 class _Kronecker:
     """Inverse of (mean outer product of rows) x (mean class covariance) + l2."""
 
-    def __init__(self, rows: FloatArray, chances: Float64Array, l2: float) -> None:
-        wide = rows.astype(np.float64, copy=False)
-        values, self.turn = np.linalg.eigh(wide.T @ wide / len(rows))
-        covariance = np.diag(chances.mean(axis=0)) - chances.T @ chances / len(chances)
-        shares, self.mix = np.linalg.eigh(covariance)
-        self.scale = np.maximum(np.outer(values, shares), 0.0)[:, :, None] + l2
+    def __init__(self, rows: Any, chances: Any, l2: float) -> None:
+        if isinstance(rows, np.ndarray):
+            rows = rows.astype(np.float64, copy=False)
+        linalg = np.linalg if isinstance(rows, np.ndarray) else sys.modules["torch"].linalg
+        values, self.turn = linalg.eigh(rows.T @ rows / len(rows))
+        mean = chances.mean(0)
+        covariance = -chances.T @ chances / len(chances)
+        covariance[range(len(mean)), range(len(mean))] += mean
+        shares, self.mix = linalg.eigh(covariance)
+        self.scale = (values[:, None] * shares).clip(0.0)[:, :, None] + l2
 
-    def __call__(self, vectors: Float64Array) -> Float64Array:
-        turned = np.einsum("fg,fcs->gcs", self.turn, vectors, optimize=True)
-        spread = np.einsum("cd,gcs->gds", self.mix, turned, optimize=True) / self.scale
-        back = np.einsum("cd,gds->gcs", self.mix, spread, optimize=True)
-        return np.asarray(np.einsum("fg,gcs->fcs", self.turn, back, optimize=True))
+    def __call__(self, vectors: Any) -> Any:
+        turned = _einsum("fg,fcs->gcs", self.turn, vectors)
+        spread = _einsum("cd,gcs->gds", self.mix, turned) / self.scale
+        back = _einsum("cd,gds->gcs", self.mix, spread)
+        return _einsum("fg,gcs->fcs", self.turn, back)
 
 
-def _inner(left: Float64Array, right: Float64Array) -> Float64Array:
+def _inner(left: Any, right: Any) -> Any:
     """Return the inner product of each pair of vectors."""
-    return np.asarray(np.einsum("fcs,fcs->s", left, right))
+    return _einsum("fcs,fcs->s", left, right)
+
+
+def _einsum(how: str, left: Any, right: Any) -> Any:
+    """Sum products of NumPy arrays, or of tensors."""
+    if isinstance(left, np.ndarray):
+        return np.einsum(how, left, right, optimize=True)
+    return sys.modules["torch"].einsum(how, left, right)

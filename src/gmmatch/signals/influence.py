@@ -37,14 +37,21 @@ class Influence:
 
 
 def parameter_influence(
-    features: Any, labels: Any, *, l2: float = 1e-3, sketch: int | None = 256, random_state: int = 0
+    features: Any,
+    labels: Any,
+    *,
+    l2: float = 1e-3,
+    sketch: int | None = 256,
+    random_state: int = 0,
+    device: str | None = None,
 ) -> Influence:
     """Return how far, and which way, removing each row moves the last layer's parameters.
 
     `features`: penultimate activations, shape (rows, features). `labels`: one class per row; at least two
     classes. `l2`: strength of the penalty. It is also what keeps the Hessian from being singular. `sketch`:
     random directions in which the changes are measured where there are more parameters than that; None for
-    all parameters. `random_state`: seed of the random directions.
+    all parameters. `random_state`: seed of the random directions. `device`: of torch, where the head is
+    fitted and conjugate gradients run, as :func:`gmmatch.training.train` takes it; None: in NumPy.
 
     Up to 8,192 parameters (features + 1, times classes) the Hessian is formed and factored, in O(rows
     * parameters^2); beyond, conjugate gradients take O(rows * parameters * sketch) a step and never form it.
@@ -63,10 +70,10 @@ def parameter_influence(
     if not l2 > 0:
         raise InvalidParameter(f"l2 must be above 0; got {l2!r}")
     inputs = with_bias(standardised(rows)[0])
-    theta, fitted = fit_softmax(inputs, codes, len(classes), l2)
+    theta, fitted = fit_softmax(inputs, codes, len(classes), l2, device=device)
     logits = inputs @ theta
     directions = _directions(theta.size, sketch, as_seed(random_state)).reshape(*theta.shape, -1)
-    solved, converged = inverse_hessian_products(inputs, probabilities(logits), directions, l2)
+    solved, converged = inverse_hessian_products(inputs, probabilities(logits), directions, l2, device)
     several = solved.shape[2]
     flat = solved.reshape(len(solved), -1)
     gaps = errors(logits, codes) / len(rows)

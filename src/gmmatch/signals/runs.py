@@ -28,7 +28,8 @@ Layers = Literal["all", "last"]
 Signal = Literal["forgetting", "el2n", "grand", "optimization"]
 
 SIGNALS = ("forgetting", "el2n", "grand", "optimization")
-_NEEDS_WHOLE_RUN = ("forgetting", "optimization")
+EARLY = ("el2n", "grand")
+"""The signals that look at networks early in training; the others look at whole runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +70,29 @@ def train_runs(
     folder
         Where to keep checkpoints, so that an interrupted call goes on where it was.
     """
+    pictures, codes, _, config = _checked(images, labels, config)
+    return tuple(
+        train_run(pictures, codes, config, seed=seed, member=member, whole=whole, folder=folder)
+        for member in range(config.seeds)
+    )
+
+
+def train_run(
+    images: Any,
+    labels: Any,
+    config: TrainConfig | None = None,
+    *,
+    seed: int = 0,
+    member: int = 0,
+    whole: bool = True,
+    folder: str | os.PathLike[str] | None = None,
+) -> SignalRun:
+    """Train one of the networks of :func:`train_runs`, the `member`-th from 0."""
     pictures, codes, classes, config = _checked(images, labels, config)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
-    root = as_seed(seed)
-    return tuple(
-        _train_member(pictures, codes, classes, config, _member_seed(root, member), whole, member, folder)
-        for member in range(config.seeds)
-    )
+    own = _member_seed(as_seed(seed), member)
+    return _train_member(pictures, codes, classes, config, own, whole, member, folder)
 
 
 def score_rows(
@@ -112,7 +128,7 @@ def score_rows(
     if name == "optimization":
         return influence_of_rows(images, labels, config, seed=seed, runs=runs, folder=folder).scores
     if runs is None:
-        whole = name in _NEEDS_WHOLE_RUN
+        whole = name not in EARLY
         runs = train_runs(images, labels, config, seed=seed, whole=whole, folder=folder)
     pictures, codes, _, config = _checked(images, labels, config)
     scores = [_score(name, run, pictures, codes, config, layers) for run in runs]
@@ -145,7 +161,12 @@ def influence_of_rows(
         rows = training.features(run.final, pictures, device=config.device)
         parts.append(
             parameter_influence(
-                rows, codes, l2=l2, sketch=sketch, random_state=_member_seed(as_seed(seed), member)
+                rows,
+                codes,
+                l2=l2,
+                sketch=sketch,
+                random_state=_member_seed(as_seed(seed), member),
+                device=None if training.resolve_device(config.device).type == "cpu" else config.device,
             )
         )
     return Influence(

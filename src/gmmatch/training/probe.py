@@ -80,8 +80,9 @@ def early_stopped_probe(
     """Fit a linear softmax head, and keep the weights at which the loss on held-out rows was lowest.
 
     The held-out rows are drawn from the given ones, with their labels as they are: nothing is assumed
-    to be clean. The number of L-BFGS steps is what limits the fit, so that a head on few or wrongly
-    labelled rows is as strongly regularised as those rows themselves ask for.
+    to be clean. Rows are sorted by their values first, so that their order decides nothing. The number of
+    L-BFGS steps is what limits the fit, so that a head on few or wrongly labelled rows is as strongly
+    regularised as those rows themselves ask for.
 
     `features`, `labels`: as :func:`linear_probe` takes them. `held_out`: share of the rows that is not fitted
     but watched; at least one row per class. `l2`, `max_iter`: as :func:`linear_probe` takes them. `patience`:
@@ -100,6 +101,8 @@ def early_stopped_probe(
             "an early-stopped probe needs at least two classes and twice as many rows as classes;"
             f" got {len(rows)} rows in {len(classes)}"
         )
+    order = _by_value(rows, codes)
+    rows, codes = rows[order], codes[order]
     watched = np.random.default_rng(seed).permutation(len(rows)) < max(
         len(classes), round(held_out * len(rows))
     )
@@ -109,6 +112,13 @@ def early_stopped_probe(
     fit_softmax(with_bias(scaled), codes[~watched], len(classes), l2, max_iter=max_iter, on_step=best)
     weights = best.theta[:-1] / scale
     return LinearProbe(weights, best.theta[-1] - center @ weights, classes, best.turned)
+
+
+def _by_value(rows: FloatArray, codes: IntArray) -> IntArray:
+    """Return an order of labelled rows that does not depend on the one they are given in."""
+    order = np.argsort(codes, kind="stable")
+    raw = np.ascontiguousarray(rows[order] + rows.dtype.type(0))  # one zero, whatever its sign
+    return order[np.argsort(raw.view(f"V{raw.itemsize * raw.shape[1]}").ravel(), kind="stable")]
 
 
 class _Best:

@@ -41,28 +41,31 @@ def fit_softmax(
     *,
     max_iter: int = 500,
     on_step: Callable[[Float64Array], None] | None = None,
+    device: str | None = None,
 ) -> tuple[Float64Array, bool]:
     """Return the optimal `theta`, and whether the solver's tolerance was reached.
 
     L-BFGS from zero; each step is two products with the rows, O(rows * features * classes). The
     products keep the rows' precision; sums and the softmax are in float64. `on_step` is called with
-    `theta` after every step, and ends the search by raising StopIteration.
+    `theta` after every step, and ends the search by raising StopIteration. `device`: of torch, where the
+    products are made; None: in NumPy.
     """
     from scipy.optimize import minimize
 
     shape = (rows.shape[1], classes)
     own = np.arange(len(codes))
+    forward, backward = _products(rows, device)
 
     def objective(flat: Float64Array) -> tuple[float, Float64Array]:
         theta = flat.reshape(shape)
-        logits = (rows @ theta.astype(rows.dtype)).astype(np.float64)
+        logits = forward(theta)
         top = logits.max(axis=1)
         spread = np.exp(logits - top[:, None])
         total = spread.sum(axis=1)
         loss = float(np.mean(np.log(total) + top - logits[own, codes]))
         spread /= total[:, None]
         spread[own, codes] -= 1.0
-        gradient = (rows.T @ spread.astype(rows.dtype)).astype(np.float64) / len(rows) + l2 * theta
+        gradient = backward(spread) / len(rows) + l2 * theta
         return loss + l2 / 2 * float(np.sum(theta**2)), gradient.ravel()
 
     def tell(flat: Float64Array) -> None:
@@ -78,3 +81,26 @@ def fit_softmax(
         options={"maxiter": max_iter, "maxcor": 20, "gtol": 1e-7, "ftol": 1e-12},
     )
     return found.x.reshape(shape), bool(found.success)
+
+
+def _products(
+    rows: FloatArray, device: str | None
+) -> tuple[Callable[[Float64Array], Float64Array], Callable[[Float64Array], Float64Array]]:
+    """Return the product with the rows, and with their transpose, in the rows' precision."""
+    if device is None:
+        return (
+            lambda theta: (rows @ theta.astype(rows.dtype)).astype(np.float64),
+            lambda gaps: (rows.T @ gaps.astype(rows.dtype)).astype(np.float64),
+        )
+    import torch
+
+    from .inference import resolve_device
+
+    place = resolve_device(device)
+    there = torch.from_numpy(rows).to(place, torch.float32 if place.type == "mps" else None)
+
+    def product(left: Any, right: Float64Array) -> Float64Array:
+        found = left @ torch.from_numpy(right).to(place, there.dtype)
+        return np.asarray(found.cpu().double().numpy())
+
+    return lambda theta: product(there, theta), lambda gaps: product(there.T, gaps)

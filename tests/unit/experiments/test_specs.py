@@ -5,6 +5,7 @@ import pytest
 from gmmatch.encoders import FAMILIES
 from gmmatch.errors import InvalidInput, InvalidParameter
 from gmmatch.experiments.cells import groups_of
+from gmmatch.experiments.contenders import CONTENDERS
 from gmmatch.experiments.datasets import DATASETS
 from gmmatch.experiments.scenarios import parse_scenario
 from gmmatch.experiments.specs import (
@@ -41,7 +42,7 @@ seeds = 2
 
 @pytest.mark.parametrize("grid", GRIDS)
 def test_everything_that_a_spec_names_exists(grid) -> None:
-    assert set(grid.methods) <= set(METHODS)
+    assert {name.removesuffix("+guard") for name in grid.methods} <= {*METHODS, *CONTENDERS}
     assert set(grid.datasets) <= set(DATASETS)
     assert set(grid.targets) <= {*PROBES, *NETWORKS}
     assert grid.proxy.split(":")[0] in {*NETWORKS, *FAMILIES}
@@ -78,6 +79,7 @@ def test_the_tables_of_the_paper_have_all_scales_and_at_paper_scale_all_methods_
     for grid in spec.grids["paper"]:
         assert grid.methods == PAPER_METHODS
         assert len(grid.seeds) == 5
+        assert grid.signal_training.seeds == 10
         assert grid.train_rows is None
 
 
@@ -103,7 +105,7 @@ def test_another_default_of_a_method_gives_another_file(tmp_path, monkeypatch) -
     assert method.defaults()["center"] == "auto"
     monkeypatch.setitem(METHODS, "gm-matching", replace(method, fixed={"center": "huber"}))
     changed = {cell.method for cell, file in before.items() if cell.file(tmp_path) != file}
-    assert changed == {"gm-matching"}
+    assert changed == {"gm-matching", "gm-matching-unguarded"}
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,19 @@ def test_conjugate_gradients_agree_with_the_factored_hessian(monkeypatch: pytest
     )
 
 
+def test_torch_finds_the_same_influence_as_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    rows, labels = _clusters()
+    monkeypatch.setattr(hessians, "DENSE_PARAMETERS", 1)
+    for kind in (np.float64, np.float32):
+        here, there = (
+            signals.parameter_influence(rows.astype(kind), labels, sketch=None, device=device)
+            for device in (None, "cpu")
+        )
+        assert here.converged == there.converged
+        np.testing.assert_allclose(there.vectors, here.vectors, rtol=2e-3, atol=2e-5 * here.scores.max())
+
+
 def test_conjugate_gradients_say_when_they_stop_short() -> None:
     rows, labels = _clusters(rows=90, features=8)
     theta, _ = fit_softmax(rows, labels, 3, 1e-6)

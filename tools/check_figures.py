@@ -1,0 +1,130 @@
+"""Check that figures agree: tables of results with their CSV files, README's table with both.
+
+Run as `python tools/check_figures.py`; it prints one line for each find and ends with 1 if there are any.
+Pages of `gmmatch reproduce` must also say which commit (or version) made them, and link the deviations.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+# README's words for scenarios and methods.
+SCENARIOS = {
+    "clean": "clean",
+    "20 % of the images damaged": "images-20",
+    "20 % of the labels wrong": "labels-20",
+    "35 % of the labels wrong": "labels-35",
+    "human labels, 9 % wrong": "human-aggregate",
+    "human labels, 17 % wrong": "human-random1",
+    "human labels, 40 % wrong": "human-worst",
+    "20 % of the rows far off": "gross-20",
+    "45 % of the rows far off": "gross-45",
+}
+METHODS = {"the paper's text": "gm-matching-paper", "matching, no guard": "gm-matching-unguarded"}
+_COMMAND = re.compile(r"`(gmmatch reproduce|python -m benchmarks)")
+_MADE = re.compile(r"\bcommits? (`?[0-9a-f]{7,}|of version)|version,? 0\.\d|of version 0\.\d")
+
+
+def tables(text: str) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield the tables of a Markdown page, each with the heading above it."""
+    heading, rows = "", []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.strip().strip("|").split(" | ")])
+        elif rows:
+            yield heading, [row for row in rows if not set("".join(row)) <= set("-:| ")]
+            rows = []
+
+
+def number(cell: str) -> float | None:
+    """Return the first number of a cell."""
+    found = re.search(r"-?\d+(?:\.\d+)?", cell.replace("**", ""))
+    return float(found[0]) if found else None
+
+
+def read(name: str) -> dict[tuple[str, str], dict[float, list[tuple[float, float | None]]]]:
+    """Return accuracy and corrupted picks of a table by scenario and method, then by budget."""
+    found: dict[tuple[str, str], dict[float, list[tuple[float, float | None]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    with (RESULTS / f"{name}.csv").open(encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            picks = float(line["corrupted_picks"]) if line["corrupted_picks"] else None
+            found[line["scenario"], line["method"]][float(line["keep"])].append(
+                (float(line["accuracy"]), picks)
+            )
+    return found
+
+
+def near(value: float, known: list[float]) -> bool:
+    """Tell whether a number of two decimals is among others."""
+    return any(abs(value - other) <= 0.00501 for other in known)
+
+
+def check_page(name: str) -> Iterator[str]:
+    """Compare the accuracies of a page with its CSV file: each row of a block must be in the file."""
+    known = read(name)
+    rows: dict[str, list[list[float]]] = defaultdict(list)
+    for (_, method), by_keep in known.items():
+        rows[method].append([value for found in by_keep.values() for value, _ in found])
+    text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+    part = text.partition("## Test accuracy")[2].partition("## Corrupted share")[0]
+    part = part.partition("## The paper's figures")[0]
+    for heading, lines in tables(part):
+        for line in lines[1:]:
+            values = [value for cell in line[1:-1] if (value := number(cell)) is not None]
+            if not any(all(near(value, row) for value in values) for row in rows[line[0]]):
+                yield f"docs/results/{name}.md: {heading}: the row of {line[0]} is not that of {name}.csv"
+
+
+def check_readme() -> Iterator[str]:
+    """Compare README's table with the mean over budgets of the first table of results that it links."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text.partition("## How good it is")[2].partition("\n## ")[0]
+    name = re.findall(r"docs/results/([\w-]+)\.md", section)[0]
+    known = read(name)
+    for _, lines in tables(section):
+        if lines[0][0]:
+            continue
+        for line in lines[1:]:
+            for title, cell in zip(lines[0][1:], line[1:], strict=True):
+                by_keep = known.get((SCENARIOS.get(line[0], line[0]), METHODS.get(title, title)), {})
+                values = [value for found in by_keep.values() for value, _ in found]
+                given = number(cell)
+                if not values or given is None or abs(sum(values) / len(values) - given) > 0.0501:
+                    yield f"README.md: {line[0]}, {title}: {cell} is not the mean of {name}.csv"
+
+
+def check_origins() -> Iterator[str]:
+    """Every page says what made it, and where its runs differ from the paper's."""
+    for page in sorted(RESULTS.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if not _COMMAND.search(text):
+            yield f"docs/results/{page.name} names no command that made it"
+        reproduced = "`gmmatch reproduce" in text
+        if reproduced and not _MADE.search(text):
+            yield f"docs/results/{page.name} names no commit or version that made it"
+        if reproduced and "(../deviations.md)" not in text:
+            yield f"docs/results/{page.name} does not link deviations.md"
+
+
+def finds() -> list[str]:
+    """Return everything that does not agree."""
+    pages = [file.name.removesuffix("-standings.csv") for file in sorted(RESULTS.glob("*-standings.csv"))]
+    found = [find for name in pages for find in check_page(name)]
+    return [*found, *check_readme(), *check_origins()]
+
+
+if __name__ == "__main__":
+    everything = finds()
+    print("\n".join(everything))
+    sys.exit(bool(everything))
