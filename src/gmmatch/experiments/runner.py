@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 from threadpoolctl import threadpool_limits
 
 from ..encoders.base import cores
+from ..errors import InvalidParameter, require
 from ..progress import Advance, task
 from ..training.config import NETWORKS
 from ..validation import check_positive_int
@@ -102,21 +104,25 @@ def share_devices(device: str, workers: int | None, grids: Sequence[Grid]) -> li
     ['cuda:0', 'cuda:1', 'cuda:0']
     """
     named = device.split(",")
+    strange = [name for name in named if not re.fullmatch(r"auto|mps|(cpu|cuda)(:\d+)?", name)]
+    if strange:
+        raise InvalidParameter(
+            f"device must be auto, cpu, mps, cuda or some such as cuda:0,cuda:1; got {strange[0]!r}"
+        )
     if device in ("auto", "cuda") and any(_trains(grid) for grid in grids):
-        from torch import cuda
-
-        named = [f"cuda:{number}" for number in range(cuda.device_count())] or [device]
+        count = require("torch", "torch", "torch").cuda.device_count()
+        named = [f"cuda:{number}" for number in range(count)] or [device]
     several = len(named) > 1 or named[0].startswith("cuda")
-    count = check_positive_int(workers or (len(named) if several else cores()), "workers")
-    return list(islice(cycle(named), count))
+    usual = len(named) if several else cores()
+    return list(islice(cycle(named), check_positive_int(usual if workers is None else workers, "workers")))
 
 
 def claim_device(place: str) -> str:
     """Make this process see its own GPU alone, and return what torch calls it then."""
     kind, _, number = place.partition(":")
     if kind == "cuda" and number:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[int(number)] if visible else number
+        visible = dict(enumerate(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")))
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible.get(int(number)) or number
     return kind
 
 

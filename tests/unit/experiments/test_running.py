@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gmmatch import signals
+from gmmatch.errors import InvalidParameter
 from gmmatch.experiments import runner
 from gmmatch.experiments.cells import commit, groups_of
 from gmmatch.experiments.datasets import open_dataset
@@ -115,6 +116,9 @@ def test_workers_share_out_the_devices_and_see_their_own_alone(monkeypatch) -> N
     assert runner.claim_device("cuda:1") == "cuda"
     assert runner.os.environ["CUDA_VISIBLE_DEVICES"] == "7"
     assert runner.claim_device("cpu:1") == "cpu"
+    for strange in ("gpu", "cuda:x", "cpu,,mps"):
+        with pytest.raises(InvalidParameter, match="device must be auto"):
+            runner.share_devices(strange, None, [])
 
 
 def test_every_gpu_has_a_worker(monkeypatch) -> None:
