@@ -63,7 +63,7 @@ def _report(
         parts += ["## Where gm-matching stands", _standing_text(records), standings_table(standing)]
         rivals = duels(records)
         if rivals:
-            parts += ["Wins and losses, cell by cell, the hardest rival first:", duels_table(rivals)]
+            parts += ["## Wins and losses", "Cell by cell, the hardest rival first.", duels_table(rivals)]
     parts += ["## Test accuracy", _reading(accuracy), *_sections(accuracy)]
     if picks:
         shares = {record["scenario"]: record["corrupted_rows"] for record in records}

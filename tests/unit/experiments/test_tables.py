@@ -295,3 +295,17 @@ def test_elsewhere_the_papers_table_follows_ours(records, tmp_path):
     ours = next(line for line in lines if line[0] == "gm-matching")
     assert ours[1:5] == ["**43.33 ± 1.02**", "**58.41 ± 0.68**", "**23.14 ± 0.92**", "**27.76 ± 0.40**"]
     assert ours[5] == "**38.16**"  # the paper's own mean
+
+
+def test_wins_and_losses_are_counted_against_every_other_method(tmp_path):
+    level = {"random": 50.0, "moderate": 60.0, "gm-matching": 61.0}
+    found = [record("labels-20", name, keep, 0, level[name]) for name in level for keep in (0.1, 0.3)]
+    found[3]["accuracy"] = 64.25  # moderate at 30 %
+    report, *_ = write_tables(found, tmp_path, "Label noise")
+    ((_, hardest, weakest),) = [
+        lines
+        for (section, _), lines in markdown_tables(report.read_text()).items()
+        if section == "Wins and losses"
+    ]
+    assert hardest == ["moderate", "2", "1", "1", "-1.12", "-3.25"]
+    assert weakest == ["random", "2", "2", "0", "+11.00", "+11.00"]
