@@ -29,7 +29,7 @@ from ..records import FloatArray, IntArray
 from ..trust import FEWEST_ROWS, TRUSTED, Verdict, judge
 from ..validation import check_choice, check_keep, check_positive_int
 from .base import Selector
-from .groups import Bundle, Center, Group, Picks, bundles, group_codes
+from .groups import Bundle, Center, Group, Picks, bundles, group_codes, known_means
 
 AUTO_BATCH = 256
 WHOLE_ROWS = 1 << 13
@@ -363,12 +363,6 @@ class GMMatching(Selector):
         if theta.shape != center.shape or not np.isfinite(theta).all():
             raise InvalidInput(f"start must be a finite vector of shape {center.shape}; got {theta.shape}")
         return theta
-
-
-def known_means(target: Any, groups: list[Group]) -> list[Center] | None:
-    """Return the centres of all groups where they are means, and known already."""
-    found: list[Center] = [(group.mean, 0.0) for group in groups if group.mean is not None]
-    return found if isinstance(target, str) and target == "mean" and len(found) == len(groups) else None
 
 
 class _MatchGroups:

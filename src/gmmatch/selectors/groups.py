@@ -188,3 +188,9 @@ def bundles(groups: list[Group], budgets: IntArray, centers: list[Center] | None
             part = slice(start, stop)
             yield Bundle(groups[part], budgets[part], None if centers is None else centers[part])
             start = stop
+
+
+def known_means(target: Any, groups: list[Group]) -> list[Center] | None:
+    """Return the centres of all groups where they are means, and known already."""
+    found: list[Center] = [(group.mean, 0.0) for group in groups if group.mean is not None]
+    return found if isinstance(target, str) and target == "mean" and len(found) == len(groups) else None
