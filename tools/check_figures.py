@@ -126,5 +126,6 @@ def finds() -> list[str]:
 
 if __name__ == "__main__":
     everything = finds()
-    print("\n".join(everything))
+    for find in everything:
+        print(find)
     sys.exit(bool(everything))
