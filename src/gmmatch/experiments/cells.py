@@ -133,7 +133,7 @@ def read_records(cells: Iterable[Cell], folder: Path) -> list[dict[str, Any]]:
 @cache
 def commit() -> str:
     """Return the commit that the code is of, with a plus where it was changed since."""
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1]
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=True)
