@@ -222,7 +222,7 @@ def tiny_cifar100(folder, rows):
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
     for name in ("train.bin", "test.bin"):
-        labels = np.arange(rows, dtype=np.uint8)[:, None] % 100
+        labels = 99 * (np.arange(rows)[:, None] % 2)
         records = np.hstack([labels // 5, labels, rng.integers(0, 256, (rows, 3072), dtype=np.uint8)])
         (folder / name).write_bytes(records.astype(np.uint8).tobytes())
 

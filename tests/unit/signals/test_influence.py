@@ -79,13 +79,13 @@ def test_torch_finds_the_same_influence_as_numpy(monkeypatch: pytest.MonkeyPatch
     pytest.importorskip("torch")
     rows, labels = _clusters()
     monkeypatch.setattr(hessians, "DENSE_PARAMETERS", 1)
-    for kind in (np.float64, np.float32):
+    for kind, tolerance in ((np.float64, 1e-6), (np.float32, 1e-2)):  # in float32 fits end apart
         here, there = (
             signals.parameter_influence(rows.astype(kind), labels, sketch=None, device=device)
             for device in (None, "cpu")
         )
         assert here.converged == there.converged
-        np.testing.assert_allclose(there.vectors, here.vectors, rtol=2e-3, atol=2e-5 * here.scores.max())
+        np.testing.assert_allclose(there.vectors, here.vectors, rtol=0, atol=tolerance * here.scores.max())
 
 
 def test_conjugate_gradients_say_when_they_stop_short() -> None:
