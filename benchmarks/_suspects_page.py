@@ -33,9 +33,9 @@ nine cells (b + 1) / f has 0.990 / 0.952, self-confidence 0.990 / 0.951, b / f 0
 rows) it has 0.919 / 0.752, cleanlab's best score 0.903 / 0.717. The average of its ranks and of those by the
 labels of ten neighbours is ahead on digits and letters (0.994 / 0.971 against 0.991 / 0.958) and behind on
 CLINC150 with asymmetric noise (0.967 / 0.856 against 0.985 / 0.941), at a price of all pairs of rows: not
-taken. Seeds 0 to 2, the human labels `aggregate` and `worst`, and all noise on CIFAR-10 had no
-part in the choice: they are its check. That the estimate lies two thirds of the way from the certain
-errors to the confident joint was chosen on the same data and on 3,000 other rows of `worst`.
+taken. Seeds 0 to 2, the human labels `aggregate` and `worst`, and all noise on CIFAR-10 had no part in the
+choice: they are its check. That the estimate lies half-way from the certain errors to the confident joint
+was chosen on the same data.
 """
 
 

@@ -343,7 +343,7 @@ def _parsed(cells: Sequence[str | None]) -> list[Any]:
 
 def _joined(values: Values, dataset: Dataset) -> Values:
     """Put values in the order of the rows, by their ids."""
-    keys = values.keys or ()
+    keys = () if values.keys is None else values.keys
     if dataset.ids is None:
         numbers = [key for key in keys if isinstance(key, (int, np.integer))]
         if len(numbers) != len(keys) or sorted(numbers) != list(range(len(dataset))):

@@ -6,8 +6,8 @@ a class that nobody named is thought to fit as well as classes do on average. Ch
 normalised margin, confidence-weighted entropy, b / f and averages of their ranks (docs/results/suspects.md).
 
 How many labels are wrong is counted by the confident joint (Northcutt, Jiang and Chuang 2021), among rows of
-which some class is as likely as among its own rows. The others are thought to be wrong two thirds as often:
-the joint by itself takes them to be wrong as often, and says too much where classes overlap.
+which some class is as likely as among its own rows. The others are thought to be wrong half as often: the
+joint by itself takes them to be wrong as often, and says too much where classes overlap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .labels import LabelFilter
 
 Vector = npt.NDArray[np.float64]
 
-_UNSURE = 2 / 3  # how often rows without a likely class are wrong, beside the others; chosen on few sets
+_UNSURE = 1 / 2  # how often rows without a likely class are wrong, beside the others; chosen on few sets
 _BINS = 4096
 _RANGE = 25.0  # of the logarithm of the odds, either way
 _STEEPNESS = 2.0  # power of the odds; with it wrong labels are as frequent as their scores say
