@@ -98,14 +98,16 @@ def nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
 
     Products are in the precision of the rows; rows for which its rounding may decide are looked at again.
     """
-    gaps = rows @ prototypes.T.astype(rows.dtype)
-    sizes = np.einsum("ij,ij->i", prototypes, prototypes)
-    gaps *= -2.0
-    gaps += sizes.astype(rows.dtype)
-    reach = float(np.sqrt(sizes.max()))
-    error = product_error(rows) * reach * (2.0 * np.sqrt(np.einsum("ij,ij->i", rows, rows)) + reach)
-    codes: IntArray = gaps.argmin(axis=1)
-    close = gaps <= (np.take_along_axis(gaps, codes[:, None], 1)[:, 0] + 2.0 * error)[:, None]
+    # Where single precision is too small for the products, nothing is close, and rows are looked at again.
+    with np.errstate(over="ignore", invalid="ignore"):
+        gaps = rows @ prototypes.T.astype(rows.dtype)
+        sizes = np.einsum("ij,ij->i", prototypes, prototypes)
+        gaps *= -2.0
+        gaps += sizes.astype(rows.dtype)
+        reach = float(np.sqrt(sizes.max()))
+        error = product_error(rows) * reach * (2.0 * np.sqrt(np.einsum("ij,ij->i", rows, rows)) + reach)
+        codes: IntArray = gaps.argmin(axis=1)
+        close = gaps <= (np.take_along_axis(gaps, codes[:, None], 1)[:, 0] + 2.0 * error)[:, None]
     if rows.dtype == np.float64:
         codes[:] = close.argmax(axis=1)
         return codes
