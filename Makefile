@@ -15,7 +15,7 @@ PARALLEL := -n auto --dist loadgroup
 # Run a command as a stage of that name and say how long it took.
 stage = @start=$$(date +%s); $(2); code=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$code
 
-.PHONY: demo test test-slow test-all test-versions test-lowest test-newest check lint docs browser wheel mutants format clean
+.PHONY: demo test test-slow test-all drill test-versions test-lowest test-newest check lint docs browser wheel mutants format clean
 
 demo: .venv/.core
 	$(BIN)/gmmatch demo
@@ -42,6 +42,11 @@ test-lowest:
 
 test-newest:
 	@$(MAKE) --no-print-directory test-versions VENV=.venv-newest CONSTRAINTS=/dev/null
+
+# Faults of every kind, and the table of them in docs/reliability.md; some twenty minutes.
+drill: .venv/.dev
+	@rm -rf out/drill
+	$(call stage,drill,$(PYTEST) tests/drill -m drill)
 
 check: .venv/.dev
 	@test -n "$(FILES)" || { echo "Say what to check, for example: make check FILES=tests/unit/trust"; exit 2; }

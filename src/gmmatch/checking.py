@@ -37,7 +37,8 @@ def leave_out_bad_rows(checked: CheckedRows, data: Dataset, on_bad_rows: str, se
     seed
         Seed of the hashes.
     """
-    good, keys = look_at_rows(checked.rows, seed)
+    good, keys, digest = look_at_rows(checked.rows, seed)
+    checked = replace(checked, digest=digest)
     bad = np.flatnonzero(~good)
     if bad.size and on_bad_rows == "error":
         raise InvalidInput(f"{data.name} has {describe_bad_rows(bad)}")

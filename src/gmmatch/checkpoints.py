@@ -1,27 +1,50 @@
 """The state of a long run on disk: written whole or not at all, and only for the run it belongs to."""
 
+import dataclasses
 import hashlib
 import json
+import sys
 import time
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidInput
+from .errors import InvalidInput, first_line
 from .facts import plain
 from .files import remove_partials, whole_file
+
+Result = TypeVar("Result")
+Arrays = dict[str, npt.NDArray[Any]]
 
 # At least so long between saves, and so many times as long as a save takes: it never costs much.
 _SECONDS_BETWEEN_SAVES = 0.5
 _TIMES_AS_LONG = 30
+_FINISHED = ("learned", "verdict")  # what is saved once, each in a file of its own
+_SKELETON = "skeleton"
+# What is raised by files that are not what they should be.
+_DAMAGED = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    SyntaxError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    AttributeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class FileCheckpoint:
-    """Saves arrays to one file, seldom enough not to be felt.
+    """Saves arrays to one file, seldom enough not to be felt, and what is finished to files beside it.
 
     `params`: what else determines the result. `resume`: whether to go on from what is there; otherwise it is
     removed.
@@ -33,36 +56,140 @@ class FileCheckpoint:
         self.identity = f"{fingerprint}-{hashlib.blake2b(recipe.encode(), digest_size=8).hexdigest()}"
         self._next_save = 0.0
         if not resume:
-            path.unlink(missing_ok=True)
+            self._remove()
 
     def load(self) -> Mapping[str, npt.NDArray[Any]] | None:
         """Return what was saved, or None; refuse what belongs to another run."""
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as archive:
-                state = {name: archive[name] for name in archive.files}
+            state = _read(self.path)
             identity = str(state.pop("identity"))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise InvalidInput(f"the saved state {self.path} cannot be read: {error}; remove it") from None
-        if identity != self.identity:
+        except _DAMAGED as error:
             raise InvalidInput(
-                f"the saved state {self.path} belongs to another input or other parameters: it has the"
-                f" fingerprint {identity}, this run has {self.identity}; run without --resume to start anew"
-            )
+                f"the saved state {self.path} cannot be read: {first_line(error)}; remove it"
+            ) from None
+        self._check(identity, self.path)
         return state
 
-    def save(self, state: dict[str, npt.NDArray[Any]]) -> None:
+    def save(self, state: Arrays) -> None:
         """Put `state` in place of what was saved, unless that was a moment ago."""
         started = time.monotonic()
         if started < self._next_save:
             return
-        with whole_file(self.path) as partial, partial.open("wb") as file:
-            np.savez(file, identity=np.array(self.identity), **state)  # type: ignore[arg-type]
+        self._write(self.path, state)
         ended = time.monotonic()
         self._next_save = ended + max(_SECONDS_BETWEEN_SAVES, _TIMES_AS_LONG * (ended - started))
 
+    def recall(self, name: str, make: Callable[[], Result]) -> Result:
+        """Return what a run before this one finished under this name; else make it, and keep what took long.
+
+        What is damaged is made again; what belongs to another run is refused.
+        """
+        path = beside(self.path, name)
+        if path.exists():
+            try:
+                state = _read(path)
+                identity, found = str(state["identity"]), unpack(state)
+            except _DAMAGED:
+                path.unlink(missing_ok=True)
+            else:
+                self._check(identity, path)
+                return found  # type: ignore[no-any-return]
+        started = time.monotonic()
+        made = make()
+        if time.monotonic() - started > _SECONDS_BETWEEN_SAVES:
+            with suppress(TypeError):  # what is no record of arrays is made again
+                self._write(path, pack(made))
+        return made
+
     def discard(self) -> None:
-        """Remove the file, and what kills left half written: the run is finished."""
-        remove_partials(self.path)
-        self.path.unlink(missing_ok=True)
+        """Remove the files, and what kills left half written: the run is finished."""
+        for path in (self.path, *(beside(self.path, name) for name in _FINISHED)):
+            remove_partials(path)
+        self._remove()
+
+    def _remove(self) -> None:
+        for path in (self.path, *(beside(self.path, name) for name in _FINISHED)):
+            path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, state: Arrays) -> None:
+        with whole_file(path) as partial, partial.open("wb") as file:
+            np.savez(file, identity=np.array(self.identity), **state)  # type: ignore[arg-type]
+
+    def _check(self, identity: str, path: Path) -> None:
+        if identity != self.identity:
+            raise InvalidInput(
+                f"the saved state {path} belongs to another input or other parameters: it has the"
+                f" fingerprint {identity}, this run has {self.identity}; run without --resume to"
+                " start anew"
+            )
+
+
+def recalled(checkpoint: FileCheckpoint | None) -> Callable[[str, Callable[[], Any]], Any]:
+    """Return what recalls finished parts of a run; without a checkpoint they are made."""
+    return (lambda name, make: make()) if checkpoint is None else checkpoint.recall
+
+
+def beside(path: Path, name: str) -> Path:
+    """Return the file of what is finished, beside that of the state."""
+    return path.with_name(f"{path.name}.{name}")
+
+
+def is_there(path: Path) -> bool:
+    """Tell whether there is anything to go on from."""
+    return path.exists() or any(beside(path, name).exists() for name in _FINISHED)
+
+
+def _read(path: Path) -> Arrays:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def pack(value: Any) -> Arrays:
+    """Return records of arrays, numbers and texts as plain arrays.
+
+    >>> unpack(pack({"a": [1, None, np.arange(2)]}))
+    {'a': [1, None, array([0, 1])]}
+    """
+    arrays: Arrays = {}
+
+    def told(part: Any) -> Any:
+        if isinstance(part, np.ndarray):
+            name = f"array{len(arrays)}"
+            arrays[name] = np.asarray(part)
+            return {"array": name}
+        if dataclasses.is_dataclass(part):
+            kind = type(part)
+            fields = {entry.name: told(getattr(part, entry.name)) for entry in dataclasses.fields(part)}
+            return {"record": [kind.__module__, kind.__qualname__], "fields": fields}
+        if isinstance(part, (list, tuple)):
+            return {"tuple" if isinstance(part, tuple) else "list": [told(entry) for entry in part]}
+        if isinstance(part, Mapping):
+            return {"map": [[told(key), told(entry)] for key, entry in part.items()]}
+        return part.item() if isinstance(part, np.generic) else part
+
+    skeleton = json.dumps(told(value))
+    return arrays | {_SKELETON: np.array(skeleton)}
+
+
+def unpack(arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+    """Return what `pack` packed; the only things that are made are records of this package."""
+
+    def made(part: Any) -> Any:
+        if not isinstance(part, dict):
+            return part
+        if "array" in part:
+            return arrays[part["array"]]
+        if "record" in part:
+            module, name = part["record"]
+            kind = getattr(sys.modules.get(module), name, None) if module.startswith("gmmatch.") else None
+            if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+                raise ValueError(f"{module}.{name} is no record")
+            return kind(**{key: made(entry) for key, entry in part["fields"].items()})
+        if "map" in part:
+            return {made(key): made(entry) for key, entry in part["map"]}
+        (name, entries), *_ = part.items()
+        return tuple(map(made, entries)) if name == "tuple" else list(map(made, entries))
+
+    return made(json.loads(str(arrays[_SKELETON])))

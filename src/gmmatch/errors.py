@@ -50,6 +50,11 @@ class MissingExtra(GmmatchError, ImportError):
         super().__init__(f"{package} is not installed; install it with: pip install 'gmmatch[{extra}]'")
 
 
+def first_line(error: BaseException) -> str:
+    """Return what a library says of a failure, in one line."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
 def require(module: str, package: str, extra: str) -> Any:
     """Import an optional module, or say which extra installs it."""
     try:

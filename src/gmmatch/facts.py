@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -164,7 +165,8 @@ def pack_array(values: npt.NDArray[Any]) -> dict[str, Any]:
 
 def unpack_array(packed: Mapping[str, Any]) -> npt.NDArray[Any]:
     """Return what `pack_array` packed."""
-    body = zlib.decompress(base64.b64decode(packed["zlib"]))
+    size = math.prod(packed["shape"]) * np.dtype(packed["dtype"]).itemsize
+    body = zlib.decompressobj().decompress(base64.b64decode(packed["zlib"]), max(size, 1))  # and no more
     return np.frombuffer(body, packed["dtype"]).reshape(packed["shape"])
 
 

@@ -31,24 +31,49 @@ def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
     """Yield a hidden neighbour of each file or folder to write to; at the end they take their places.
 
     The first target comes last, so that what belongs to it is there when it appears. If anything fails
-    before, no target is touched and the neighbours are removed.
+    before, no target is touched and the neighbours are removed. They are on the disk before they are named,
+    so that a machine that stops leaves no empty file behind.
     """
     for target in targets:
         if not target.parent.is_dir():
             raise InvalidInput(f"cannot write {target}: the folder {target.parent} does not exist")
+        remove_partials(target)
     partials = tuple(target.with_name(f".{target.name}.{os.getpid()}.partial") for target in targets)
     try:
         yield partials
         for partial, target in reversed(list(zip(partials, targets, strict=True))):
+            for inside, _, names in os.walk(partial):
+                for name in names:
+                    _flush(Path(inside, name))
+            _flush(partial)
             os.replace(partial, target)
+        for folder in {target.parent for target in targets}:
+            with suppress(OSError):  # not every file system flushes folders
+                _flush(folder)
     except OSError as error:
         raise InvalidInput(f"cannot write {targets[0]}: {error.strerror or error}") from error
     finally:
         for partial in partials:
-            if partial.is_dir():
-                shutil.rmtree(partial)
-            else:
-                partial.unlink(missing_ok=True)
+            _remove(partial)
+
+
+def _flush(path: Path) -> None:
+    """See that a file is on the disk, or that a folder lists what it holds."""
+    if sys.platform == "win32":  # which flushes only what may be written to
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder; that it cannot go does no harm, and is not what the user should hear of."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def check_folder(path: Path) -> None:
@@ -59,7 +84,16 @@ def check_folder(path: Path) -> None:
     if path.is_dir():
         raise InvalidInput(f"cannot write {path}: it is a folder")
     if not os.access(folder, os.W_OK):
-        raise InvalidInput(f"cannot write {path}: permission denied")
+        locked = hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY
+        reason = "Read-only file system" if locked else "permission denied"
+        raise InvalidInput(f"cannot write {path}: {reason}")
+
+
+def check_new(path: Path, overwrite: bool) -> None:
+    """Refuse to replace what is there, unless that is asked for."""
+    if path.exists() and not overwrite:
+        way = "name a new folder" if path.is_dir() else "--overwrite replaces it"
+        raise InvalidInput(f"cannot write {path}: it exists already; {way}")
 
 
 def make_folder(folder: Path, refusal: str = "cannot write to", hint: str = "") -> Path:
@@ -72,13 +106,24 @@ def make_folder(folder: Path, refusal: str = "cannot write to", hint: str = "") 
 
 
 def remove_partials(path: Path) -> None:
-    """Remove what runs that were killed left half written in place of a file.
-
-    For a file that one run at a time writes: another run's file under way would go as well.
-    """
+    """Remove what runs that were killed left half written in place of a file or a folder."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-        with suppress(OSError):  # the file itself is written; a leftover that cannot go does no harm
-            left.unlink()
+        number = left.name.rpartition(".partial")[0].rpartition(".")[2]
+        if number.isdigit() and not _is_running(int(number)):
+            _remove(left)
+
+
+def _is_running(process: int) -> bool:
+    """Tell whether a process of this machine runs: what it writes is not ours to remove."""
+    if sys.platform == "win32":  # where asking would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def cache_folder() -> Path:

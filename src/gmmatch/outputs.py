@@ -12,9 +12,13 @@ import pyarrow.parquet as pq
 
 from .data import Dataset, write_rows
 from .errors import InvalidInput, InvalidParameter
-from .files import check_folder, make_folder, remove_partials, whole_file
+from .files import check_folder, check_new, make_folder, whole_file
 from .records import Selection
 from .trust import Suspects
+
+__all__ = [
+    "check_new", "check_output", "materialize_rows", "write_labels", "write_selection", "write_suspects",
+]  # fmt: skip
 
 ENDINGS = {
     "selection": (".parquet", ".npy", ".csv", ".txt"),
@@ -22,6 +26,8 @@ ENDINGS = {
     "suspects": (".parquet", ".csv", ".jsonl"),
     "fixed labels": (".parquet", ".csv", ".jsonl"),
 }
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the beginning of a formula
 
 
 def check_output(path: Path, all_rows: bool = False, kind: str = "selection") -> None:
@@ -31,13 +37,6 @@ def check_output(path: Path, all_rows: bool = False, kind: str = "selection") ->
         what = "--all-rows needs an output that ends" if all_rows else f"the {kind} must end"
         raise InvalidParameter(f"{what} in {', '.join(endings)}; got {path}")
     check_folder(path)
-
-
-def check_new(path: Path, overwrite: bool) -> None:
-    """Refuse to replace what is there, unless that is asked for."""
-    if path.exists() and not overwrite:
-        way = "name a new folder" if path.is_dir() else "--overwrite replaces it"
-        raise InvalidInput(f"cannot write {path}: it exists already; {way}")
 
 
 def write_selection(selection: Selection, path: Path, source: Dataset, all_rows: bool = False) -> None:
@@ -56,12 +55,11 @@ def write_selection(selection: Selection, path: Path, source: Dataset, all_rows:
                 with partial.open("wb") as handle:
                     np.save(handle, ids.astype(str) if ids.dtype.kind == "O" else ids, allow_pickle=False)
             elif ending == ".txt":
-                partial.write_text("".join(f"{entry}\n" for entry in ids))
+                partial.write_text(_lines(ids), encoding="utf-8", errors="surrogateescape")
             else:
                 _write_table(
                     _all_rows(selection, source) if all_rows else selection.to_arrow(), partial, ending
                 )
-    remove_partials(path)
 
 
 def write_suspects(suspects: Suspects, path: Path, source: Dataset) -> None:
@@ -71,17 +69,18 @@ def write_suspects(suspects: Suspects, path: Path, source: Dataset) -> None:
     table = pa.table({"id": pa.array(ids)} | {name: pa.array(values) for name, values in columns.items()})
     with whole_file(path) as partial:
         _write_table(table, partial, path.suffix.lower())
-    remove_partials(path)
 
 
 def write_labels(labels: npt.NDArray[Any], path: Path, source: Dataset) -> None:
-    """Write one label per row, with the rows' ids, as a table that `--labels` takes; bad rows have none."""
+    """Write one label per row, with the rows' ids, as a table that `--labels` takes; bad rows have none.
+
+    Labels and ids are written as they are, also where a spreadsheet would compute them: they are read again.
+    """
     fixed = source.replace(labels=labels)
     ids = np.arange(len(labels)) if source.ids is None else source.ids
     table = pa.table({"id": pa.array(ids), "label": _labels(fixed)})
     with whole_file(path) as partial:
-        _write_table(table, partial, path.suffix.lower())
-    remove_partials(path)
+        _write_table(table, partial, path.suffix.lower(), as_given=True)
 
 
 def _all_rows(selection: Selection, source: Dataset) -> pa.Table:
@@ -115,8 +114,20 @@ def _labels(source: Dataset) -> pa.Array:
     return pa.array(source.labels, mask=np.isin(np.arange(len(source)), source.bad_rows))
 
 
-def _write_table(table: pa.Table, file: Path, ending: str) -> None:
-    {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl}[ending](table, file)
+def _lines(ids: npt.NDArray[Any]) -> str:
+    """Return ids one per line; one that is more than a line is refused."""
+    entries = [str(entry) for entry in ids.tolist()]
+    wrong = next((entry for entry in entries if len(entry.splitlines()) > 1 or entry.endswith("\n")), None)
+    if wrong is not None:
+        raise InvalidInput(f"the id {wrong!r} is more than one line of a .txt; write .parquet or .csv")
+    return "".join(f"{entry}\n" for entry in entries)
+
+
+def _write_table(table: pa.Table, file: Path, ending: str, as_given: bool = False) -> None:
+    if ending == ".csv":
+        _write_csv(table, file, as_given)
+    else:
+        {".parquet": _write_parquet, ".jsonl": _write_jsonl}[ending](table, file)
 
 
 def _write_parquet(table: pa.Table, file: Path) -> None:
@@ -124,13 +135,23 @@ def _write_parquet(table: pa.Table, file: Path) -> None:
         pq.write_table(table, handle)
 
 
-def _write_csv(table: pa.Table, file: Path) -> None:
+def _write_csv(table: pa.Table, file: Path, as_given: bool) -> None:
     with file.open("w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle)
         writer.writerow(table.column_names)
         for batch in table.to_batches(max_chunksize=65536):
             columns = [column.to_pylist() for column in batch.columns]
-            writer.writerows(zip(*columns, strict=True))
+            told = columns if as_given else [map(_as_text, column) for column in columns]
+            writer.writerows(zip(*told, strict=True))
+
+
+def _as_text(cell: Any) -> Any:
+    """Return a cell that a spreadsheet takes as text and does not compute.
+
+    >>> _as_text("=1+1"), _as_text("cat"), _as_text(-1)
+    ("'=1+1", 'cat', -1)
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def _write_jsonl(table: pa.Table, file: Path) -> None:

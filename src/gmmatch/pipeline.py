@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .checking import leave_out_bad_rows
-from .checkpoints import FileCheckpoint
+from .checkpoints import FileCheckpoint, recalled
 from .compute.engine import open_engine
 from .compute.passes import Engine, use_engine
 from .data import Dataset
@@ -78,7 +78,6 @@ def run(plan: Plan) -> Outcome:
         check_memory(plan.entry.build(**params), checked, plan.cap)
     with open_engine(plan.engine, data, plan.address, plan.workers) as running, use_engine(running):
         checked = leave_out_bad_rows(checked, data, plan.on_bad_rows, seed)
-        assert checked.fingerprint  # found now, while the rows that it looks at are held
         trained, training = train_if_needed(plan, params, checked)
         selector = plan.entry.build(**params, **trained)
         checkpoint = None
@@ -86,11 +85,12 @@ def run(plan: Plan) -> Outcome:
             asked = plan.entry.build(**params).get_params(deep=False)
             recipe = {"bad_rows": len(rows) - checked.n_usable, "method": plan.method, **asked}
             checkpoint = FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume)
-        verdict, by_class = judge_once(plan, selector, checked)
+        verdict, by_class = judge_once(plan, selector, checked, recalled(checkpoint))
         fitted = selector.fit(checked, verdict=verdict, checkpoint=checkpoint, memory=plan.cap)
         found = None
         if plan.suspects is not None:
             found = find_suspects(checked, verdict, by_class, plan.random_state)
+    data.check_unchanged()
     selection = describe(fitted.selection_, plan, data, checked, verdict, by_class, training)
     facts = replace(
         selection.facts,
@@ -341,6 +341,7 @@ def suspects(
     checked = leave_out_bad_rows(checked, data, on_bad_rows, seed)
     check_suspects(data, checked)
     found = find_suspects(checked, None, True, seed)
+    data.check_unchanged()
     if path is not None:
         write_suspects(found, path, data)
     if fixed is not None:

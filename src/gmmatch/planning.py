@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .checkpoints import is_there
 from .compute.engine import ENGINES
 from .compute.passes import Engine
 from .data import as_address, check_free, send
@@ -95,6 +96,8 @@ class Plan:
         if output is not None and asked.get("state") is None:
             state = f"{output.name}.state"
             asked["state"] = Path(state) if output in elsewhere else output.with_name(state)
+        if asked.get("resume") and asked.get("state") is None:
+            raise InvalidParameter("resume goes on from a saved state; name its file (state), or an output")
         asked["elsewhere"] = elsewhere
         return cls(source=source, keep=keep, params=params, **asked)
 
@@ -133,7 +136,7 @@ class Plan:
         for path in named:
             if path.absolute() == source:
                 raise InvalidParameter(f"{path} is the input; name another file for the output")
-        goes_on = self.resume and self.state is not None and self.state.exists()
+        goes_on = self.resume and self.state is not None and is_there(self.state)
         for path in named:
             replaceable = (self.overwrite or goes_on) and path is not self.materialize
             if path in self.elsewhere:

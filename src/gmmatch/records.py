@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidInput, InvalidParameter
+from .errors import InvalidInput, InvalidParameter, first_line
 from .facts import Evidence, Facts, pack_array, plain, unpack_array
 from .files import whole_file
 
@@ -23,6 +23,7 @@ IntArray = npt.NDArray[np.int64]
 _AS_TOLD: Any = None  # the facts that the other attributes of a selection tell
 METADATA_KEY = b"gmmatch"
 FORMAT_VERSION = 2
+_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, zlib.error)
 _MOST_PACKED = 1 << 18  # numbers: two megabytes, more than the centres of most data
 _MOST_EVIDENCE = 1 << 22  # rows: beyond, the metadata would weigh more than the rows that were kept
 
@@ -303,7 +304,15 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
         _check(found)
     except InvalidInput as error:
         raise InvalidInput(f"the selection {path} is damaged: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, zlib.error, pa.ArrowException) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        zlib.error,
+        pa.ArrowException,
+    ) as error:
         wrong = "its columns and its metadata are not those of a selection"
         raise InvalidInput(f"the selection {path} is damaged: {wrong}") from error
     return found
@@ -314,9 +323,9 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
     import pyarrow as pa
 
     labels, centers, against = table.column("label"), facts["centers"], facts.get("evidence")
-    if facts["format"] == 1:  # centres were packed in another way, and are found again
+    if facts["format"] == 1:  # centres were packed in another way, and fingerprints were of some rows
         told = facts["details"] | {"rows": facts["n_rows"], "kept": len(table)}
-        facts, centers = told | {"reads": told.get("passes")} | facts, None
+        facts, centers = told | {"reads": told.get("passes")} | facts | {"fingerprint": ""}, None
     return Selection(
         indices=table.column("row").to_numpy(),
         scores=table.column("score").to_numpy(),
@@ -346,13 +355,14 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     try:
         with open(path, "rb") as file:
             table = pq.ParquetFile(file).read()
+        table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
-        raise InvalidInput(f"cannot read the selection {path}: {error}") from error
+        raise InvalidInput(f"cannot read the selection {path}: {first_line(error)}") from error
     try:
         facts = json.loads((table.schema.metadata or {})[METADATA_KEY])
     except KeyError:
         raise InvalidInput(f"{path} is a Parquet file, but not a selection written by gmmatch") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the selection {path} is damaged: its metadata is no JSON") from error
     version = facts.get("format") if isinstance(facts, dict) else None
     if version not in (1, FORMAT_VERSION):

@@ -17,6 +17,7 @@ from .records import Selection
 from .selectors import Selector
 from .selectors.base import evidence_of
 from .trust import Suspects, Verdict, apart_from_copies, find_copies, folds_for, judge, suspects_from
+from .trust.guard import Recall, make_now
 from .validation import CheckedRows, as_seed
 
 
@@ -53,8 +54,13 @@ def open_content_of(plan: Plan, data: Dataset) -> Any:
     return find_content(data, images=shown, image=plan.image)
 
 
-def judge_once(plan: Plan, selector: Selector, checked: CheckedRows) -> tuple[Verdict | None, bool]:
-    """Judge the rows if anybody needs it, and say whether it was done by class."""
+def judge_once(
+    plan: Plan, selector: Selector, checked: CheckedRows, recall: Recall = make_now
+) -> tuple[Verdict | None, bool]:
+    """Judge the rows if anybody needs it, and say whether it was done by class.
+
+    `recall`: what keeps finished parts for a run that goes on from here.
+    """
     by_class = selector.by_class if selector.guard != "off" else True
     codes, present = checked.judged(by_class)
     wanted = selector.guard != "off" or selector.reads_verdict() or plan.suspects is not None
@@ -65,11 +71,14 @@ def judge_once(plan: Plan, selector: Selector, checked: CheckedRows) -> tuple[Ve
     if not wanted:
         return None, by_class
     if selector.guard != "off":
-        return selector.judge(checked), by_class
+        return recall("verdict", lambda: selector.judge(checked, recall)), by_class
     seed = as_seed(selector.random_state)
-    labelled = checked.codes is not None
-    verdict = judge(checked.rows, codes, len(present), seed, labelled=labelled, keys=checked.keys(seed))
-    return verdict, by_class
+    labelled, keys = checked.codes is not None, checked.keys(seed)
+
+    def verdict() -> Verdict:
+        return judge(checked.rows, codes, len(present), seed, labelled=labelled, keys=keys, recall=recall)
+
+    return recall("verdict", verdict), by_class
 
 
 def train_if_needed(
@@ -134,7 +143,9 @@ def describe(
 def check_suspects(data: Dataset, checked: CheckedRows) -> None:
     """Refuse to look for suspects where there are no labels."""
     if checked.classes is None:
-        raise InvalidInput(f"suspects need labels, and {data.name} has none; name them with --labels")
+        raise InvalidInput(
+            f"suspects need labels, and {data.name} has none; name them with --labels (in Python: y)"
+        )
 
 
 def find_suspects(

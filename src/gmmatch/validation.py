@@ -16,10 +16,11 @@ from .classes import kind_of, label_values
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter
 from .records import FloatArray, IntArray
 
-# Squares of larger numbers leave float64, and no embedding has them.
+# Squares of larger numbers leave float64, as do squares of smaller ones; no embedding has them.
 LARGEST_VALUE = 1e140
+_SMALLEST_VALUE = 1e-140  # that the largest of all may have
 _CHECK_BYTES = 1 << 21  # stays in a cache between looking for the largest and the smallest
-_FINGERPRINT_ROWS = 256
+_GLANCE_ROWS = 256
 
 
 def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
@@ -77,8 +78,9 @@ class CheckedRows:
     classes: npt.NDArray[Any] | None = None
     codes: IntArray | None = None
     usable: npt.NDArray[np.bool_] | None = None  # which rows may be picked; None: all of them
-    # A seed and the hashes of the rows by it, where the rows were looked at already.
+    # A seed and the hashes of the rows by it, and a digest of all rows, where they were looked at already.
     hashes: tuple[int, npt.NDArray[np.uint64]] | None = None
+    digest: str | None = None
 
     def keys(self, seed: int) -> npt.NDArray[np.uint64] | None:
         """Return the hashes of the rows by this seed, if they are known."""
@@ -86,8 +88,8 @@ class CheckedRows:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short digest of the input."""
-        return fingerprint(self.rows, self.codes)
+        """A short digest of the input, of all rows and their classes."""
+        return fingerprint(self.rows, self.codes, self.digest)
 
     @property
     def n_usable(self) -> int:
@@ -126,6 +128,7 @@ def check_input(
     array([1, 0])
     """
     rows = as_rows(X, name, finite=finite and usable is None)
+    _check_scale(rows, name)
     classes, codes = (None, None) if y is None else as_labels(y, len(rows), label_name)
     return CheckedRows(rows, classes, codes, usable)
 
@@ -142,6 +145,23 @@ def bad_rows(rows: npt.NDArray[Any]) -> IntArray:
                 good = (np.abs(chunk, dtype=np.float64) <= LARGEST_VALUE).all(axis=1)
             found.append(np.flatnonzero(~good) + start)
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+
+def _check_scale(rows: Any, name: str) -> None:
+    """Refuse rows whose distances would all be lost to rounding; hardly any is read where one is ordinary."""
+    if rows.dtype == np.float32:
+        return  # whose smallest numbers have squares in float64
+    step, largest = max(1, _CHECK_BYTES // (rows.shape[1] * rows.itemsize)), 0.0
+    for start in range(0, len(rows), step):
+        chunk = np.abs(np.asarray(rows[start : start + step]))
+        if (chunk >= _SMALLEST_VALUE).any():
+            return
+        largest = max(largest, float(chunk.max(initial=0.0, where=chunk > 0)))
+    if largest:
+        raise InvalidInput(
+            f"{name} holds no value larger than {largest:.3g}; expected one of at least {_SMALLEST_VALUE:g},"
+            " because squares of smaller numbers vanish: multiply all of them"
+        )
 
 
 def describe_bad_rows(bad: IntArray) -> str:
@@ -312,18 +332,57 @@ def as_weights(weights: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
     return array
 
 
-def fingerprint(rows: npt.NDArray[Any], codes: IntArray | None = None) -> str:
-    """Return a short digest of the shape, the type, the classes and a spread of up to 256 rows."""
-    digest = hashlib.blake2b(f"{rows.shape} {rows.dtype.str}".encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(rows[fingerprint_rows(len(rows))]).tobytes())
+def fingerprint(rows: Any, codes: IntArray | None = None, digest: str | None = None) -> str:
+    """Return a short digest of the shape, the type, all rows in their order, and the classes.
+
+    `digest`: that of `digest_rows`, where the rows were read already.
+    """
+    told = f"{rows.shape} {rows.dtype.str} {digest or digest_rows(rows)}"
+    found = hashlib.blake2b(told.encode(), digest_size=16)
     if codes is not None:
-        digest.update(codes.tobytes())
+        found.update(codes.tobytes())
+    return found.hexdigest()
+
+
+def glance(rows: Any) -> str:
+    """Return a short digest of the shape, the type and a spread of up to 256 rows: hardly a row is read."""
+    digest = hashlib.blake2b(f"{rows.shape} {rows.dtype.str}".encode(), digest_size=16)
+    spread = np.unique(np.linspace(0, len(rows) - 1, _GLANCE_ROWS).astype(np.int64))
+    digest.update(np.ascontiguousarray(rows[spread]).tobytes())
     return digest.hexdigest()
 
 
-def fingerprint_rows(n_rows: int) -> IntArray:
-    """Return the numbers of the rows that a fingerprint looks at, ascending."""
-    return np.unique(np.linspace(0, n_rows - 1, _FINGERPRINT_ROWS).astype(np.int64))
+def digest_rows(rows: Any) -> str:
+    """Return a digest of all rows in their order: of float32 and of float64 rows of the same values the same.
+
+    Rows that are bad count as one and the same. `compute.keys.look_at_rows` finds it beside other things.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    step = max(1, _CHECK_BYTES // max(1, rows.itemsize * int(np.prod(rows.shape[1:]))))
+    for start in range(0, len(rows), step):
+        block = np.asarray(rows[start : start + step])
+        digest.update(row_marks(block.reshape(len(block), -1)).tobytes())
+    return digest.hexdigest()
+
+
+def row_marks(block: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Return a hash of each row's values, 0 for bad rows; a change of one value always changes it."""
+    values = block.astype(np.float64) + 0.0
+    with np.errstate(invalid="ignore"):
+        good = (np.abs(values) <= LARGEST_VALUE).all(axis=1)
+    bits = values.view(np.uint64)
+    marks = ((bits ^ (bits >> np.uint64(32))) * key_factors(block.shape[1])).sum(axis=1, dtype=np.uint64)
+    return np.where(good, marks, np.uint64(0))
+
+
+def key_factors(n_features: int, seed: int = 0) -> npt.NDArray[np.uint64]:
+    """Return the odd numbers that values are multiplied by in the hash of a row.
+
+    >>> (key_factors(3) % 2).tolist()
+    [1, 1, 1]
+    """
+    rng = np.random.default_rng([seed, 0x6B657973])
+    return rng.integers(0, 2**64, n_features, dtype=np.uint64) | np.uint64(1)
 
 
 def _or(words: list[str]) -> str:

@@ -102,7 +102,8 @@ EXIT_CODES = {
 }  # fmt: skip
 
 COMMANDS = {
-    "select", "report", "suspects", "embed", "train", "corrupt", "demo", "methods", "compare", "reproduce",
+    "select", "report", "suspects", "embed", "train", "corrupt", "cache", "demo", "methods",
+    "compare", "reproduce",
 }  # fmt: skip
 
 

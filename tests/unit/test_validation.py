@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gmmatch
-from gmmatch.errors import GmmatchError
-from gmmatch.validation import as_labels, as_rows, as_seed, fingerprint, resolve_keep
+from gmmatch.compute.keys import look_at_rows
+from gmmatch.errors import GmmatchError, InvalidInput
+from gmmatch.validation import as_labels, as_rows, as_seed, digest_rows, fingerprint, resolve_keep
 
 GOOD = np.arange(12.0).reshape(6, 2)
 
@@ -132,6 +133,21 @@ def test_the_fingerprint_tells_inputs_apart():
     assert fingerprint(GOOD.copy()) == fingerprint(GOOD)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_fingerprint_is_of_every_row_and_the_seed_has_no_part_in_it(dtype):
+    rows = np.random.default_rng(0).normal(size=(3000, 5)).astype(dtype)
+    digest = digest_rows(rows)
+    assert {look_at_rows(rows, seed)[2] for seed in (0, 1, 7)} == {digest}
+    prints = {digest}
+    for row in range(0, 3000, 7):  # any row, any number, the smallest change
+        changed = rows.copy()
+        changed[row, row % 5] = np.nextafter(changed[row, row % 5], 9)
+        prints.add(digest_rows(changed))
+    prints |= {digest_rows(rows[::-1]), digest_rows(rows[:, ::-1])}
+    assert len(prints) == 1 + len(range(0, 3000, 7)) + 2
+    assert digest_rows(rows.astype(np.float64)) == digest
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -161,3 +177,16 @@ def test_labels_beside_a_table_may_be_a_column_of_another(library):
     for labels in (frames.Series(names.tolist()), names, names.tolist()):
         found = gmmatch.select(table, keep=6, labels=labels, ids=frames.Series(np.arange(40)))
         assert found.indices.tolist() == expected.indices.tolist()
+
+
+@pytest.mark.parametrize("labels", [None, np.arange(60) % 3])
+def test_rows_too_small_to_be_compared_are_refused(labels):
+    rows = np.random.default_rng(0).normal(size=(60, 4))
+    for action in (gmmatch.select, gmmatch.GMMatching(keep=6).fit, gmmatch.suspects):
+        with pytest.raises(
+            InvalidInput, match=r"no value larger than .*e-200; expected one of at least 1e-140"
+        ):
+            action(rows * 1e-200, 6) if action is gmmatch.select else action(rows * 1e-200, labels)
+    rows[7] = 1.0  # one ordinary row, and all zeros, are told apart as ever
+    assert len(gmmatch.select(rows * 1e-139, 6, labels)) == 6
+    assert len(gmmatch.select(np.zeros((60, 4)), 6, labels)) == 6

@@ -1,5 +1,7 @@
 """The command `gmmatch`: one file per command, each calls one function of the layers above."""
 
+import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -8,18 +10,49 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
+_CUT_SHORT = b"gmmatch: a file was cut short, or its disk failed, while it was read; the run ended\n"
+
+
+class Terminated(KeyboardInterrupt):
+    """The system asked the process to end: what is finished is kept, as when a user interrupts."""
+
+
+def exit_code(interrupt: KeyboardInterrupt) -> int:
+    """Return what a process ends with that was interrupted."""
+    return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
 
 
 def main() -> None:
     """Run the command line."""
     try:
+        signal.signal(signal.SIGTERM, _terminate)
+        _explain_bus_errors()
         from .commands import app
 
         app()
     # Typer catches an interrupt of a command; this one came while it was being imported.
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt as interrupt:
+        sys.exit(exit_code(interrupt))
+
+
+def _terminate(number: int, frame: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: what is under way is being cleaned up
+    raise Terminated
+
+
+def _explain_bus_errors() -> None:
+    """Say a sentence where a mapped file loses its end; Python has no way to go on, or to raise an error."""
+    if not hasattr(signal, "SIGBUS"):
+        return
+    import ctypes
+
+    def explain(number: int) -> None:
+        os.write(2, _CUT_SHORT)
+        os._exit(3)
+
+    _explain_bus_errors.kept = ctypes.CFUNCTYPE(None, ctypes.c_int)(explain)  # type: ignore[attr-defined]
+    ctypes.CDLL(None).signal(signal.SIGBUS, _explain_bus_errors.kept)  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> Any:

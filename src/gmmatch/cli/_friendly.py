@@ -12,7 +12,7 @@ import typer
 
 from .. import progress
 from ..errors import GmmatchError, InvalidInput, InvalidParameter
-from . import INTERRUPTED
+from . import exit_code
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -25,20 +25,40 @@ def friendly(command: Command) -> Command:
         try:
             command(*args, **kwargs)
         except GmmatchError as error:
-            typer.echo(f"gmmatch: {error}", err=True)
+            say(f"gmmatch: {error}")
             raise typer.Exit(error.exit_code) from error
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-                raise
-            # What is left of the output would fail again when Python ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            typer.echo(f"gmmatch: cannot write: {error.strerror}", err=True)
+        except MemoryError as error:
+            say("gmmatch: there is not enough memory for this; --memory lets some methods do with less")
             raise typer.Exit(InvalidInput.exit_code) from error
-        except KeyboardInterrupt:
-            typer.echo("gmmatch: interrupted", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE or error.strerror is None:
+                raise
+            if error.filename is None:  # standard output
+                # What is left of the output would fail again when Python ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            say(f"gmmatch: {error.filename or 'cannot write'}: {error.strerror}")
+            raise typer.Exit(InvalidInput.exit_code) from error
+        except KeyboardInterrupt as interrupt:
+            say("gmmatch: interrupted")
+            raise typer.Exit(exit_code(interrupt)) from None
 
     return wrapped  # type: ignore[return-value]
+
+
+def say(text: str, err: bool = True) -> None:
+    """Print a sentence, whose names of files, columns and rows cannot command the terminal."""
+    typer.echo(printable(text), err=err)
+
+
+def printable(text: str) -> str:
+    r"""Return text in which line ends, escape sequences and the like are spelled out.
+
+    >>> print(printable("kept\x1b[2J\n"))
+    kept\x1b[2J\n
+    """
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )
 
 
 def show_progress(quiet: bool) -> AbstractContextManager[None]:
@@ -61,7 +81,7 @@ def _bars() -> Iterator[None]:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -72,7 +92,7 @@ def _bars() -> Iterator[None]:
 
         @contextmanager
         def listener(what: str, total: int | None) -> Iterator[progress.Advance]:
-            bar = bars.add_task(what, total=total)
+            bar = bars.add_task(printable(what), total=total)
             try:
                 yield lambda done: bars.advance(bar, done)
             finally:

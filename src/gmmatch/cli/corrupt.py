@@ -30,8 +30,10 @@ from ..corrupt.folder import corrupt_folder, list_files, read_image
 from ..corrupt.preview import sample_image, save_contact_sheet
 from ..data import open_dataset
 from ..errors import InvalidInput, InvalidParameter
+from ..files import check_new
 from ..validation import nearest
 from . import _options as options
+from ._friendly import say
 from ._options import option
 
 Corrupted = tuple[npt.NDArray[Any], npt.NDArray[np.bool_], dict[str, int]]
@@ -69,7 +71,7 @@ def corrupt(
     ] = None,
     output: Annotated[
         Path | None,
-        options.output("Where to write; a file is replaced, a folder must be new. The mask goes beside it."),
+        options.output("Where to write: a new folder or file. The mask goes beside it."),
     ] = None,
     severity: Annotated[int, option("Strength of image damage, 1 to 5.")] = 3,
     seed: Annotated[int, option("Same seed, same output.")] = 0,
@@ -88,6 +90,7 @@ def corrupt(
             " severities."
         ),
     ] = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
     quiet: Annotated[bool, option("Print nothing but errors.", "--quiet", "-q")] = False,
 ) -> None:
@@ -120,6 +123,7 @@ def corrupt(
         column, labels = labels, None
     opened = None if source is None else _open(source, column, array)
     if preview is not None:
+        check_new(preview, overwrite)
         save_contact_sheet(_first_image(source, opened), preview, seed)
         facts["preview"] = str(preview)
     if output is not None and source is not None:
@@ -127,14 +131,18 @@ def corrupt(
         part = None if share is None else _share(share)
         if opened is None:
             _refuse(extras, "images")
+            if output.name:
+                check_new(mask_path(output, ".csv"), overwrite)
             facts |= _folder(source, output, _or_fifth(part), _names("images", kind), severity, seed)
         else:
+            _check_output(opened, output, overwrite)
             facts |= _file(opened, output, part, kind, severity, seed, extras)
     facts["seconds"] = round(time.perf_counter() - start, 3)
     if as_json:
         typer.echo(json.dumps(facts))
     elif not quiet:
-        typer.echo(_told(facts), err=True)
+        for line in _told(facts):
+            say(line)
 
 
 def _open(source: Path, column: str | None, array: str | None) -> ArrayFile | LabelFile | None:
@@ -175,7 +183,6 @@ def _file(
     extras: dict[str, Any],
 ) -> dict[str, Any]:
     """Corrupt what the file holds, write it and its mask, and return what to tell."""
-    _check_output(opened.path, output)
     what = _content(opened, kind)
     names = _names(what, kind)
     if extras["labels"] is not None and isinstance(opened, ArrayFile):
@@ -296,7 +303,8 @@ def _refuse(extras: dict[str, Any], what: str) -> None:
             raise InvalidParameter(f"--{name} does not apply to {what}")
 
 
-def _check_output(source: Path, output: Path) -> None:
+def _check_output(opened: ArrayFile | LabelFile, output: Path, overwrite: bool) -> None:
+    source = opened.path
     if output.suffix.lower() != source.suffix.lower():
         raise InvalidParameter(f"the output must end in {source.suffix} like the input; got {output}")
     if output.is_dir():
@@ -304,6 +312,8 @@ def _check_output(source: Path, output: Path) -> None:
     masked = mask_path(output, ".npy" if source.suffix.lower() in ARRAY_SUFFIXES else output.suffix)
     if source.resolve() in (output.resolve(), masked.resolve()):
         raise InvalidInput(f"the output {output}, or its mask, would replace the input; choose another name")
+    for path in (output, masked):
+        check_new(path, overwrite)
 
 
 def _matrix(path: Path | None) -> npt.NDArray[Any] | None:
@@ -342,7 +352,7 @@ def _facts(what: str, rows: int, counts: dict[str, int], output: Path, mask: Pat
     return {**facts, "output": str(output), "mask": str(mask)}
 
 
-def _told(facts: dict[str, Any]) -> str:
+def _told(facts: dict[str, Any]) -> list[str]:
     """Return the summary for people."""
     lines = []
     if "output" in facts:
@@ -351,4 +361,4 @@ def _told(facts: dict[str, Any]) -> str:
         lines.append(f"wrote {facts['output']} and {facts['mask']}")
     if "preview" in facts:
         lines.append(f"wrote {facts['preview']}")
-    return "\n".join(lines)
+    return lines

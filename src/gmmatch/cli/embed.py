@@ -12,7 +12,7 @@ import typer
 from .. import pipeline
 from ..encoders import FAMILIES, Embedded, spec_form
 from . import _options as options
-from ._friendly import parse_params, show_progress
+from ._friendly import parse_params, say, show_progress
 from ._options import option
 
 SHOWN = 10
@@ -55,6 +55,7 @@ def embed(
     cache_dir: Annotated[
         Path | None, option("Folder of the cache, in place of $GMMATCH_CACHE or the user's.")
     ] = None,
+    overwrite: options.Overwrite = False,
     engine: options.Engine = "local",
     address: options.Address = None,
     workers: options.Workers = None,
@@ -89,8 +90,8 @@ def embed(
     facts = _facts(result, output, time.perf_counter() - began)
     if not quiet:
         for line in _remarks(result):
-            typer.echo(line, err=True)
-    typer.echo(json.dumps(facts) if as_json else _sentence(facts))
+            say(line)
+    say(json.dumps(facts) if as_json else _sentence(facts), err=False)
 
 
 @contextmanager

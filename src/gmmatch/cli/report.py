@@ -9,7 +9,7 @@ import typer
 
 from ..report import report as make_report
 from . import _options as options
-from ._friendly import show_progress
+from ._friendly import say, show_progress
 from ._options import option
 
 
@@ -71,7 +71,7 @@ def report(
         "bytes": output.stat().st_size,
         "output": str(output),
     }
-    typer.echo(json.dumps(facts) if as_json else sentence(facts))
+    say(json.dumps(facts) if as_json else sentence(facts), err=False)
 
 
 def sentence(facts: dict[str, Any]) -> str:

@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from .. import pipeline
+from ..checkpoints import is_there
 from ..data import read_values
 from ..estimating import Estimate
 from ..facts import Facts
 from ..validation import parse_keep
-from . import INTERRUPTED
 from . import _options as options
-from ._friendly import parse_params, show_progress
+from . import exit_code
+from ._friendly import parse_params, say, show_progress
 
 
 def select(
@@ -109,17 +110,19 @@ def select(
             found = pipeline.estimate(plan)
             typer.echo(json.dumps(found.as_dict()) if as_json else describe(found))
             return
+        if resume and plan.state is not None and not is_there(plan.state) and not quiet:
+            say(f"gmmatch: nothing to resume: there is no {plan.state}; this run starts anew")
         try:
             facts = pipeline.write(pipeline.run(plan))
-        except KeyboardInterrupt:
-            typer.echo(f"gmmatch: interrupted{how_to_resume(plan.state)}", err=True)
-            raise typer.Exit(INTERRUPTED) from None
-    typer.echo(json.dumps(facts.as_dict()) if as_json else sentence(facts, suspects))
+        except KeyboardInterrupt as interrupt:
+            say(f"gmmatch: interrupted{how_to_resume(plan.state)}")
+            raise typer.Exit(exit_code(interrupt)) from None
+    say(json.dumps(facts.as_dict()) if as_json else sentence(facts, suspects), err=False)
 
 
 def how_to_resume(state: Path | None) -> str:
     """Say how to go on, if there is anything to go on from."""
-    if state is None or not state.exists():
+    if state is None or not is_there(state):
         return "; nothing was written"
     return f"; go on with: {this_command()} --resume"
 

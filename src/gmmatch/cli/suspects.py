@@ -10,7 +10,7 @@ import typer
 
 from .. import pipeline
 from . import _options as options
-from ._friendly import show_progress
+from ._friendly import say, show_progress
 from ._options import WRITE
 
 _MOST_PAIRS = 5
@@ -85,7 +85,7 @@ def suspects(
     facts |= {"seconds": round(time.perf_counter() - started, 3), "output": str(output)}
     if fix is not None:
         facts["fixed"] = {"above": above, "changes": found.changes(above), "output": str(fix)}
-    typer.echo(json.dumps(facts) if as_json else sentence(facts))
+    say(json.dumps(facts) if as_json else sentence(facts), err=False)
 
 
 def sentence(facts: dict[str, Any]) -> str:

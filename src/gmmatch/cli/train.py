@@ -17,7 +17,7 @@ from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray, load_selection
 from ..validation import as_labels
 from . import _options as options
-from ._friendly import show_progress
+from ._friendly import say, show_progress
 from ._options import option
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def train(
         "seconds": round(run.seconds, 3),
         "output": str(output),
     }
-    typer.echo(json.dumps(facts) if as_json else sentence(facts))
+    say(json.dumps(facts) if as_json else sentence(facts), err=False)
 
 
 def sentence(facts: dict[str, Any]) -> str:

@@ -123,8 +123,8 @@ def clip_rows(rows: Any, origin: Any, scale: Any, longest: Any, found: Any) -> N
 
 
 @_compiled
-def check_and_hash(rows: Any, factors: Any, good: Any, keys: Any) -> None:
-    """Tell for each row whether all of its values are numbers of ordinary size, and hash it."""
+def check_and_hash(rows: Any, factors: Any, fixed: Any, good: Any, keys: Any, marks: Any) -> None:
+    """Tell for each row whether all of its values are numbers of ordinary size, and hash it twice."""
     values = np.empty(rows.shape[1])
     bits = values.view(np.uint64)
     for row in range(len(rows)):
@@ -133,10 +133,12 @@ def check_and_hash(rows: Any, factors: Any, good: Any, keys: Any) -> None:
         for i in range(len(x)):
             values[i] = np.float64(x[i]) + 0.0  # turns minus zero into zero
             bad += not abs(values[i]) <= LARGEST_VALUE
-        key = np.uint64(0)
+        key = mark = np.uint64(0)
         for i in range(len(x)):
-            key += (bits[i] ^ (bits[i] >> np.uint64(32))) * factors[i]
-        good[row], keys[row] = bad == 0, key
+            folded = bits[i] ^ (bits[i] >> np.uint64(32))
+            key += folded * factors[i]
+            mark += folded * fixed[i]
+        good[row], keys[row], marks[row] = bad == 0, key, mark if bad == 0 else np.uint64(0)
 
 
 @_compiled

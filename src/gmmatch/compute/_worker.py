@@ -13,7 +13,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..errors import GmmatchError
-from ..validation import fingerprint
+from ..validation import glance
 from ._by_path import Place
 from .blocks import limit_threads
 from .passes import PerRow
@@ -157,7 +157,7 @@ class _Asked:
 class Worker:
     """One process with one core's share of the work.
 
-    `place`: where the rows are, if there are any. `expected`: fingerprint of the rows. `name_node`: function
+    `place`: where the rows are, if there are any. `expected`: a glance at them. `name_node`: function
     that names the node it is called on.
     """
 
@@ -174,12 +174,12 @@ class Worker:
             return
         try:
             self.rows = place.open()
-            found = fingerprint(self.rows) if expected else ""  # pieces are checked when they are opened
+            found = glance(self.rows) if expected else ""  # pieces are checked when they are opened
         except (GmmatchError, OSError) as error:
             self.failure = Failure("unreadable", self.node, str(error))
             return
         if found != expected:
-            self.failure = Failure("other rows", self.node, f"fingerprint {found} in place of {expected}")
+            self.failure = Failure("other rows", self.node, f"digest {found} in place of {expected}")
 
     def hello(self) -> tuple[str, int] | Failure:
         """Return the node and the process once the rows are open, or why they are not."""

@@ -88,16 +88,17 @@ def clip_rows(block: FloatArray, origin: Vector, scale: float, longest: float, f
     _run("clip_rows", _rows(block), _fixed(origin), scale, longest, found)
 
 
-def check_and_hash(block: FloatArray, factors: Keys) -> tuple[npt.NDArray[np.bool_], Keys]:
-    """Look at each value of a block once: which rows are good, and a 64-bit hash of each row.
+def check_and_hash(block: FloatArray, factors: Keys, fixed: Keys) -> tuple[npt.NDArray[np.bool_], Keys, Keys]:
+    """Look at each value of a block once: which rows are good, and two 64-bit hashes of each row.
 
-    `factors`: one odd number per feature, from `keys.key_factors`.
+    `factors`: one odd number per feature, from `keys.key_factors`. `fixed`: those of `validation.row_marks`.
 
-    Returns whether all values of a row are finite and not absurdly large, and the row's key.
+    Returns whether all values of a row are finite and not absurdly large, the row's key, and its mark.
     """
     good, sums = np.empty(len(block), np.bool_), np.empty(len(block), np.uint64)
-    _run("check_and_hash", _rows(block), _fixed(factors), good, sums)
-    return good, mix(sums)
+    marks = np.empty_like(sums)
+    _run("check_and_hash", _rows(block), _fixed(factors), _fixed(fixed), good, sums, marks)
+    return good, mix(sums), marks
 
 
 def mix(values: Keys) -> Keys:

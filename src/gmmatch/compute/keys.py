@@ -4,13 +4,14 @@ A sample drawn by row number changes when the rows are put in another order. One
 rows' values does not.
 """
 
+import hashlib
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from ..validation import fingerprint_rows
+from ..validation import key_factors
 from .kernels import check_and_hash, mix
 from .passes import map_blocks
 
@@ -36,45 +37,38 @@ def row_keys(rows: FloatArray, seed: int = 0) -> Keys:
     return look_at_rows(rows, seed)[1]
 
 
-def look_at_rows(rows: Any, seed: int = 0) -> tuple[npt.NDArray[np.bool_], Keys]:
-    """Return which rows hold finite numbers of ordinary size, and a seeded hash of each; in one pass.
+def look_at_rows(rows: Any, seed: int = 0) -> tuple[npt.NDArray[np.bool_], Keys, str]:
+    """Return which rows hold finite numbers of ordinary size, a seeded hash of each, and a digest of all.
+
+    One pass. The digest is that of `validation.digest_rows`, whatever the seed.
 
     Examples
     --------
     >>> look_at_rows(np.array([[1.0], [np.nan], [3.0]]))[0].tolist()
     [True, False, True]
     """
-    factors = key_factors(rows.shape[1], seed)
-    check_and_hash(np.empty((0, rows.shape[1]), rows.dtype), factors)  # compiled before threads need it
+    factors, fixed = key_factors(rows.shape[1], seed), key_factors(rows.shape[1])
+    check_and_hash(np.empty((0, rows.shape[1]), rows.dtype), factors, fixed)  # before threads need it
     # Rows that are not in memory are read once: those that samples are drawn from first are kept.
     share = max(_SAMPLE_ROWS, 32 * rows.shape[1]) * _SPARE / len(rows) if hasattr(rows, "remember") else 0.0
     below = np.uint64(min(share, 1.0) * (2**64 - 2**11))
-    looked_at = fingerprint_rows(len(rows)) if share else np.empty(0, np.int64)
 
-    def part(block: slice) -> tuple[npt.NDArray[np.bool_], Keys, IntArray, FloatArray]:
+    def part(block: slice) -> tuple[npt.NDArray[np.bool_], Keys, Keys, IntArray, FloatArray]:
         values = np.asarray(rows[block])
-        good, keys = check_and_hash(values, factors)
-        wanted = mix(keys) < below
-        wanted[looked_at[(looked_at >= block.start) & (looked_at < block.stop)] - block.start] = True
-        drawn = np.flatnonzero(wanted)
-        return good, keys, drawn + block.start, values[drawn]
+        good, keys, marks = check_and_hash(values, factors, fixed)
+        drawn = np.flatnonzero(mix(keys) < below)
+        return good, keys, marks, drawn + block.start, values[drawn]
 
-    good, keys, drawn, values = zip(*map_blocks(part, rows, "checking rows"), strict=True)
+    good, keys, drawn, kept, digest = [], [], [], [], hashlib.blake2b(digest_size=16)
+    for found, hashes, marks, places, values in map_blocks(part, rows, "checking rows"):
+        good.append(found)
+        keys.append(hashes)
+        digest.update(marks.tobytes())
+        drawn.append(places)
+        kept.append(values)
     if share:
-        rows.remember(np.concatenate(drawn), np.concatenate(values))
-    return np.concatenate(good), np.concatenate(keys)
-
-
-def key_factors(n_features: int, seed: int = 0) -> Keys:
-    """Return the odd numbers that `check_and_hash` multiplies the features by.
-
-    Examples
-    --------
-    >>> (key_factors(3) % 2).tolist()
-    [1, 1, 1]
-    """
-    rng = np.random.default_rng([seed, 0x6B657973])
-    return rng.integers(0, 2**64, n_features, dtype=np.uint64) | np.uint64(1)
+        rows.remember(np.concatenate(drawn), np.concatenate(kept))
+    return np.concatenate(good), np.concatenate(keys), digest.hexdigest()
 
 
 def draw_order(keys: Keys) -> IntArray:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..data import Dataset
 from ..errors import InvalidInput, MissingExtra, WorkerFailed
-from ..validation import fingerprint
+from ..validation import glance
 from ._agenda import Agenda, Bundles, Sequences, Shards, Task
 from ._by_path import Place, by_path
 from ._worker import Call, Failure, Parcel, Where, Worker, count_bytes, pack
@@ -56,7 +56,7 @@ class RayEngine:
         self._name = "the input" if source is None else source.name
         self._place: Place | None = None if source is None else by_path(source.rows, source.name)
         pieces = hasattr(self._rows, "expect")
-        self._expected = "" if self._rows is None or pieces else fingerprint(self._rows)
+        self._expected = "" if self._rows is None or pieces else glance(self._rows)
         self._bundles = 1 if pieces else 8  # per worker; rows in pieces are read by each bundle
         self._pickler = importlib.import_module("ray.cloudpickle").Pickler
         options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}

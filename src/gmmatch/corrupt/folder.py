@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import shutil
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data import open_dataset
-from ..errors import InvalidInput, require
+from ..errors import InvalidInput, first_line, require
 from ..files import whole_files
 from ..progress import task
 from ._draw import as_generator, check_share, count_of, draw_rows
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _LOSSY = {"JPEG": {"quality": 95, "subsampling": 0}, "WEBP": {"quality": 95}}
+# What decoders raise on files that are not what they should be.
+_DAMAGED = (OSError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, EOFError, MemoryError)
+_MOST_PIXELS = 5000 * 5000  # while one is damaged, its pixels are held as floats, some 80 bytes each
 # Pillow's modes that hold no more than eight bits per channel, and the one to damage them in.
 _MODES = dict.fromkeys(("1", "L", "LA"), "L")
 _MODES |= dict.fromkeys(("P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"), "RGB")
@@ -159,10 +164,15 @@ def _save(pixels: ImageArray, original: Image.Image, target: Path) -> None:
 def _open(path: Path) -> Image.Image:
     pil = require("PIL.Image", "pillow", "images")
     try:
-        image: Image.Image = pil.open(path)
+        with warnings.catch_warnings():  # of images that are too large, which is said here
+            warnings.simplefilter("ignore", pil.DecompressionBombWarning)
+            image: Image.Image = pil.open(io.BytesIO(path.read_bytes()))
+        width, height = image.size
+        if width * height > _MOST_PIXELS:
+            raise ValueError(f"it has {width} x {height} pixels; at most {_MOST_PIXELS:,} are damaged")
         image.load()
-    except (OSError, SyntaxError, ValueError, pil.DecompressionBombError) as error:
-        raise InvalidInput(f"cannot read the image {path}: {error}") from error
+    except (*_DAMAGED, pil.DecompressionBombError) as error:
+        raise InvalidInput(f"cannot read the image {path}: {first_line(error)}") from error
     if image.mode not in _MODES:
         raise InvalidInput(f"{path} has pixels of mode {image.mode}; expected 8-bit grey or colour")
     if getattr(image, "n_frames", 1) > 1:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, first_line
 from ..records import FloatArray
 from .pieces import PieceRows, rows_per_block
 from .remote import Lost, is_remote, patiently, remote_stamp
@@ -326,10 +326,9 @@ def arrow_errors(file: str, kind: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
         if isinstance(error, InvalidInput):
             raise
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
         if is_remote(file) and isinstance(error, OSError):
-            raise Lost(first) from None
-        raise InvalidInput(f"{file} is not a readable {kind} file: {first[:300]}") from None
+            raise Lost(first_line(error)) from None
+        raise InvalidInput(f"{file} is not a readable {kind} file: {first_line(error)[:300]}") from None
 
 
 def file_stamp(file: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,17 @@ from ..errors import InvalidInput
 from ..records import FloatArray, IntArray
 from ..validation import as_labels, fingerprint
 from .items import PLURALS, Items
+
+Stamp = tuple[int, int] | None
+
+
+def stamp_of(file: str) -> Stamp:
+    """Return the size and the modification time of a file; None of what is none, such as an address."""
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +57,8 @@ class Dataset:
         Names of further columns, and what reads one.
     original
         The object that was opened, where it was none that files are behind.
+    stamps
+        Size and modification time of the files when they were opened.
 
     Examples
     --------
@@ -65,6 +79,7 @@ class Dataset:
     columns: tuple[str, ...] = ()
     read_column: Callable[[str], Any] | None = None
     original: Any = None
+    stamps: Mapping[str, Stamp] = field(default_factory=dict)
 
     def __len__(self) -> int:
         if self.rows is not None:
@@ -106,6 +121,15 @@ class Dataset:
         """Return a short digest that tells these rows and labels from others."""
         codes = None if self.labels is None else as_labels(self.labels, len(self))[1]
         return fingerprint(self.numbers(), codes)
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on with what was read if a file is not what it was when it was opened."""
+        for file, stamp in self.stamps.items():
+            if stamp_of(file) != stamp:
+                raise InvalidInput(
+                    f"{file} changed while it was in use: its size or modification time is not what it was;"
+                    " start again when nothing writes to it"
+                )
 
     def replace(self, **changes: Any) -> Dataset:
         """Return the same dataset with other attributes."""

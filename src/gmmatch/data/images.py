@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidInput, require
+from ..errors import InvalidInput, first_line, require
 from ..progress import task
 from .items import Items, Unreadable
 
@@ -53,8 +53,7 @@ def as_pixels(item: Any, size: int | None) -> UInt8Array:
     except FileNotFoundError as error:
         raise Unreadable(f"no such file: {error.filename}") from error
     except Exception as error:  # decoders fail on hostile files in every way there is
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise Unreadable(f"the image cannot be decoded: {text}") from error
+        raise Unreadable(f"the image cannot be decoded: {first_line(error)}") from error
 
 
 def stack_images(items: Items, name: str) -> UInt8Array:

@@ -4,16 +4,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, first_line
 from ..records import IntArray
 from ..validation import check_choice
 from .columns import attach
-from .dataset import Dataset
+from .dataset import Dataset, stamp_of
 from .formats import FORMATS, find_format
 from .formats.base import write_arrays, write_images
 from .items import Kind
-from .places import find_place
-from .request import Request
+from .places import Place, find_place
+from .request import Request, machine_memory
 
 
 def open_dataset(
@@ -81,9 +81,17 @@ def open_dataset(
     if isinstance(x, Dataset):
         return attach(x, labels, ids, on_bad_rows, unlabelled)
     room = 0 if mapped else machine_memory() // 4 if memory is None else memory
-    request = Request(embedding, text, image, labels, ids, holds, split, room, on_bad_rows == "drop")
+    most, drop = machine_memory() if memory is None else memory, on_bad_rows == "drop"
+    request = Request(embedding, text, image, labels, ids, holds, split, room, most, drop)
     given = find_place(x) if isinstance(x, (str, os.PathLike)) else x
-    return attach(find_format(given, request).open(given, request), labels, ids, on_bad_rows, unlabelled)
+    before = {file: stamp_of(file) for file in given.files} if isinstance(given, Place) else {}
+    try:
+        found = find_format(given, request).open(given, request)
+    except UnicodeDecodeError as error:  # names of columns in damaged tables
+        what = given.name if isinstance(given, Place) else type(given).__name__
+        raise InvalidInput(f"{what} has names that are not UTF-8: {first_line(error)}") from None
+    found = found.replace(stamps={file: before.get(file) or stamp_of(file) for file in found.files})
+    return attach(found, labels, ids, on_bad_rows, unlabelled)
 
 
 def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
@@ -108,8 +116,3 @@ def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
             (write_arrays if dataset.rows is not None else write_images)(dataset, rows, folder)
     except OSError as error:
         raise InvalidInput(f"cannot write {folder}: {error.strerror or error}") from error
-
-
-def machine_memory() -> int:
-    """Return the bytes of memory that this machine has."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -25,6 +25,18 @@ _CONSTANTS: Mapping[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": Fals
 _TUPLES: Mapping[str, int] = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _SKIP = frozenset(["PROTO", "FRAME", "STOP"])
 _MARK = object()
+# What instructions raise that are not what they should be.
+_DAMAGED = (
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    Warning,
+)
 
 
 @dataclass(frozen=True)
@@ -102,7 +114,7 @@ def read_pickle(
         return _finished(machine.stack.pop())
     except InvalidInput:
         raise
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, Warning) as error:
+    except _DAMAGED as error:
         raise InvalidInput(f"the pickle is damaged: {error}") from error
 
 

@@ -26,6 +26,7 @@ class Request:
     holds: Kind | None = None
     split: str = "train"  # `train` or `test`, where the data has both
     memory: int = 1 << 30  # bytes that columns may take
+    most: int = 1 << 40  # bytes that an array of an archive may unpack to
     drop: bool = False  # whether bad rows are to be left out
 
     @property
@@ -52,6 +53,21 @@ class Request:
         for option, value in (("text", self.text), ("image", self.image), ("embedding", self.embedding)):
             if value is not None:
                 raise InvalidParameter(f"--{option} {value} does not fit {where}: it has no columns")
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_room(size: int, name: str, most: int | None = None) -> None:
+    """Refuse what would unpack to more than the memory that may be used, before it is unpacked."""
+    room = machine_memory() if most is None else most
+    if size > room:
+        raise InvalidInput(
+            f"{name} unpacks to {size / 1e6:,.0f} MB; expected at most the {room / 1e6:,.0f} MB of memory"
+            " that there are (memory, --memory)"
+        )
 
 
 def names_file(given: str) -> bool:

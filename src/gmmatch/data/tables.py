@@ -1,6 +1,7 @@
 """Tables with named columns, whatever they are kept in, and what their columns hold."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from .items import Items, Kind, Unreadable
 from .request import Request
 
 LINES = "line"
+IMAGE_ROOT = "GMMATCH_IMAGE_ROOT"
 # Names that image columns go by, most usual first.
 IMAGE_COLUMNS = ("image", "img", "image_path", "path", "file_name", "filename", "file", "bytes", "jpg", "png")
 
@@ -125,8 +127,14 @@ def _image(value: Any, base: Path | None) -> Any:
         return value if known else Unreadable(f"expected a path or bytes; got {value!r}"[:200])
     if not value.strip():
         return Unreadable(f"expected a path or bytes; got {value!r}")
+    root = Path(os.environ.get(IMAGE_ROOT) or base or Path())
+    path = os.path.normpath(root / value.strip())
+    if Path(os.path.abspath(root)) not in Path(os.path.abspath(path)).parents:
+        return Unreadable(f"{value.strip()} lies outside {root}; {IMAGE_ROOT} names the folder of the images")
     try:
-        return ((base or Path()) / value.strip()).read_bytes()
+        if os.path.exists(path) and not os.path.isfile(path):
+            return Unreadable(f"{value.strip()} is no file")
+        return Path(path).read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         return Unreadable(f"cannot read {value.strip()}: {reason}")
@@ -170,8 +178,8 @@ def _numbers(table: Table, request: Request) -> tuple[Any, dict[int, str]]:
     if wrong or not rest:
         raise InvalidInput(
             f"{table.name} has no column of lists of numbers to take as embeddings (--embedding), and"
-            f" otherwise its columns beside labels and ids must be numbers; got {', '.join(wrong) or 'none'}"
-            f" (texts are named with --text, images with --image)"
+            " otherwise its columns beside labels and ids must be numbers; got"
+            f" {', '.join(wrong) or 'none'} (texts are named with --text, images with --image)"
         )
     if table.features is not None:
         return table.features(rest, request)

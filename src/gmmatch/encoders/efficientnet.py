@@ -5,6 +5,7 @@ norm is folded into the convolutions, and "same" padding into their attributes, 
 why it runs several times faster than the network it comes from.
 """
 
+import glob
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from ..files import whole_file
 from .base import require
-from .files import PathLike, default_cache_dir, file_digest, folder_name, make_cache_folder
+from .files import PathLike, default_cache_dir, digest, file_digest, folder_name, make_cache_folder
 from .images import check_size
 from .onnx_model import OnnxEncoder
 from .torch_file import read_weights
@@ -41,12 +42,20 @@ def efficientnet_lite0(size: int = 96, cache_dir: PathLike | None = None) -> Onn
     require("onnxruntime", "onnxruntime", "images")
     folder = default_cache_dir() if cache_dir is None else Path(cache_dir)
     revision = f"{file_digest(weights)} graph {GRAPH_VERSION}"
-    model = folder / "models" / f"{folder_name(NAME, revision)}.onnx"
-    if not model.is_file():
-        make_cache_folder(model.parent)
-        with whole_file(model) as partial:
-            partial.write_bytes(build_graph(read_weights(weights)))
-    return OnnxEncoder(model, size=size, name=NAME)
+    return OnnxEncoder(_model(folder / "models", folder_name(NAME, revision), weights), size=size, name=NAME)
+
+
+def _model(folder: Path, name: str, weights: Path) -> Path:
+    """Return the ONNX file, made if there is none, or if it is not what its name says was written."""
+    for found in folder.glob(f"{glob.escape(name)}-*.onnx"):
+        if found.stem.rpartition("-")[2] == file_digest(found):
+            return found
+        found.unlink(missing_ok=True)
+    content = build_graph(read_weights(weights))
+    model = make_cache_folder(folder) / f"{name}-{digest(content)}.onnx"
+    with whole_file(model) as partial:
+        partial.write_bytes(content)
+    return model
 
 
 def build_graph(weights: Weights) -> bytes:

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray
 from ..validation import check_choice, check_positive_int
 from .base import Encoder, Float32Array, Kind
-from .files import PathLike, default_cache_dir, folder_name, make_cache_folder
+from .files import PathLike, cache_limit, default_cache_dir, folder_name, make_cache_folder
 from .output import check_output, write_rows, write_vectors
 from .registry import encoder as find_encoder
 from .registry import find_family, parameters
 from .run import BadRow, Run
 from .shards import EncodeShard, Spread, encode_spread
-from .store import VectorStore
+from .store import VectorStore, trim
 
 TEXT_ENDINGS = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".txt"])
 DEFAULT_ENCODERS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "wordllama"}
@@ -87,6 +87,7 @@ def embed_input(
     cache: bool = True,
     cache_dir: PathLike | None = None,
     output: PathLike | None = None,
+    overwrite: bool = False,
     spread: Spread | None = None,
     **params: Any,
 ) -> Embedded:
@@ -115,6 +116,8 @@ def embed_input(
         Folder of the cache; by default that named by ``GMMATCH_CACHE``, or the user's cache folder.
     output
         A ``.npy`` file to write, with a ``.parquet`` of ids, labels and paths beside it.
+    overwrite
+        Whether these may replace files.
     spread
         What encodes parts of the input in other processes, which must see the same files.
     **params
@@ -139,7 +142,7 @@ def embed_input(
     ((5, 64), array([0, 1, 2, 3, 4]))
     """
     check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
-    target = None if output is None else check_output(output, source)
+    target = None if output is None else check_output(output, source, overwrite)
     chosen, kind = choose_encoder(source, encoder, text, image)
     columns: dict[str, Any] = {"text": text, "image": image, "split": split}
     handling: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unlabelled": unlabelled}
@@ -155,6 +158,7 @@ def embed_input(
             shard = _shard(source, columns, encoder or made.name, params, store.folder, size)
             run = encode_spread(shard, run, spread)
         _check_bad_rows(run.bad_rows(), len(found), on_bad_rows)
+        found.check_unchanged()
         return _finished(run, target)
 
 
@@ -257,6 +261,8 @@ def _open_store(
         vectors = folder / "vectors" / folder_name(encoder.name, encoder.revision)
         with _opened(make_cache_folder(vectors)) as store:
             yield store
+        with suppress(OSError):  # another run may trim the same folder
+            trim(folder / "vectors", cache_limit())
     elif target is not None:
         work = target.with_name(f"{target.name}.work")
         if encoder.revision is None:  # nothing tells whether the vectors there would be the same

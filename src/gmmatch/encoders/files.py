@@ -8,10 +8,24 @@ from pathlib import Path
 from ..errors import InvalidInput
 from ..files import cache_folder as default_cache_dir
 from ..files import make_folder
+from ..validation import as_size
 
-__all__ = ["PathLike", "default_cache_dir", "digest", "file_digest", "folder_name", "make_cache_folder"]
+__all__ = [
+    "PathLike",
+    "cache_limit",
+    "default_cache_dir",
+    "digest",
+    "file_digest",
+    "folder_name",
+    "make_cache_folder",
+]
 
 PathLike = str | os.PathLike[str]
+
+
+def cache_limit() -> int:
+    """Return how many bytes of vectors are kept: ``GMMATCH_CACHE_LIMIT``, or 20 GB."""
+    return as_size(os.environ.get("GMMATCH_CACHE_LIMIT", "20GB"), "GMMATCH_CACHE_LIMIT")
 
 
 def digest(content: bytes) -> str:

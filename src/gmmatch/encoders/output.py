@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidParameter
-from ..files import check_folder, whole_file
+from ..files import check_folder, check_new, whole_file
 from ..progress import task
 from ..records import METADATA_KEY, IntArray
 from .base import Float32Array
@@ -20,17 +20,32 @@ from .store import VectorStore
 _CHUNK_BYTES = 32 << 20
 
 
-def check_output(output: PathLike, source: Any) -> Path:
+def check_output(output: PathLike, source: Any, overwrite: bool = True) -> Path:
     """Return the path of the ``.npy`` file, in a folder that can be written to, apart from the input."""
     target = Path(output)
     if target.suffix != ".npy":
         raise InvalidParameter(f"the output must end in .npy; got {target}")
     check_folder(target)
+    beside = target.with_suffix(".parquet")
     if isinstance(source, (str, os.PathLike)):
-        for written in (target, target.with_suffix(".parquet")):
+        for written in (target, beside):
             if written.exists() and Path(source).exists() and written.samefile(source):
                 raise InvalidParameter(f"the output would replace the input {written}; choose another name")
+    check_new(target, overwrite)
+    if not _is_ours(beside):  # as one is that a killed run left
+        check_new(beside, overwrite)
     return target
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether a table was written beside vectors."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return METADATA_KEY in (pq.read_schema(path).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
 
 
 def write_rows(

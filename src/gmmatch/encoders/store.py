@@ -7,9 +7,11 @@ leaves at most vectors without keys, which do not count; several runs may add to
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 import zlib
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -135,6 +137,8 @@ class VectorStore:
             dimension = int(length) if length.isdigit() else 0
             if keys.exists() and dimension and self.dimension in (None, dimension):
                 segment = _Segment(vectors, dimension, self._count)
+                with suppress(OSError):  # a cache that may only be read
+                    os.utime(vectors)  # used now, and so among the last to go
                 self.dimension = dimension
                 self._segments.append(segment)
                 self._count += len(segment.records)
@@ -143,7 +147,12 @@ class VectorStore:
         if self._own is None:
             self.dimension = self.dimension or vectors.shape[1]
             self.folder.mkdir(parents=True, exist_ok=True)
-            name = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
+            # Later than what is there, even where the clock was set back: the newest of equals counts.
+            last = max(
+                (int(old.stem[:20]) for old in self.folder.glob("*.vectors") if old.stem[:20].isdigit()),
+                default=0,
+            )
+            name = f"{max(time.time_ns(), last + 1):020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
             path = self.folder / name
             self._own = (
                 path.open("ab", buffering=0),
@@ -180,8 +189,25 @@ class VectorStore:
         """Tell whether a vector written by an earlier run is what was written."""
         segment = next(s for s in reversed(self._segments) if s.first <= position)
         row = position - segment.first
-        content = np.ascontiguousarray(segment.vectors[row]).tobytes()
+        try:
+            content = np.ascontiguousarray(segment.vectors[row]).tobytes()
+        except (OSError, ValueError):  # removed, or cut short, since it was opened
+            return False
         return bool(zlib.crc32(content) == segment.records["checksum"][row])
+
+
+def trim(root: Path, most: int) -> None:
+    """Remove what was used longest ago from the stores in a folder, so that no more than `most` bytes stay.
+
+    What was used last stays, whatever its size.
+    """
+    files = sorted(root.glob("*/*.vectors"), key=lambda file: -file.stat().st_mtime_ns)
+    for place, file in enumerate(files):
+        pair = (file.with_suffix(".keys"), file)
+        most -= sum(part.stat().st_size for part in pair if part.exists())
+        if place and most < 0:
+            for part in pair:
+                part.unlink(missing_ok=True)
 
 
 def _prefixes(keys: Keys) -> npt.NDArray[np.uint64]:

@@ -5,6 +5,7 @@ three short pickles, the pickle of the dictionary with references to storages, t
 storages' names, then each storage as a count and its raw values.
 """
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +40,8 @@ class _Tensor:
         last = self.offset + sum(
             (side - 1) * step for side, step in zip(self.shape, self.strides, strict=True)
         )
-        if min((self.offset, *self.shape, *self.strides)) < 0 or last >= len(values):
+        wrong = min((self.offset, *self.shape, *self.strides)) < 0 or last >= len(values)
+        if wrong or math.prod(self.shape) > len(values):
             raise InvalidInput("holds a tensor that reaches outside its storage")
         steps = [step * values.itemsize for step in self.strides]
         return as_strided(values[self.offset :], self.shape, steps, writeable=False)
@@ -74,7 +76,10 @@ def _read(stream: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
     values = {}
     for name in read_pickle(stream):
         count = int.from_bytes(stream.read(8), "little")
-        content = stream.read(count * np.dtype(kinds[name]).itemsize)
+        size = count * np.dtype(kinds[name]).itemsize
+        if size > os.fstat(stream.fileno()).st_size:
+            raise InvalidInput("is cut short, or promises more values than it has")
+        content = stream.read(size)
         values[name] = np.frombuffer(content, dtype=kinds[name], count=count)
     return {name: tensor.cut_from(values[tensor.storage]) for name, tensor in tensors.items()}
 

@@ -99,6 +99,7 @@ def report(
         command=command,
         any_input=force,
     )
+    rows.check_unchanged()
     write_report(page, path)
     return page
 

@@ -2,13 +2,14 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..checking import find_bad_rows
+from ..compute.keys import look_at_rows
 from ..data import Dataset, MappedRows
 from ..errors import InvalidInput
 from ..location.geometric_median import group_medians
@@ -65,6 +66,8 @@ def prepare(
     """
     if checked is None:
         checked = check_input(source.rows, source.labels, name=source.name, finite=False)
+    if checked.digest is None:
+        checked = replace(checked, digest=look_at_rows(checked.rows)[2])
     rows: Any = checked.rows
     if len(rows) != selection.n_rows:
         raise InvalidInput(
@@ -73,6 +76,7 @@ def prepare(
     if selection.labels is not None and source.labels is None:
         raise InvalidInput(
             f"the selection was made with labels, and {source.name} has none; name them with --labels"
+            " (in Python: labels)"
         )
     labelled = checked.classes is not None
     classes = np.zeros(1, np.int64) if checked.classes is None else checked.classes
@@ -93,7 +97,7 @@ def prepare(
             f" {source.name} has rows of {rows.shape[1]} in {int(groups.max()) + 1}"
         )
     # Labels may be named for a selection that was made without any.
-    known = checked if selection.labels is not None or not labelled else CheckedRows(checked.rows)
+    known = checked if selection.labels is not None or not labelled else replace(checked, codes=None)
     same = selection.fingerprint in ("", known.fingerprint)
     if not (same or any_input):
         raise InvalidInput(

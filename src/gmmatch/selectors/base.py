@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.keys import Keys
+from ..compute.keys import Keys, look_at_rows
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence, Facts
 from ..location.centers import CENTERS
@@ -22,6 +22,7 @@ from ..matching.objectives import running_objective, running_objectives
 from ..matching.targets import stream_centers
 from ..records import FloatArray, IntArray, Selection
 from ..trust import TIERS, TRUSTED, Verdict, judge
+from ..trust.guard import Recall, make_now
 from ..validation import CheckedRows, as_seed, check_choice, check_input, resolve_keep
 from ..version import __version__
 from .estimator import Estimator
@@ -91,14 +92,14 @@ class Selector(Estimator, ABC):
         """Tell whether the method selects by what was judged, also where the guard is off."""
         return False
 
-    def judge(self, checked: CheckedRows) -> Verdict:
+    def judge(self, checked: CheckedRows, recall: Recall = make_now) -> Verdict:
         """Judge which rows to believe."""
         seed = as_seed(self.random_state)
-        return self._judge(divide_rows(checked, self.by_class, seed), seed, checked.keys(seed))
+        return self._judge(divide_rows(checked, self.by_class, seed), seed, checked.keys(seed), recall)
 
-    def _judge(self, groups: list[Group], seed: int, keys: Keys | None) -> Verdict:
-        labelled = groups[0].label is not None
-        return judge(groups[0].source, group_codes(groups), len(groups), seed, labelled=labelled, keys=keys)
+    def _judge(self, groups: list[Group], seed: int, keys: Keys | None, recall: Recall = make_now) -> Verdict:
+        labelled, codes = groups[0].label is not None, group_codes(groups)
+        return judge(groups[0].source, codes, len(groups), seed, labelled=labelled, keys=keys, recall=recall)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
         """Divide rows without labels further, and say what that tells of them; by default they stay."""
@@ -156,6 +157,8 @@ class Selector(Estimator, ABC):
         self.check_shared()
         self._check()
         checked = X if isinstance(X, CheckedRows) else check_input(X, y, usable, label_name="y")
+        if checked.digest is None:
+            checked = replace(checked, digest=look_at_rows(checked.rows)[2])
         k = resolve_keep(self.keep, checked.n_usable)
         self._checkpoint, self._memory = checkpoint, memory
         seed = as_seed(self.random_state)

@@ -27,6 +27,7 @@ from ..matching.targets import sampled_medians, saved_centers, stream_centers
 from ..progress import task
 from ..records import FloatArray, IntArray
 from ..trust import FEWEST_ROWS, TRUSTED, Verdict, judge
+from ..trust.guard import Recall, make_now
 from ..validation import check_choice, check_keep, check_positive_int
 from .base import Selector
 from .groups import Bundle, Center, Group, Picks, bundles, group_codes, known_means
@@ -162,11 +163,11 @@ class GMMatching(Selector):
     def _finds_cells(self, groups: list[Group]) -> bool:
         return groups[0].label is None and self.cells != "off" and self._wants_features()
 
-    def _judge(self, groups: list[Group], seed: int, keys: Keys | None) -> Verdict:
+    def _judge(self, groups: list[Group], seed: int, keys: Keys | None, recall: Recall = make_now) -> Verdict:
         if not self._finds_cells(groups):
-            return super()._judge(groups, seed, keys)
-        codes = group_codes(groups)
-        return judge(groups[0].source, codes, 1, seed, labelled=False, one_cloud=False, keys=keys)
+            return super()._judge(groups, seed, keys, recall)
+        codes, source = group_codes(groups), groups[0].source
+        return judge(source, codes, 1, seed, labelled=False, one_cloud=False, keys=keys, recall=recall)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
         """Divide rows without labels into cells; rows of light cells are left to the last tier."""
@@ -177,7 +178,6 @@ class GMMatching(Selector):
         trusted[whole.members] = verdict.tiers[whole.members] == TRUSTED
         count = cell_count(self.cells, k, int(trusted.sum()))
         codes = find_cells(whole.source, trusted, verdict.keys, count, whole.seed[0])
-        light = light_cells(codes)
         outside = whole.members[codes[whole.members] < 0]
         parts = split(codes[trusted], int(codes.max()) + 1)
         numbers = np.flatnonzero(trusted)
@@ -189,7 +189,7 @@ class GMMatching(Selector):
             cells.append(
                 replace(whole, members=outside, seed=(*whole.seed, len(parts)), n_classes=len(parts))
             )
-        return cells, verdict.with_light(light)
+        return cells, verdict.with_light(light_cells(codes))
 
     def _as_matched(self, source: FloatArray) -> FloatArray:
         if self.normalize == "unit":
@@ -217,7 +217,7 @@ class GMMatching(Selector):
         if len(rows) == 2 and isinstance(target, str) and target == "geometric-median":
             # Every point between two rows is a geometric median of them. One that is a row, chosen by the
             # values, leaves no tie for the order of the rows to decide.
-            center, epsilon = np.array(min(rows.tolist())), 0.0
+            center, epsilon = np.array(min(rows[:].tolist())), 0.0
         state = Matching.begin(center, self._theta(center, group.seed))
         parts = self._parts(group)
         if len(parts) > 1:

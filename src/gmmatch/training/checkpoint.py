@@ -22,6 +22,9 @@ from .networks import BUILDERS, Network, build_network
 FORMAT = "gmmatch-network"
 FORMAT_VERSION = 1
 
+# What torch raises for files that are not what they should be.
+_DAMAGED = (OSError, RuntimeError, EOFError, LookupError, TypeError, ValueError, AttributeError, MemoryError)
+
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
@@ -79,31 +82,34 @@ def load_checkpoint(path: str | os.PathLike[str], *, device: str | torch.device 
     """Read a file written by :func:`save_checkpoint`; no code in it is ever run."""
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except (*_DAMAGED, pickle.UnpicklingError) as error:
+        # What torch says of other files is advice to run the code in them.
+        damaged = "it is damaged, or holds more than weights and plain values, which is never run"
+        reason = (isinstance(error, OSError) and error.strerror) or damaged
         raise InvalidInput(f"cannot read the checkpoint {os.fspath(path)}: {reason}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InvalidInput(f"{os.fspath(path)} is not a network written by gmmatch")
-    if content["version"] != FORMAT_VERSION:
+    if content.get("version") != FORMAT_VERSION:
         raise InvalidInput(
-            f"{os.fspath(path)} has network format {content['version']};"
+            f"{os.fspath(path)} has network format {content.get('version')};"
             f" this version of gmmatch reads {FORMAT_VERSION}"
         )
-    if content["network"] not in BUILDERS:
+    if content.get("network") not in BUILDERS:
         raise InvalidInput(
-            f"{os.fspath(path)} holds a network {content['network']!r};"
+            f"{os.fspath(path)} holds a network {content.get('network')!r};"
             f" this version of gmmatch knows {', '.join(BUILDERS)}"
         )
-    network = build_network(content["network"], content["classes"], content["channels"])
     try:
+        network = build_network(content["network"], content["classes"], content["channels"])
         network.load_state_dict(content["weights"])
-    except RuntimeError as error:
+        labels = content["labels"]
+        metadata, progress = content["metadata"], content["progress"]
+    except _DAMAGED as error:
         raise InvalidInput(f"{os.fspath(path)} is damaged: its weights do not fit its network") from error
     network.to(resolve_device(device))
-    labels = content["labels"]
     return Checkpoint(
         network=network.eval(),
         labels=None if labels is None else tuple(labels),
-        metadata=content["metadata"],
-        progress=content["progress"],
+        metadata=metadata,
+        progress=progress,
     )

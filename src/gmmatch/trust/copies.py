@@ -12,9 +12,10 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..compute.blocks import block_rows
-from ..compute.keys import Keys, gather, key_factors
+from ..compute.keys import Keys, gather
 from ..compute.passes import map_blocks
 from ..records import FloatArray, IntArray
+from ..validation import key_factors
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

@@ -9,7 +9,7 @@ classes)); probabilities of all classes are held for few rows only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -41,6 +41,14 @@ _LIGHT_SUSPICION = 0.25  # of rows that few others are like: more than none, les
 _FEWEST_PER_CLASS = 5
 _MOST_BYTES = 4 << 30
 _MANY_ROWS = 1 << 17
+
+Recall = Callable[[str, Callable[[], Any]], Any]
+"""Returns what a run before finished under a name, or what the function makes."""
+
+
+def make_now(name: str, make: Callable[[], Any]) -> Any:
+    """Recall nothing."""
+    return make()
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +180,7 @@ def judge(
     labelled: bool = True,
     one_cloud: bool = True,
     keys: Keys | None = None,
+    recall: Recall = make_now,
 ) -> Verdict:
     """Judge which rows to believe.
 
@@ -181,7 +190,7 @@ def judge(
     are drawn. `folds`: folds of the label filter. `labelled`: whether the classes are labels that may be
     wrong; if not, the gate alone decides. `one_cloud`: whether the rows of a class are one cloud; if not,
     only gross outliers are outside. `keys`: hashes of the rows by this seed, from `compute.keys.row_keys`,
-    where they are known already.
+    where they are known already. `recall`: what keeps `learned`, the work of minutes, across a kill.
 
     Deterministic, and a function of the rows' values alone: another order of the rows gives the same
     tiers in that order. Time: one pass over all rows, O(rows * features * classes), beside one for hashes
@@ -201,7 +210,7 @@ def judge(
     fold = None if codes is None or reason is not None else assign_folds(keys, codes, folds)
     case = Case(rows, codes, n_classes, fold, folds, keys, usable, seed, one_cloud)
     sample = draw_sample(keys, codes, usable, sample_size(rows.shape[1], n_classes))
-    learned = learn(case if sample is None else case.among(sample))
+    learned = recall("learned", lambda: learn(case if sample is None else case.among(sample)))
     gate, labels, means = learned.gate, learned.labels, None
     rounds = max(1, len(learned.rounds))
     judged = usable if sample is None else usable[sample]

@@ -284,6 +284,9 @@ def _sharpness(scores: Vector, codes: IntArray) -> tuple[float, float]:
     """Return the inverse temperature under which the given labels are most likely, and the loss."""
     import scipy.optimize
 
+    if not len(codes):  # no row to learn from: every class is as likely
+        return 1.0, round(float(np.log(scores.shape[1])), 6)
+
     def loss(logarithm: float) -> float:
         sharp = np.exp(logarithm) * scores
         sharp -= sharp.max(axis=1, keepdims=True)

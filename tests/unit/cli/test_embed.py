@@ -57,7 +57,7 @@ def test_from_texts_to_a_selection(run, tmp_path):
     vectors = np.load("t.npy")
     selection = gmmatch.select(vectors, keep=0.1)
     assert len(selection) == 24
-    again = run("t.csv", "--text", "body", "-o", "t.npy", "--json")
+    again = run("t.csv", "--text", "body", "-o", "t.npy", "--overwrite", "--json")
     assert json.loads(again.stdout)["encoded"] == 0
 
 
@@ -144,7 +144,7 @@ def test_mistakes_are_one_sentence(run, tmp_path, words, code, message):
 @needs("wordllama")
 def test_rows_without_a_label_are_refused_left_out_or_a_class(run, tmp_path):
     (tmp_path / "t.csv").write_bytes(b"number,body,intent\n1,one,a\n2,two,b\n3,three,\n")
-    words = ["t.csv", "--text", "body", "--labels", "intent", "-o", "t.npy"]
+    words = ["t.csv", "--text", "body", "--labels", "intent", "-o", "t.npy", "--overwrite"]
     result = run(*words)
     assert result.exit_code == 3
     assert "1 of 3 rows of t.csv cannot be used: row 2: no label in column 'intent'" in result.stderr
@@ -177,7 +177,7 @@ def test_a_missing_package_is_exit_code_4(run, tmp_path, monkeypatch):
 )
 def test_a_bad_row_of_a_csv_is_one_sentence(run, tmp_path, row, reason):
     (tmp_path / "t.csv").write_bytes(b"number,body,intent\n1,one,a\n2,two,b\n" + row)
-    words = ["t.csv", "--text", "body", "--labels", "intent", "-o", "t.npy"]
+    words = ["t.csv", "--text", "body", "--labels", "intent", "-o", "t.npy", "--overwrite"]
     result = run(*words)
     assert result.exit_code == 3
     assert f"1 of 3 rows cannot be encoded: 2: {reason}; --on-bad-rows drop" in result.stderr

@@ -21,7 +21,7 @@ from gmmatch.data import Dataset
 from gmmatch.errors import InvalidInput
 from gmmatch.location.geometric_median import group_medians
 from gmmatch.matching import chains
-from gmmatch.validation import fingerprint
+from gmmatch.validation import glance
 
 
 class Backwards:
@@ -31,7 +31,7 @@ class Backwards:
 
     def __init__(self, rows):
         place = by_path(rows, "rows")
-        self.crew = [Worker(place, fingerprint(rows), lambda: "here") for _ in range(self.workers)]
+        self.crew = [Worker(place, glance(rows), lambda: "here") for _ in range(self.workers)]
         self.rows, self.rounds, self.calls = rows, 0, 0
 
     def holds(self, rows):
@@ -151,7 +151,7 @@ class TestTransport:
         assert parcel.beside[0].dtype == np.int16
         sent = parcel.entries(slice(10, 20))
         assert count_bytes(sent) == 20
-        worker = Worker(by_path(rows, "rows"), fingerprint(rows), lambda: "here")
+        worker = Worker(by_path(rows, "rows"), glance(rows), lambda: "here")
         call = Call((slice(12, 15),), slice(10, 20), sent)
         total, own = worker.run(1, parcel.content, parcel.dtypes, [call])[0]
         assert total == rows[12:15].sum()

@@ -12,7 +12,7 @@ from gmmatch.compute import kernels
 from gmmatch.compute.keys import key_factors, row_keys
 from gmmatch.location.distances import group_quantiles
 from gmmatch.location.mean import group_means
-from gmmatch.validation import bad_rows
+from gmmatch.validation import bad_rows, row_marks
 
 KINDS = [np.float32, np.float64]
 KNOWN = ["cb14965c92d973d6", "13d96860e3394099", "17ad9d5927c0b6f2", "91e257b623b564c7"]
@@ -90,10 +90,11 @@ def test_a_block_is_checked_and_hashed_in_one_look(d, dtype):
         for row, value in enumerate([np.nan, np.inf, -np.inf, 1e141, -1e141, 1e139, -0.0, 5e-324]):
             rows[row * 3, -1] = value
     factors = key_factors(d, seed=4)
-    good, keys = kernels.check_and_hash(rows, factors)
+    good, keys, marks = kernels.check_and_hash(rows, factors, key_factors(d))
     assert np.flatnonzero(~good).tolist() == bad_rows(rows).tolist()
     np.testing.assert_array_equal(keys, hashed(rows, factors))
     np.testing.assert_array_equal(keys, row_keys(rows, seed=4))
+    np.testing.assert_array_equal(marks, row_marks(rows))
 
 
 def test_keys_are_those_of_the_first_version():

@@ -198,12 +198,23 @@ def test_kinds_that_need_a_second_file(tmp_path):
     np.testing.assert_array_equal(
         np.load(out), library.contaminate(rows, kind="other-class", labels=labels)[0]
     )
-    run(tmp_path / "labels.npy", "-k", "instance", "--features", tmp_path / "rows.npy", "-o", out)
+    run(
+        tmp_path / "labels.npy",
+        "-k",
+        "instance",
+        "--features",
+        tmp_path / "rows.npy",
+        "-o",
+        out,
+        "--overwrite",
+    )
     mislabelled, _ = library.corrupt_labels(labels, kind="instance", features=rows)
     np.testing.assert_array_equal(np.load(out), mislabelled)
-    run(tmp_path / "labels.npy", "-k", "matrix", "--matrix", tmp_path / "matrix.csv", "-o", out)
+    run(
+        tmp_path / "labels.npy", "-k", "matrix", "--matrix", tmp_path / "matrix.csv", "-o", out, "--overwrite"
+    )
     assert np.load(tmp_path / "out.mask.npy").sum() == 30
-    run(tmp_path / "rows.npy", "--distance", "9", "-o", out)
+    run(tmp_path / "rows.npy", "--distance", "9", "-o", out, "--overwrite")
     np.testing.assert_array_equal(np.load(out), library.contaminate(rows, distance=9)[0])
 
 

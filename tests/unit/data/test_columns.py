@@ -116,8 +116,8 @@ COMMANDS = {
     "select": "select rows.npy --keep 9 -o kept.parquet --overwrite",
     "select --encoder": "select images.npy --encoder pixels --keep 9 -o kept.parquet --overwrite",
     "suspects": "suspects rows.npy -o suspects.parquet --overwrite",
-    "embed": "embed images.npy --encoder pixels -o e.npy",
-    "corrupt": "corrupt rows.npy --kind other-class -o corrupted.npy",
+    "embed": "embed images.npy --encoder pixels -o e.npy --overwrite",
+    "corrupt": "corrupt rows.npy --kind other-class -o corrupted.npy --overwrite",
     "train": f"train images.npy {TRAIN}",
     "compare": "compare rows.npy --methods random --keep 50% --seeds 1 --workers 1 -o compared",
 }

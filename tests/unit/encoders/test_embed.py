@@ -287,8 +287,10 @@ def test_a_cache_that_cannot_be_made_is_said_before_anything_is_encoded():
 
 def test_pixels_written_to_a_file_start_afresh(tmp_path):
     for size in (4, 6):
-        found = embed_input(colours(3), "pixels", size=size, output=tmp_path / "e.npy")
+        found = embed_input(colours(3), "pixels", size=size, output=tmp_path / "e.npy", overwrite=size == 6)
         assert found.embeddings.shape == (3, 3 * size * size)
+    with pytest.raises(InvalidInput, match="it exists already; --overwrite replaces it"):
+        embed_input(colours(3), "pixels", output=tmp_path / "e.npy")
 
 
 def test_embeddings_that_exist_pass_through(tmp_path):

@@ -122,6 +122,10 @@ class TestEfficientNet:
         assert model.stat().st_mtime_ns == written
         assert first.revision != second.revision
         assert first.revision == encoder("efficientnet-lite0", size=32, cache_dir=tmp_path).revision
+        damaged = bytearray(model.read_bytes())
+        damaged[len(damaged) // 2] ^= 1  # one bit of one weight
+        model.write_bytes(damaged)
+        assert first.revision == encoder("efficientnet-lite0", size=32, cache_dir=tmp_path).revision
 
 
 @needs("onnx", "onnxruntime", "PIL")

@@ -44,13 +44,19 @@ def _open(x: Any, request: Request) -> Dataset:
         return found.replace(original=x)
     folder = x.path
     if (folder / "dataset_dict.json").exists():
-        splits = _json(folder / "dataset_dict.json").get("splits", [])
+        told = _json(folder / "dataset_dict.json")
+        named = told.get("splits") if isinstance(told, dict) else None
+        splits = [str(split) for split in named] if isinstance(named, list) else []
         example = folder / (splits[0] if splits else "train")
         raise InvalidInput(f"{x.name} holds the splits {', '.join(splits)}; name one, for example {example}")
     try:
-        files = [str(folder / entry["filename"]) for entry in _json(folder / "state.json")["_data_files"]]
+        names = [Path(entry["filename"]) for entry in _json(folder / "state.json")["_data_files"]]
     except (KeyError, TypeError) as error:
         raise InvalidInput(f"{folder / 'state.json'} names no data files: {error!r}") from None
+    for name in names:
+        if name.is_absolute() or ".." in name.parts:
+            raise InvalidInput(f"{folder / 'state.json'} names {name}, a file outside the folder")
+    files = [str(folder / name) for name in names]
     columns = ipc_columns(files, x.name, folder)
     return table_dataset(arrow_table(columns), request, "hugging-face", files)
 

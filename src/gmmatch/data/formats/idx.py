@@ -1,10 +1,11 @@
 """IDX files, the format of MNIST and Fashion-MNIST, plain or compressed."""
 
 import gzip
+import math
 import re
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +14,11 @@ from ...errors import InvalidInput
 from ..dataset import Dataset
 from ..items import array_items
 from ..places import Place
-from ..request import Request
+from ..request import Request, check_room
 from .base import Format, write_images
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _PREFIXES = {"train": ("train",), "test": ("t10k", "test")}
-_MOST_BYTES = 8 << 30  # MNIST has 47 MB; compressed zeros would fill any memory
 _IMAGES = re.compile(r"images[-.]idx3-ubyte(\.gz)?$")
 
 
@@ -44,7 +44,7 @@ def _open(place: Place, request: Request) -> Dataset:
     request.refuse_columns(place.name)
     request.check_columns((), place.name)
     path = place.path if place.folder is None else _of_split(place, request)
-    images = read_idx(path)
+    images = read_idx(path, request.most)
     twin = path.with_name(re.sub(r"images([-.])idx3", r"labels\1idx1", path.name))
     labels = read_idx(twin).astype(np.int64) if twin != path and twin.is_file() else None
     found = Dataset(None, place.name, "idx", labels=labels, files=(str(path),))
@@ -63,31 +63,40 @@ def _of_split(place: Place, request: Request) -> Path:
     )
 
 
-def read_idx(path: Path) -> npt.NDArray[Any]:
+def read_idx(path: Path, most: int | None = None) -> npt.NDArray[Any]:
     """Return the array in an IDX file.
+
+    `most`: bytes that it may have; those of the machine's memory by default.
 
     Raises `InvalidInput`: not IDX, cut short, or longer than its head says.
     """
     try:
-        content = path.read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            with gzip.open(path) as stream:
-                content = stream.read(_MOST_BYTES + 1)
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        opened: Any = gzip.open if packed else open
+        with opened(path, "rb") as stream:
+            return _array(stream, path, most)
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidInput(f"cannot read {path}: {error}") from error
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _TYPES:
-        raise InvalidInput(f"{path} begins with {content[:4]!r}; expected an IDX file")
-    dtype, dimensions = np.dtype(_TYPES[content[2]]), content[3]
-    if len(content) > _MOST_BYTES:
-        raise InvalidInput(f"{path} is larger than the {_MOST_BYTES >> 30} GB that are unpacked at most")
-    head = 4 + 4 * dimensions
-    if len(content) < head:
-        raise InvalidInput(f"{path} is cut short: {len(content)} bytes, expected at least {head}")
-    shape = tuple(np.frombuffer(content, ">u4", count=dimensions, offset=4).tolist())
-    expected = head + int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if len(content) != expected:
-        raise InvalidInput(f"{path} has {len(content)} bytes; its head promises {expected} (shape {shape})")
-    return np.frombuffer(content, dtype, offset=head).reshape(shape)
+
+
+def _array(stream: IO[bytes], path: Path, most: int | None) -> npt.NDArray[Any]:
+    """Return the array, of which no more is unpacked than its head promises."""
+    begin = stream.read(4)
+    if len(begin) < 4 or begin[:2] != b"\0\0" or begin[2] not in _TYPES:
+        raise InvalidInput(f"{path} begins with {begin!r}; expected an IDX file")
+    dtype, sides = np.dtype(_TYPES[begin[2]]), stream.read(4 * begin[3])
+    if len(sides) < 4 * begin[3]:
+        raise InvalidInput(f"{path} is cut short: it ends inside its head")
+    shape = tuple(np.frombuffer(sides, ">u4").tolist())
+    expected = math.prod(shape) * dtype.itemsize
+    check_room(expected, str(path), most)
+    content = stream.read(expected)
+    if len(content) != expected or stream.read(1):
+        head, more = 4 + len(sides), "" if len(content) < expected else "more than "
+        promised = f"its head promises {head + expected} (shape {shape})"
+        raise InvalidInput(f"{path} has {more}{head + len(content)} bytes; {promised}")
+    return np.frombuffer(content, dtype).reshape(shape)
 
 
 FORMAT = Format("idx", _recognise, _open, write_images)

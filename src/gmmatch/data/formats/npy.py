@@ -1,5 +1,6 @@
 """`.npy` files, one or many: rows of numbers, or images as uint8. Nothing is ever unpickled."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, first_line
 from ...records import FloatArray, IntArray
 from ..arrow import arrow_errors, file_stamp
 from ..dataset import Dataset
@@ -22,7 +23,7 @@ from ..rows import StackedRows, as_floats
 from .base import Format, is_shards, write_arrays
 
 # What NumPy raises for headers that are not what they should be.
-_DAMAGED = (
+DAMAGED = (
     OSError,
     ValueError,
     EOFError,
@@ -38,14 +39,15 @@ _DAMAGED = (
 def map_npy(path: Path) -> npt.NDArray[Any]:
     """Map a `.npy` file into memory."""
     try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        with warnings.catch_warnings():  # of files that Python 2 wrote, which are read all the same
+            warnings.simplefilter("ignore", UserWarning)
+            array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
     except PermissionError:
         raise InvalidInput(f"{path} may not be read: permission denied") from None
-    except _DAMAGED as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        first = "it holds Python objects" if "pickle" in first else first
+    except DAMAGED as error:
+        first = "it holds Python objects" if "pickle" in str(error) else first_line(error)
         raise InvalidInput(f"{path} is not a readable .npy file of numbers: {first}") from None
     if not isinstance(array, np.ndarray):
         raise InvalidInput(f"{path} holds several arrays; expected one")

@@ -1,33 +1,51 @@
 """`.npz` archives: arrays by name, of embeddings, of images, or of image files laid end to end."""
 
+import math
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InvalidInput
+from ...errors import InvalidInput, first_line
 from ...records import IntArray
 from ..dataset import Dataset
 from ..items import Items, array_items
 from ..places import Place
-from ..request import Request
+from ..request import Request, check_room
 from ..rows import as_floats
 from .base import Format, is_shards, kept_arrays, write_images
-from .npy import is_images
+from .npy import DAMAGED, is_images
 
 Shapes = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 
 
-def load_npz(path: Path, name: str) -> npt.NDArray[Any]:
-    """Return one array of an archive."""
-    with npz_errors(path), np.load(path, allow_pickle=False) as archive:
-        array: npt.NDArray[Any] = archive[name]
+def load_npz(path: Path, name: str, most: int | None = None) -> npt.NDArray[Any]:
+    """Return one array of an archive; `most`: bytes that it may have, those of the machine by default."""
+    with npz_errors(path), zipfile.ZipFile(path) as archive:
+        member = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name)
+        with archive.open(member) as file:
+            shape, dtype = _declared(file)
+            size = math.prod(shape) * dtype.itemsize
+            check_room(size, f"{path}:{name}", most)
+            if size > member.file_size:
+                raise ValueError(f"array {name} has {member.file_size} bytes; its header promises {size}")
+        with archive.open(member) as file:
+            array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
         return array
+
+
+def _declared(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and the type that the header of an array tells."""
+    version = np.lib.format.read_magic(member)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
+    shape, _, dtype = (read or np.lib.format.read_array_header_2_0)(member)
+    return shape, dtype
 
 
 def npz_shapes(path: Path) -> Shapes:
@@ -36,10 +54,7 @@ def npz_shapes(path: Path) -> Shapes:
     with npz_errors(path), zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             with archive.open(name) as member:
-                version = np.lib.format.read_magic(member)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
-                shape, _, dtype = (read or np.lib.format.read_array_header_2_0)(member)
-                found[name.removesuffix(".npy")] = (shape, dtype)
+                found[name.removesuffix(".npy")] = _declared(member)
     return found
 
 
@@ -47,13 +62,15 @@ def npz_shapes(path: Path) -> Shapes:
 def npz_errors(path: Path) -> Iterator[None]:
     """Turn what a damaged or missing archive raises into one sentence."""
     try:
-        yield
+        with warnings.catch_warnings():  # of files that Python 2 wrote, which are read all the same
+            warnings.simplefilter("ignore", UserWarning)
+            yield
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
-    except (OSError, ValueError, EOFError, KeyError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        first = "it holds Python objects" if "pickle" in str(error) else error
+    except InvalidInput:
+        raise
+    except (*DAMAGED, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        first = "it holds Python objects" if "pickle" in str(error) else first_line(error)
         raise InvalidInput(f"{path} is not a readable .npz archive of numbers: {first}") from None
 
 
@@ -93,7 +110,7 @@ def _open(place: Place, request: Request) -> Dataset:
             {name: shape for name, (shape, _) in shapes.items()}, place.name
         )
         _check_array(embedding, shapes, place.name, "--embedding")
-        found = found.replace(rows=as_floats(load_npz(path, embedding), f"{path}:{embedding}"))
+        found = found.replace(rows=as_floats(load_npz(path, embedding, request.most), f"{path}:{embedding}"))
     for name in ("labels", f"{request.split}_labels"):
         if name in shapes and len(shapes[name][0]) == 1:
             return found.replace(labels=load_npz(path, name))
@@ -127,8 +144,9 @@ def _images(path: Path, shapes: Shapes, names: tuple[str, ...] | None, request: 
             f" {split}_jpeg and {split}_offsets"
         )
     if len(names) == 1:
-        return array_items(load_npz(path, names[0]), f"{path}:{names[0]}")
-    content, offsets = load_npz(path, names[0]), load_npz(path, names[1]).astype(np.int64)
+        return array_items(load_npz(path, names[0], request.most), f"{path}:{names[0]}")
+    content, offsets = (load_npz(path, name, request.most) for name in names)
+    offsets = offsets.astype(np.int64)
     inside = len(offsets) > 1 and offsets[0] >= 0 and offsets[-1] <= len(content)
     if content.dtype != np.uint8 or content.ndim != 1 or not inside or (np.diff(offsets) < 0).any():
         raise InvalidInput(f"{path} has offsets that do not fit its {len(content)} bytes of images")

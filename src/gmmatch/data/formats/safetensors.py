@@ -1,6 +1,7 @@
 """Tensors saved as safetensors: a JSON header and raw numbers, mapped into memory."""
 
 import json
+import math
 import struct
 from pathlib import Path
 from typing import Any
@@ -49,16 +50,18 @@ def _open(place: Place, request: Request) -> Dataset:
 def _header(path: Path) -> tuple[dict[str, Any], int]:
     """Return the entries of the header and where the numbers start."""
     try:
+        size = path.stat().st_size
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
-            if length > _LARGEST_HEADER:
+            if length > min(_LARGEST_HEADER, size - 8):
                 raise ValueError(f"its header claims {length} bytes")
             entries = json.loads(file.read(length))
         entries.pop("__metadata__", None)
-        size = path.stat().st_size
         for name, entry in entries.items():
             begin, end = entry["data_offsets"]
-            expected = int(np.prod(entry["shape"])) * np.dtype(_DTYPES[entry["dtype"]]).itemsize
+            if any(type(side) is not int or side < 0 for side in (*entry["shape"], begin, end)):
+                raise ValueError(f"tensor {name!r} has no shape of whole numbers")
+            expected = math.prod(entry["shape"]) * np.dtype(_DTYPES[entry["dtype"]]).itemsize
             if not 0 <= begin <= end <= size - 8 - length or end - begin != expected:
                 raise ValueError(f"tensor {name!r} does not fit the file (truncated?)")
     except FileNotFoundError:
