@@ -97,18 +97,23 @@ def test_the_limit_of_a_class_is_the_median_and_three_deviations_or_a_valley(see
 def test_rows_are_judged_by_their_distance_to_the_mean_of_the_rows_about_the_ball(one_cloud: bool) -> None:
     rng = np.random.default_rng(5)
     rows, codes = rng.normal(size=(400, 6)), rng.integers(-1, 2, 400)
-    rows[:20] *= 8.0
+    rows[:20] *= 80.0
     gate = find_gate(rows, codes, 2, row_keys(rows), one_cloud)
     for code in range(2):
-        own = np.linalg.norm(rows[codes == code] - gate.centers[code], axis=1)
-        np.testing.assert_allclose(gate.distances[codes == code], own, rtol=1e-9)
-        expected = limit(own) if one_cloud else 5 * middle(own)
+        own = np.flatnonzero(codes == code)
+        near = own[own >= 20]  # those about the ball
+        np.testing.assert_allclose(gate.centers[code], rows[near].mean(axis=0), atol=1e-9)
+        measured = np.linalg.norm(rows[own] - gate.centers[code], axis=1)
+        np.testing.assert_allclose(gate.distances[own], measured, rtol=1e-9)
+        # A row is judged by the mean of the others.
+        apart = np.array([np.linalg.norm(rows[row] - rows[near[near != row]].mean(axis=0)) for row in own])
+        expected = limit(apart) if one_cloud else 5 * middle(apart)
         assert gate.thresholds[code] == pytest.approx(expected, rel=1e-9)
-        assert gate.far[codes == code].tolist() == (own > expected * (1 + 1e-9)).tolist()
+        assert gate.far[own].tolist() == (apart > expected * (1 + 1e-9)).tolist()
     assert not gate.far[codes < 0].any()
     again = measure_rows(rows, codes, gate.limits)
-    assert (again.far == gate.far).all()
-    assert (again.passed == gate.passed).all()
+    # One by one, rows are measured to the mean of all: only rows at the very limit may differ.
+    assert (again.far != gate.far).mean() < 0.01
     np.testing.assert_allclose(again.distances[codes >= 0], gate.distances[codes >= 0], rtol=1e-9)
 
 
