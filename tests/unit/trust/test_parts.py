@@ -10,7 +10,7 @@ import pytest
 from gmmatch.compute.keys import draw_order, row_keys
 from gmmatch.location.concentrated import Sample
 from gmmatch.trust.clumps import find_clumps
-from gmmatch.trust.gate import _thresholds, _valleys, find_gate
+from gmmatch.trust.gate import _REACH, _sampled, _thresholds, _valleys, find_gate
 from gmmatch.trust.learning import draw_sample, sample_size
 from gmmatch.trust.lift import Lift, effective_dimension, typical_gap
 from gmmatch.trust.rules import measure_rows
@@ -97,11 +97,13 @@ def test_the_limit_of_a_class_is_the_median_and_three_deviations_or_a_valley(see
 def test_rows_are_judged_by_their_distance_to_the_mean_of_the_rows_about_the_ball(one_cloud: bool) -> None:
     rng = np.random.default_rng(5)
     rows, codes = rng.normal(size=(400, 6)), rng.integers(-1, 2, 400)
-    rows[:20] *= 80.0
+    rows[:20] *= 8.0
     gate = find_gate(rows, codes, 2, row_keys(rows), one_cloud)
+    starts = _sampled(rows, codes, 2, row_keys(rows), one_cloud)[0]
     for code in range(2):
         own = np.flatnonzero(codes == code)
-        near = own[own >= 20]  # those about the ball
+        first = np.linalg.norm(rows[own] - starts[code], axis=1)
+        near = own[first <= _REACH * middle(first)]  # those about the ball
         np.testing.assert_allclose(gate.centers[code], rows[near].mean(axis=0), atol=1e-9)
         measured = np.linalg.norm(rows[own] - gate.centers[code], axis=1)
         np.testing.assert_allclose(gate.distances[own], measured, rtol=1e-9)
