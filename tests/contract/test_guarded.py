@@ -101,7 +101,8 @@ def test_without_labels_the_order_of_the_rows_does_not_matter(method: str) -> No
         pytest.skip("needs labels, or promises no such thing")
     plain = run(method, labels=None).indices
     moved = run(method, DAMAGED[ORDER], None, order=ORDER).indices
-    np.testing.assert_array_equal(ORDER[moved], plain)
+    # The same rows; which of the two middle ones `moderate` names first is open.
+    np.testing.assert_array_equal(np.sort(ORDER[moved]), np.sort(plain))
 
 
 @every_method

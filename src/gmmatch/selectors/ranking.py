@@ -85,15 +85,11 @@ def gap_to_median(values: Vector) -> Vector:
     """Return how far each value is from the median: from the nearer of the two middle values.
 
     For an odd number of values both are the median. For an even number this puts the values in the same
-    order as their distance to the middle between the two, and of equals the lower ones first, so that it is
-    not the order of the rows that decides between the two themselves.
+    order as their distance to the middle between the two, and the two themselves are exactly equal.
     """
     low, high = (len(values) - 1) // 2, len(values) // 2
     middle = np.partition(values, (low, high))
-    above = values - middle[high]
-    if low != high:
-        above = np.nextafter(above, np.inf)
-    gaps: Vector = np.maximum(middle[low] - values, above)
+    gaps: Vector = np.maximum(middle[low] - values, values - middle[high])
     return gaps
 
 

@@ -61,8 +61,9 @@ def doubt_labels(labels: LabelFilter, codes: IntArray) -> Doubt:
     with np.errstate(divide="ignore", invalid="ignore"):
         fit = labels.own / labels.thresholds[code]
         best = fit * labels.suspicion / (1 - labels.suspicion)
+        # Where the label has no probability at all, the others share all of it.
+        best = np.where(np.isfinite(best), best, 1 / labels.thresholds[suggested])
         likely = best * labels.thresholds[suggested]
-    # Where the label has no probability at all, the others share all of it.
     likely = np.minimum(np.where(np.isfinite(likely), likely, 1.0), 1 - labels.own)
     better = judged & (best > fit)
     another = better & (best >= 1)
