@@ -78,11 +78,22 @@ def _taker(x: Any) -> Callable[[Any, Indices], Any] | None:
     return None
 
 
+def in_order(data: Any) -> Any:
+    """Return a dataset of Ray with its blocks computed, in the order of its rows, which Ray need not keep."""
+    options = data.context.execution_options
+    before, options.preserve_order = options.preserve_order, True
+    try:
+        return data.materialize()
+    finally:
+        options.preserve_order = before
+
+
 def _take_from_ray(data: Any, indices: Indices, n_rows: int) -> Any:
     """Return a dataset of Ray Data with these rows, in their order; the rows stay with the cluster."""
     ray = sys.modules["ray"]
-    references = data.materialize().to_arrow_refs()
-    lengths = ray.get([ray.remote(len).remote(reference) for reference in references])
+    references = in_order(data).to_arrow_refs()
+    count = ray.remote(lambda block: block.num_rows)
+    lengths = ray.get([count.remote(reference) for reference in references])
     if sum(lengths) != n_rows:
         raise InvalidInput(f"the selection was made from {n_rows} rows; got a dataset of {sum(lengths)}")
     ends = np.cumsum(lengths)

@@ -448,7 +448,7 @@ def test_texts_and_many_classes_have_pages_of_their_own(visit, tmp_path):
     expect(page.locator("[data-gallery=first] .text").first).to_have_text(texts[first])
     expect(page.locator("#class-body tr")).to_have_count(20)
     assert "page 1 of 5" in page.locator("#class-pages").inner_text()
-    page.get_by_role("button", name="Next").click()
+    page.locator("#class-pages").get_by_role("button", name="Next").click()
     assert "page 2 of 5" in page.locator("#class-pages").inner_text()
 
 

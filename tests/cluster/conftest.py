@@ -61,10 +61,10 @@ def cluster(store):
         "health_check_failure_threshold": 4,
     }
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    quiet = {"num_cpus": 2, "object_store_memory": 80 << 20, "include_dashboard": False}
+    quiet = {"num_cpus": 4, "object_store_memory": 80 << 20, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args=quiet | {"_system_config": noticing})
     for _ in range(2):
-        made.add_node(num_cpus=2, object_store_memory=80 << 20)
+        made.add_node(num_cpus=4, object_store_memory=80 << 20)
     ray.init(address=made.address, log_to_driver=False, logging_level="error")
     yield made
     ray.shutdown()

@@ -125,7 +125,7 @@ def test_losses_in_each_read_of_an_object_store(strike, phase, in_store, cluster
         found = pick(in_store, labelled=True)
     assert_same(found, alone(True))
     if strike == "remove_node":
-        cluster.add_node(num_cpus=2, object_store_memory=80 << 20)
+        cluster.add_node(num_cpus=4, object_store_memory=80 << 20)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ray by Ray
@@ -166,7 +166,7 @@ def test_losses_leave_the_picks_as_they_are(strike, phase, engine, cluster, alon
         found = pick(engine, labelled=True, guard="off", streams=3)
     assert_same(found, alone(True, guard="off", streams=3))
     if strike is remove_node:
-        cluster.add_node(num_cpus=2, object_store_memory=80 << 20)
+        cluster.add_node(num_cpus=4, object_store_memory=80 << 20)
 
 
 @pytest.mark.parametrize("phase", ["checking rows", "measuring distances", "reading the labels"])

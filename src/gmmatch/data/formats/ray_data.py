@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import InvalidInput
+from ...handover import in_order
 from ...records import IntArray
 from ..arrow import Columns, arrow_table, take_table
 from ..dataset import Dataset
@@ -50,7 +51,7 @@ def _recognise(x: Any, request: Request) -> bool:
 
 def _open(x: Any, request: Request) -> Dataset:
     ray = sys.modules["ray"]
-    held = x.materialize()
+    held = in_order(x)
     references = held.to_arrow_refs()
     count = ray.remote(lambda block: (block.num_rows, block.schema))
     facts = ray.get([count.remote(reference) for reference in references])
