@@ -30,7 +30,8 @@ def main():
 
 
 if __name__ == "__main__":
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    # A small cluster of its own; on yours: ray.init().
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
     try:
         main()
     finally:
