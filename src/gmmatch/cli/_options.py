@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import InvalidParameter
+
 # Headings of the help.
 READ, CHOOSE, WRITE, RUN = "What is read", "How rows are chosen", "What is written", "How it runs"
 
@@ -12,6 +14,18 @@ READ, CHOOSE, WRITE, RUN = "What is read", "How rows are chosen", "What is writt
 def option(text: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
     """Return an option with its help text, under a heading of the help."""
     return typer.Option(*flags, help=text, rich_help_panel=panel, **more)
+
+
+def words(text: str, name: str) -> tuple[str, ...]:
+    """Return the entries of an option that takes several, with commas, each once.
+
+    >>> words("random, herding,random", "--methods")
+    ('random', 'herding')
+    """
+    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not found:
+        raise InvalidParameter(f"{name} needs at least one entry; got {text!r}")
+    return found
 
 
 def column(text: str, metavar: str = "COLUMN") -> Any:

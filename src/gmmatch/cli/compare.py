@@ -7,67 +7,67 @@ from typing import Annotated
 
 import typer
 
-from ..errors import InvalidParameter
 from ..selectors import compared_methods
 from ..validation import parse_keep
 from . import _options as options
 from ._friendly import show_progress
+from ._options import option
 from .reproduce import print_means
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="Embeddings (.npy, .npz, Parquet, Arrow, safetensors), a table of numbers (.csv), or images"
+        " (a folder, uint8 .npy).",
+    ),
+]
+Methods = Annotated[
+    str | None,
+    option(
+        "Names that `gmmatch methods` lists, with commas; name+guard: trusted rows first."
+        f"  [default: {', '.join(compared_methods())}]",
+        show_default=False,
+    ),
+]
+Budgets = Annotated[
+    str, option("How classes share the budget: proportional to their sizes, sqrt (of these) or equal.")
+]
+Damage = Annotated[
+    str,
+    option(
+        "Damage done to the training part on purpose, with commas: clean (none), labels-20,"
+        " images-20, gross-20; any percentage."
+    ),
+]
+Proxy = Annotated[
+    str,
+    option(
+        "Whose features of images the methods see: pixels, a network (trained here) or an encoder"
+        " such as efficientnet-lite0."
+    ),
+]
+HeldOut = Annotated[str, option("Share of each class held out to measure on; its labels are believed.")]
 
 
 def compare(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="Embeddings (.npy, .npz, Parquet, Arrow, safetensors), a table of numbers (.csv), or images"
-            " (a folder, uint8 .npy).",
-        ),
-    ],
+    source: Data,
     labels: options.Labels = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            show_default=False,
-            help="Names that `gmmatch methods` lists, with commas; name+guard: trusted rows first."
-            f"  [default: {', '.join(compared_methods())}]",
-        ),
-    ] = None,
-    keep: Annotated[str, typer.Option(help="Shares to keep, with commas.")] = "5%,10%,30%",
-    budgets: Annotated[
-        str,
-        typer.Option(
-            help="How classes share the budget: proportional to their sizes, sqrt (of these) or equal."
-        ),
-    ] = "proportional",
-    corrupt: Annotated[
-        str,
-        typer.Option(
-            help="Damage done to the training part on purpose, with commas: clean (none), labels-20,"
-            " images-20, gross-20; any percentage."
-        ),
-    ] = "clean",
+    methods: Methods = None,
+    keep: Annotated[str, option("Shares to keep, with commas.")] = "5%,10%,30%",
+    budgets: Budgets = "proportional",
+    corrupt: Damage = "clean",
     target: Annotated[
-        str, typer.Option(help="What learns the kept rows: linear-probe, or for images a network.")
+        str, option("What learns the kept rows: linear-probe, or for images a network.")
     ] = "linear-probe",
-    encoder: Annotated[
-        str,
-        typer.Option(
-            help="Whose features of images the methods see: pixels, a network (trained here) or an encoder"
-            " such as efficientnet-lite0."
-        ),
-    ] = "pixels",
+    encoder: Proxy = "pixels",
     embedding: options.Embedding = None,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
-    test_share: Annotated[
-        str, typer.Option(help="Share of each class held out to measure on; its labels are believed.")
-    ] = "25%",
-    seeds: Annotated[int, typer.Option(min=1, help="How many splits to average over.")] = 3,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="Of a network's training.")
-    ] = None,
-    severity: Annotated[int, typer.Option(min=1, max=5, help="Of damaged images.")] = 3,
+    test_share: HeldOut = "25%",
+    seeds: Annotated[int, option("How many splits to average over.", min=1)] = 3,
+    epochs: Annotated[int | None, option("Of a network's training.", min=1, show_default=False)] = None,
+    severity: Annotated[int, option("Of damaged images.", min=1, max=5)] = 3,
     output: options.Folder = Path("out/compare"),
     workers: options.Processes = None,
     as_json: options.AsJson = False,
@@ -96,9 +96,9 @@ def compare(
 
     held_out = parse_keep(test_share)
     plan = Plan(
-        methods=compared_methods() if methods is None else _words(methods, "--methods"),
-        keeps=tuple(_share(word) for word in _words(keep, "--keep")),
-        scenarios=_words(corrupt, "--corrupt"),
+        methods=compared_methods() if methods is None else options.words(methods, "--methods"),
+        keeps=tuple(_share(word) for word in options.words(keep, "--keep")),
+        scenarios=options.words(corrupt, "--corrupt"),
         target=target,
         proxy=encoder,
         seeds=seeds,
@@ -127,13 +127,6 @@ def compare(
     print_means(means)
     for file in files:
         typer.echo(f"wrote {file}")
-
-
-def _words(text: str, option: str) -> tuple[str, ...]:
-    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    if not words:
-        raise InvalidParameter(f"{option} needs at least one entry; got {text!r}")
-    return words
 
 
 def _share(word: str) -> float:

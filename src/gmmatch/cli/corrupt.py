@@ -42,37 +42,48 @@ _KINDS = {"images": IMAGE_KINDS, "labels": LABEL_KINDS, "embeddings": CONTAMINAT
 _DEFAULTS = {"images": IMAGE_KINDS, "labels": ("symmetric",), "embeddings": ("far-cluster",)}
 
 
+Input = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="INPUT",
+        show_default=False,
+        help="A folder of images, an array (.npy, .npz) of images, embeddings or labels, or a label file"
+        " (.csv, .tsv, .txt).",
+    ),
+]
+Kind = Annotated[
+    list[str] | None,
+    option(
+        "What to do. Images: gaussian_noise, occlusion, resolution, fog, motion_blur (repeat for"
+        " several; default all). Labels: symmetric (default), pair, matrix, instance. Embeddings:"
+        " far-cluster (default), outliers, other-class, sign-flip, adversary.",
+        "--kind",
+        "-k",
+    ),
+]
+Share = Annotated[
+    str | None,
+    option(
+        "How much of the rows to corrupt, as 20% or 0.2. Default 20%; with --kind matrix what the"
+        " matrix implies."
+    ),
+]
+Output = Annotated[
+    Path | None, options.output("Where to write: a new folder or file. The mask goes beside it.")
+]
+Preview = Annotated[
+    Path | None,
+    option(
+        "Write a contact sheet: one image (the first of INPUT, or a sample) under all kinds and severities."
+    ),
+]
+
+
 def corrupt(
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="INPUT",
-            show_default=False,
-            help="A folder of images, an array (.npy, .npz) of images, embeddings or labels, or a label file"
-            " (.csv, .tsv, .txt).",
-        ),
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        option(
-            "What to do. Images: gaussian_noise, occlusion, resolution, fog, motion_blur (repeat for"
-            " several; default all). Labels: symmetric (default), pair, matrix, instance. Embeddings:"
-            " far-cluster (default), outliers, other-class, sign-flip, adversary.",
-            "--kind",
-            "-k",
-        ),
-    ] = None,
-    share: Annotated[
-        str | None,
-        option(
-            "How much of the rows to corrupt, as 20% or 0.2. Default 20%; with --kind matrix what the"
-            " matrix implies."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        options.output("Where to write: a new folder or file. The mask goes beside it."),
-    ] = None,
+    source: Input = None,
+    kind: Kind = None,
+    share: Share = None,
+    output: Output = None,
     severity: Annotated[int, option("Strength of image damage, 1 to 5.")] = 3,
     seed: Annotated[int, option("Same seed, same output.")] = 0,
     labels: Annotated[
@@ -83,13 +94,7 @@ def corrupt(
     distance: Annotated[float | None, option("How far embeddings go, in units of the data's radius.")] = None,
     column: Annotated[str | None, option("Label column of a .csv or .tsv INPUT.")] = None,
     array: Annotated[str | None, option("Name of the array in a .npz INPUT.")] = None,
-    preview: Annotated[
-        Path | None,
-        option(
-            "Write a contact sheet: one image (the first of INPUT, or a sample) under all kinds and"
-            " severities."
-        ),
-    ] = None,
+    preview: Preview = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
     quiet: Annotated[bool, option("Print nothing but errors.", "--quiet", "-q")] = False,

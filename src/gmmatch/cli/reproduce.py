@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from ..experiments.reproduce import Reproduced
 
 
+def _some(text: str, metavar: str = "A,B,...") -> Any:
+    """Return an option that names a part of a table, with commas."""
+    return option(text, metavar=metavar, show_default=False)
+
+
+def _number(text: str) -> Any:
+    """Return an option that takes a number of at least one."""
+    return option(text, min=1, show_default=False)
+
+
 def reproduce(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", show_default=False, help="A table or figure; see --list.")
@@ -40,34 +50,16 @@ def reproduce(
         ),
     ] = None,
     output: options.Folder = Path("out/reproduce"),
-    methods: Annotated[
-        str | None, typer.Option(metavar="A,B,...", show_default=False, help="Some of the table's methods.")
-    ] = None,
-    datasets: Annotated[
-        str | None, typer.Option(metavar="A,B,...", show_default=False, help="Some of its datasets.")
-    ] = None,
-    scenarios: Annotated[
-        str | None, typer.Option(metavar="A,B,...", show_default=False, help="Some of its kinds of damage.")
-    ] = None,
-    keep: Annotated[
-        str | None, typer.Option(metavar="10%,20%", show_default=False, help="Some of its budgets.")
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="The first so many of its seeds.")
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(min=1, show_default=False, help="Of every training, to try a run out: other figures."),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, show_default=False, help="Processes.  [default: one per GPU, else per core]"),
-    ] = None,
-    device: Annotated[
-        str, typer.Option(help="auto, cpu, mps, cuda (every GPU), or some: cuda:0,cuda:1.")
-    ] = "auto",
+    methods: Annotated[str | None, _some("Some of the table's methods.")] = None,
+    datasets: Annotated[str | None, _some("Some of its datasets.")] = None,
+    scenarios: Annotated[str | None, _some("Some of its kinds of damage.")] = None,
+    keep: Annotated[str | None, _some("Some of its budgets.", metavar="10%,20%")] = None,
+    seeds: Annotated[int | None, _number("The first so many of its seeds.")] = None,
+    epochs: Annotated[int | None, _number("Of every training, to try a run out: other figures.")] = None,
+    workers: Annotated[int | None, _number("Processes.  [default: one per GPU, else per core]")] = None,
+    device: Annotated[str, option("auto, cpu, mps, cuda (every GPU), or some: cuda:0,cuda:1.")] = "auto",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Run nothing; count what is left, and estimate the hours.")
+        bool, options.flag("dry-run", "Run nothing; count what is left, and estimate the hours.")
     ] = False,
     tables_only: Annotated[
         bool, options.flag("tables-only", "Run nothing; make tables of the results there are.")
@@ -103,14 +95,7 @@ def reproduce(
     check_choice(scale, SCALES, "--scale")
     from ..experiments.reproduce import reproduce as run
 
-    part = {
-        "methods": methods and methods.split(","),
-        "datasets": datasets and datasets.split(","),
-        "scenarios": scenarios and scenarios.split(","),
-        "keeps": keep and [round(float(check_keep(parse_keep(word))), 9) for word in keep.split(",")],
-        "seeds": seeds,
-        "epochs": epochs,
-    }
+    part = _part(methods, datasets, scenarios, keep) | {"seeds": seeds, "epochs": epochs}
     if dry_run:
         _show_estimate(name, scale, output, part, workers, device, as_json)
         return
@@ -127,6 +112,25 @@ def reproduce(
             tables_only=tables_only,
             say=say,
         )
+    _show(done, as_json)
+
+
+def _part(
+    methods: str | None, datasets: str | None, scenarios: str | None, keep: str | None
+) -> dict[str, Any]:
+    """Return which part of a table is wanted; None: all of it."""
+    named = {"methods": methods, "datasets": datasets, "scenarios": scenarios}
+    part: dict[str, Any] = {
+        name: None if text is None else list(options.words(text, f"--{name}")) for name, text in named.items()
+    }
+    if keep is not None:
+        shares = [parse_keep(word) for word in options.words(keep, "--keep")]
+        part["keeps"] = [round(float(check_keep(share)), 9) for share in shares]
+    return {"keeps": None} | part
+
+
+def _show(done: Reproduced, as_json: bool) -> None:
+    """Print what was found, and what was written."""
     if as_json:
         typer.echo(json.dumps(_facts(done)))
         return

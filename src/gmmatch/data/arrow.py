@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput, first_line
 from ..records import FloatArray
-from .pieces import PieceRows, rows_per_block
+from .pieces import PieceRows, Source, rows_per_block
 from .remote import Lost, is_remote, patiently, remote_stamp
 from .request import Request
 from .tables import Table, list_matrix
@@ -23,27 +23,12 @@ _HELD_BYTES = 128 << 20  # columns up to this size are decoded once, and held
 _NO_ROWS = np.empty((0, 0))
 
 
-class File(Protocol):
+class File(Source, Protocol):
     """What Arrow reads from the front on."""
 
     @property
     def name(self) -> str:
         """What to call it."""
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows it has."""
-
-    @property
-    def far(self) -> bool:
-        """Whether it is behind an address."""
-
-    @property
-    def travels(self) -> bool:
-        """Whether another process can open it."""
-
-    def check(self) -> None:
-        """Refuse other content than what was described."""
 
     def batches(self, names: list[str], start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns from row `start` on, `rows` at a time, each batch checked in full."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
-from .rows import View
+from .rows import JoinedRows
 
 BLOCK_BYTES = 4 << 20
 """What is decoded in one go."""
@@ -33,8 +33,8 @@ def rows_per_block(row_bytes: int) -> int:
     return max(1, BLOCK_BYTES // row_bytes)
 
 
-class Piece(Protocol):
-    """What is read from the front on: a file of Parquet or Arrow, or a span of a file of numbers."""
+class Source(Protocol):
+    """Where rows are, read from the front on."""
 
     @property
     def n_rows(self) -> int:
@@ -48,11 +48,15 @@ class Piece(Protocol):
     def travels(self) -> bool:
         """Whether another process can read it."""
 
-    def blocks(self, start: int) -> Iterator[FloatArray]:
-        """Yield the rows from `start` on, some megabytes at a time."""
-
     def check(self) -> None:
         """Refuse other content than what was described."""
+
+
+class Piece(Source, Protocol):
+    """Rows of numbers: a file of Parquet or Arrow, or a span of a file of numbers."""
+
+    def blocks(self, start: int) -> Iterator[FloatArray]:
+        """Yield the rows from `start` on, some megabytes at a time."""
 
 
 class _Cursor:
@@ -150,7 +154,7 @@ class _Expected:
         return int(np.count_nonzero(self.left))
 
 
-class PieceRows(View):
+class PieceRows(JoinedRows):
     """The rows of pieces that follow each other, read where they are.
 
     `pieces`: where the rows are. `stamp`: what tells their content from another one without reading it.
@@ -173,16 +177,6 @@ class PieceRows(View):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PieceRows, (self.pieces, self.shape[1], self.dtype, self.stamp)
-
-    def __getitem__(self, key: Any, /) -> FloatArray:
-        if isinstance(key, slice):
-            start, stop, step = key.indices(len(self))
-            if step == 1:
-                return self._between(start, stop)
-            key = np.arange(start, stop, step)
-        chosen = np.asarray(key)
-        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-        return self._take(chosen) if chosen.ndim else self._between(int(chosen), int(chosen) + 1)[0]
 
     @property
     def can_travel(self) -> bool:

@@ -59,7 +59,31 @@ class View(ABC):
         return self[:].astype(dtype or self.dtype, copy=False)
 
 
-class StackedRows(View):
+class JoinedRows(View):
+    """Rows of several parts that follow each other; they are asked for by slices, numbers or masks."""
+
+    def __getitem__(self, key: Any, /) -> FloatArray:
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self._between(start, stop)
+            key = np.arange(start, stop, step)
+        chosen = np.asarray(key)
+        if chosen.ndim == 0:
+            place = range(len(self))[int(chosen)]
+            return self._between(place, place + 1)[0]  # type: ignore[no-any-return]
+        return self._take(np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
+
+    @abstractmethod
+    def _between(self, start: int, stop: int) -> FloatArray:
+        """Return the rows from `start` to before `stop`."""
+
+    @abstractmethod
+    def _take(self, chosen: IntArray) -> FloatArray:
+        """Return rows by their numbers."""
+
+
+class StackedRows(JoinedRows):
     """Arrays stacked on top of each other and read as floats, without a copy of the whole.
 
     Nothing is loaded before rows are asked for, so that the parts may be memory maps larger than memory.
@@ -84,15 +108,6 @@ class StackedRows(View):
         self.ends = np.cumsum([len(part) for part in parts])
         super().__init__((int(self.ends[-1]), parts[0].shape[1]), np.float64 if wide else np.float32)
 
-    def __getitem__(self, key: Any, /) -> FloatArray:
-        if isinstance(key, slice):
-            start, stop, step = key.indices(len(self))
-            if step == 1:
-                return self._between(start, stop)
-            key = np.arange(start, stop, step)
-        chosen = np.asarray(key)
-        return self._take(chosen) if chosen.ndim else self._take(chosen[None])[0]
-
     def _between(self, start: int, stop: int) -> FloatArray:
         begins = self.ends - [len(part) for part in self.parts]
         pieces = [
@@ -105,8 +120,7 @@ class StackedRows(View):
         rows = np.empty((max(stop - start, 0), self.shape[1]), self.dtype)
         return np.concatenate(pieces, out=rows, casting="unsafe") if pieces else rows
 
-    def _take(self, chosen: npt.NDArray[Any]) -> FloatArray:
-        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+    def _take(self, chosen: IntArray) -> FloatArray:
         if len(self.parts) == 1:
             return np.asarray(self.parts[0][chosen], dtype=self.dtype)
         rows = np.empty((len(chosen), self.shape[1]), self.dtype)

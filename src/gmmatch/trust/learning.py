@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from ..compute.keys import Keys, draw_order, gather
 from ..location.distances import group_distances
@@ -136,11 +137,13 @@ def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, see
     chosen = np.zeros(len(passed), dtype=bool)
     chosen[order[:enough]] = True
     part = data.among(chosen, data.rows[np.flatnonzero(chosen)])
-    # Few digits decide, and single precision has them; of equals, the simpler one.
-    losses = {
-        name: round(fit_heads(part, None, inputs, precision=np.float32).loss, _DIGITS)
-        for name, inputs in kinds.items()
-    }
+    # Few digits decide, and single precision has them; of equals, the simpler one. One thread of BLAS: the
+    # digits do not depend on how many cores there are.
+    with threadpool_limits(1):
+        losses = {
+            name: round(fit_heads(part, None, inputs, precision=np.float32).loss, _DIGITS)
+            for name, inputs in kinds.items()
+        }
     best = min(losses, key=lambda name: losses[name])
     return fit_heads(data, passed, kinds[best]), losses
 

@@ -503,3 +503,11 @@ def test_headers_that_are_damaged_anywhere_are_read_or_refused(tmp_path):
         except InvalidInput:
             refused += 1
     assert refused > 100
+
+
+def test_a_single_row_of_joined_parts_is_counted_from_the_end_too() -> None:
+    view = StackedRows([np.zeros((2, 3)), np.ones((1, 3))], ["a", "b"])
+    np.testing.assert_array_equal(view[-1], np.ones(3))
+    np.testing.assert_array_equal(view[0], np.zeros(3))
+    with pytest.raises(IndexError):
+        view[3]

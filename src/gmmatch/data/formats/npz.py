@@ -69,7 +69,7 @@ def npz_errors(path: Path) -> Iterator[None]:
         raise InvalidInput(f"there is no file {path}") from None
     except InvalidInput:
         raise
-    except (*DAMAGED, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except (*DAMAGED, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         first = "it holds Python objects" if "pickle" in str(error) else first_line(error)
         raise InvalidInput(f"{path} is not a readable .npz archive of numbers: {first}") from None
 
