@@ -12,6 +12,7 @@ from numba import njit
 
 from ..validation import LARGEST_VALUE
 
+_ALMOST = 1 - 1e-9
 _LANES = 32  # sums side by side, which the compiler turns into vector instructions of any width
 
 
@@ -151,6 +152,45 @@ def running_means(rows: Any, center: Any, count: Any, total: Any, objectives: An
             total[i] += x[i] - center[i]
         distances[row] = np.sqrt(_dot(x, center, x, center, lanes))
         objectives[row] = np.sqrt(_dot(total, zeros, total, zeros, lanes)) / (count + row + 1)
+
+
+@_compiled
+def judge_labels(
+    told: Any, codes: Any, thresholds: Any, slack: Any, wrong: Any, odds: Any, other: Any, close: Any
+) -> None:
+    """Fill in what class probabilities say of each row's label; see `kernels.judge_labels`."""
+    less, more = 1.0 - slack, 1.0 + slack
+    for row in range(len(told)):
+        p, code = told[row], codes[row]
+        # The likeliest other class that is likely; how likely it would be with errors for it, and against it.
+        best, likely, at_most, at_least = -1, -1.0, -1.0, -1.0
+        fittest, fit, next_fit = 0, -1.0, -1.0
+        for i in range(len(p)):
+            if i == code:
+                continue
+            value, least = np.float64(p[i]), thresholds[i]
+            if value >= least * less:
+                at_most = max(at_most, value)
+                if value >= least * more:
+                    at_least = max(at_least, value)
+                if value >= least and value > likely:
+                    best, likely = i, value
+            if value < next_fit * least * _ALMOST:  # most classes: no division
+                continue
+            share = value / least
+            if share > fit:
+                fittest, fit, next_fit = i, share, fit
+            elif share > next_fit:
+                next_fit = share
+        own, least = np.float64(p[code]), thresholds[code]
+        held = own >= least and (own > likely or (own == likely and code < best))
+        wrong[row] = best >= 0 and not held
+        odds[row] = fit / (fit + own / least) if fit + own / least > 0.0 else 0.0
+        other[row] = fittest
+        surely_right = at_most < 0.0 or (own >= least * more and own > at_most * more)
+        surely_wrong = at_least >= 0.0 and (own < least * less or own < at_least * less)
+        tied = next_fit >= fit * less and odds[row] > 0.1
+        close[row] = slack > 0.0 and (tied or not (surely_right or surely_wrong))
 
 
 @_part

@@ -18,6 +18,7 @@ from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
 
 _NO_CODES = np.empty(0, np.int64)
 _NO_WEIGHTS = np.empty(0)
@@ -140,6 +141,40 @@ def greedy(
     carried = scores, theta, picks, objectives, distances
     close_calls = _run("greedy", *fixed, unit, spread, count, *carried)
     return picks, objectives, distances, close_calls
+
+
+def judge_labels(
+    probabilities: FloatArray, codes: IntArray, thresholds: Vector, slack: float
+) -> tuple[Mask, Vector, IntArray, Mask]:
+    """Tell what class probabilities say of each row's label.
+
+    `thresholds`: by class, from which probability on it is a likely one. `slack`: rounding error of the
+    probabilities, as a share of them.
+
+    Returns whether the likeliest of a row's likely classes is another than its label; how well the best other
+    class fits beside the label, from 0 to 1, with each probability measured by its class's threshold; that
+    class; and whether rounding may have decided.
+    """
+    size = len(codes)
+    wrong, odds, other, close = (
+        np.empty(size, bool),
+        np.empty(size),
+        np.empty(size, np.int64),
+        np.empty(size, bool),
+    )
+    own = codes.astype(np.int64, copy=False)
+    _run(
+        "judge_labels",
+        _rows(probabilities),
+        _fixed(own),
+        _fixed(thresholds),
+        slack,
+        wrong,
+        odds,
+        other,
+        close,
+    )
+    return wrong, odds, other, close
 
 
 def running_means(rows: FloatArray, center: Vector, count: int, total: Vector) -> tuple[Vector, Vector]:

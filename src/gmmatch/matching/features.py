@@ -12,6 +12,7 @@ from ..compute.passes import PerRow
 from ..errors import InvalidParameter
 from ..records import FloatArray, IntArray
 from ..trust.guard import FOLDS, Verdict, judge
+from ..trust.head import nearest_of
 from ..trust.lift import BANDWIDTH, Lift, effective_dimension, typical_gap
 from ..trust.rules import Means
 from ..validation import as_labels, as_rows, as_seed, is_number, is_whole
@@ -32,8 +33,9 @@ class MatchedRows:
     that slice it or index it with row numbers.
 
     `rows`: the rows that `verdict` was found on. `verdict`: what the guard found. Class probabilities are
-    appended where labels were judged. `lift`: what is appended to each row; None: nothing. `weight`: weight
-    of the class probabilities beside the rows.
+    appended where labels were judged; where classes are many, those of the nearest to a row's own, for which
+    `codes` has the class of each row. `lift`: what is appended to each row; None: nothing. `weight`: that of
+    the class probabilities beside the rows.
 
     `means`: by class the mean of the features of its trusted rows, where that is known without reading them.
     """
@@ -43,7 +45,12 @@ class MatchedRows:
     ndim = 2
 
     def __init__(
-        self, rows: FloatArray, verdict: Verdict, lift: Lift | None = None, weight: float = WEIGHT
+        self,
+        rows: FloatArray,
+        verdict: Verdict,
+        lift: Lift | None = None,
+        weight: float = WEIGHT,
+        codes: IntArray | None = None,
     ) -> None:
         # Not `verdict` itself, which has many numbers per row: a view may be sent to other machines.
         self.rows = rows
@@ -62,10 +69,12 @@ class MatchedRows:
             self._folds = PerRow(verdict.folds)
             kept = verdict.labels.probabilities
             self._kept = None if kept is None else PerRow(kept)
-            self._mean = verdict.labels.mean
+            nearest = verdict.head.nearest if codes is not None else None
+            self._nearest, self._codes = nearest, None if codes is None else PerRow(codes)
+            self._mean = verdict.labels.mean if nearest is None else np.zeros(1)
             # Where all probabilities are alike they say nothing.
             self._factor = weight / verdict.labels.scale if verdict.labels.scale > 0 else 0.0
-            width += verdict.head.weights.shape[2]
+            width += verdict.head.weights.shape[2] if nearest is None else nearest.shape[1]
         self.shape = (len(rows), width)
         self.means = None if lift is not None or verdict.means is None else self._features_of(verdict.means)
 
@@ -96,12 +105,15 @@ class MatchedRows:
         scaled = (means.rows - self._origin) / self._scale
         return np.hstack([scaled, (means.probabilities - self._mean) * self._factor])
 
-    def _probabilities(self, rows: FloatArray, numbers: IntArray) -> Vector:
+    def _probabilities(self, rows: FloatArray, numbers: IntArray) -> Any:
         assert self._head is not None
-        if self._kept is None:
-            return self._head.probabilities(rows, self._folds[numbers])
-        kept: Vector = self._kept[numbers]
-        return kept
+        folds = self._folds[numbers]
+        if self._nearest is None or self._codes is None:
+            return self._head.probabilities(rows, folds) if self._kept is None else self._kept[numbers]
+        codes = np.maximum(self._codes[numbers], 0)
+        if self._kept is not None:
+            return nearest_of(self._kept[numbers], self._nearest[codes])
+        return self._head.among_nearest(rows, folds, codes)
 
     def _numbers(self, chosen: Any) -> IntArray:
         """Return the row numbers that an index means."""

@@ -286,7 +286,10 @@ class Selector(Estimator, ABC):
             lift = "off"
         source = groups[0].source
         found = choose_lift(source, verdict, lift, groups[0].seed[0])
-        return None if verdict.head is None and found is None else MatchedRows(source, verdict, found)
+        if verdict.head is None and found is None:
+            return None
+        codes = None if verdict.head is None or verdict.head.nearest is None else group_codes(groups)
+        return MatchedRows(source, verdict, found, codes=codes)
 
     def _merge(
         self,

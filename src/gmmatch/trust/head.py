@@ -13,8 +13,10 @@ before anything is decided by them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..compute import kernels
-from ..compute.blocks import block_rows, sum_runs
+from ..compute.blocks import block_rows, group_order, map_in_order, sum_runs, tiles
 from ..compute.keys import Keys, draw_order, gather
 from ..compute.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
@@ -32,6 +34,10 @@ Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 _Piece = tuple[int, Vector, IntArray, Vector]  # a fold, its Gram matrix, the classes and their sums
 
+MANY_CLASSES = 256
+"""Beyond so many classes, heads judge in single precision, and rows are compared by the nearest classes."""
+
+NEAREST_CLASSES = 64
 RIDGES = (0.003, 0.03, 0.3)
 """Strengths of the ridge that are tried, as shares of the mean diagonal of the Gram matrix."""
 
@@ -76,17 +82,47 @@ class Head:
     seen: Mask  # shape (folds, classes): whether the head of a fold was fitted on any row of a class
     ridge: float  # how strongly the weights are shrunk; one of `RIDGES`
     loss: float  # mean of -log(probability of the label) over a sample of rows out of their folds
+    # By class, those that its rows are likeliest to be of; None: all classes, because they are not many.
+    nearest: IntArray | None = None
 
-    def probabilities(self, rows: FloatArray, folds: IntArray) -> Vector:
+    def probabilities(self, rows: FloatArray, folds: IntArray) -> FloatArray:
         """Return the class probabilities of some rows, each by the head of its own fold.
 
         Time: O(rows * inputs * classes). Memory: O(rows * (inputs + classes)).
         """
         return self.told(self.inputs(rows), folds)
 
-    def told(self, read: Vector, folds: IntArray) -> Vector:
+    def told(self, read: Vector, folds: IntArray, exact: bool = False) -> FloatArray:
         """Return the class probabilities of rows whose inputs have been computed."""
-        return softmax(self.sharpness * _scores(read, folds, self.weights))
+        many = self.weights.shape[2] > MANY_CLASSES
+        weights = self._single if many and not exact else self.weights
+        return softmax(_scores(read, folds, weights), self.sharpness)
+
+    @cached_property
+    def _single(self) -> FloatArray:
+        return self.weights.astype(np.float32)
+
+    def among_nearest(self, rows: FloatArray, folds: IntArray, codes: IntArray) -> FloatArray:
+        """Return how likely each of the classes nearest to a row's own is, beside the others of them."""
+        assert self.nearest is not None
+        read, kind = self.inputs(rows), codes * len(self.weights) + folds
+        scores = np.empty((len(rows), self.nearest.shape[1]))
+        order, kinds, starts = group_order(kind)
+        for one, members in zip(kinds.tolist(), np.split(order, starts[1:]), strict=True):
+            code, fold = divmod(one, len(self.weights))
+            scores[members] = read[members] @ self.weights[fold][:, self.nearest[code]]
+        return softmax(scores, self.sharpness)
+
+    def with_nearest(self, means: Vector) -> Head:
+        """Return the head that knows which classes are the nearest to each, from the means of their rows."""
+        n_classes = self.weights.shape[2]
+        weights, read = self.weights.mean(axis=0), self.inputs(np.nan_to_num(means))
+        found = np.empty((n_classes, min(NEAREST_CLASSES, n_classes)), np.int64)
+        for part in tiles(n_classes, n_classes):
+            scores = (read[part] @ weights).round(6)
+            scores[np.arange(len(scores)), np.arange(n_classes)[part]] = np.inf
+            found[part] = np.sort(np.argsort(-scores, axis=1, kind="stable")[:, : found.shape[1]], axis=1)
+        return replace(self, nearest=found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +145,21 @@ class Labelled:
         )
 
 
-def softmax(scores: Vector) -> Vector:
-    """Return the softmax of each row, rounded so that what BLAS leaves open does not decide."""
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+def softmax(scores: FloatArray, sharpness: float = 1.0) -> FloatArray:
+    """Return the softmax of each row, in place; in double precision rounded, so that BLAS does not decide."""
+    scores *= sharpness
+    scores -= scores.max(axis=1, keepdims=True)
+    powers = np.exp(scores, out=scores)
     powers /= np.add.reduce(powers, axis=1)[:, None]
-    rounded: Vector = powers.round(_DECIMALS)
-    return rounded
+    return np.round(powers, _DECIMALS, out=powers) if powers.dtype == np.float64 else powers
+
+
+def nearest_of(probabilities: FloatArray, nearest: IntArray) -> FloatArray:
+    """Return of each row the probabilities of some classes, as if there were no others."""
+    chosen = np.take_along_axis(probabilities, nearest, axis=1).astype(np.float64)
+    total = np.add.reduce(chosen, axis=1)[:, None]
+    shares: Vector = np.divide(chosen, total, out=np.zeros_like(chosen), where=total > 0)
+    return shares
 
 
 def assign_folds(keys: Keys, codes: IntArray, folds: int) -> IntArray:
@@ -160,13 +205,14 @@ def fit_heads(
     seen = (counts.sum(axis=0) - counts) > 0
     few = int(chosen.sum()) < inputs.width
     found = (_dual if few else _primal)(data, chosen, inputs, ridges, np.dtype(precision))
+    judging = np.float32 if data.n_classes > MANY_CLASSES else np.dtype(precision)
     sample = draw_order(data.keys)
     widest = max(inputs.width, data.n_classes)
     sample = sample[chosen[sample]][: max(256, _SAMPLE_VALUES // widest)]
     read = inputs(gather(data.rows, sample))
     best: Head | None = None
     for ridge, weights in zip(ridges, found, strict=True):
-        scores = _scores(read, data.folds[sample], weights)
+        scores = _scores(read, data.folds[sample], weights.astype(judging, copy=False))
         sharpness, loss = _sharpness(scores, data.codes[sample])
         if best is None or loss < best.loss:
             best = Head(weights, sharpness, inputs, seen, ridge, loss)
@@ -180,13 +226,18 @@ def _primal(
     """Yield the weights for each ridge, solved from sums over the rows of each fold."""
     grams, moments = _sums(data, chosen, inputs, precision)
     total_gram, total_moments = grams.sum(axis=0), moments.sum(axis=0)
-    for ridge in ridges:
-        weights = np.empty((data.n_folds, inputs.width, data.n_classes))
-        for fold in range(data.n_folds):
-            gram = total_gram - grams[fold]
-            gram[np.diag_indices_from(gram)] += _shrinkage(ridge, float(np.trace(gram)), inputs.width)
-            weights[fold] = _solve(gram.astype(precision, copy=False), (total_moments - moments[fold]).T)
-        yield weights
+
+    def solved(ridge_and_fold: tuple[float, int]) -> FloatArray:
+        ridge, fold = ridge_and_fold
+        gram = total_gram - grams[fold]
+        gram[np.diag_indices_from(gram)] += _shrinkage(ridge, float(np.trace(gram)), inputs.width)
+        return _solve(gram.astype(precision, copy=False), (total_moments - moments[fold]).T)
+
+    # One thread of BLAS for each: faster for matrices of this size, and the same bits on any number of cores.
+    with threadpool_limits(1):
+        found = map_in_order(solved, itertools.product(ridges, range(data.n_folds)), ahead=1)
+        for _ in ridges:
+            yield np.stack([next(found) for _ in range(data.n_folds)]).astype(np.float64, copy=False)
 
 
 def _dual(
@@ -255,14 +306,16 @@ def _sums(data: Labelled, chosen: Mask, inputs: Inputs, precision: np.dtype[Any]
         return fold_blocks(part, zero, _add, rows, "fitting heads", n_classes, step, size)
 
 
-def _scores(inputs: Vector, folds: IntArray, weights: Vector) -> Vector:
+def _scores(inputs: Vector, folds: IntArray, weights: FloatArray) -> FloatArray:
+    """Return the outputs of the head of each row's fold, in the precision of the weights."""
     n_folds, width, n_classes = weights.shape
+    inputs = inputs.astype(weights.dtype, copy=False)
     if n_folds * n_classes <= _NARROW:
         # One product for all folds costs less than taking the rows of each apart.
         products = inputs @ weights.transpose(1, 0, 2).reshape(width, -1)
-        own: Vector = products.reshape(len(inputs), n_folds, n_classes)[np.arange(len(inputs)), folds]
+        own: FloatArray = products.reshape(len(inputs), n_folds, n_classes)[np.arange(len(inputs)), folds]
         return own
-    scores = np.empty((len(inputs), n_classes))
+    scores = np.empty((len(inputs), n_classes), weights.dtype)
     for fold in np.unique(folds):
         members = np.flatnonzero(folds == fold)
         scores[members] = inputs[members] @ weights[fold]
@@ -280,7 +333,7 @@ def _add(total: tuple[Vector, Vector], part: Iterator[_Piece] | tuple[Vector, Ve
         total[1][fold, groups] += sums
 
 
-def _sharpness(scores: Vector, codes: IntArray) -> tuple[float, float]:
+def _sharpness(scores: FloatArray, codes: IntArray) -> tuple[float, float]:
     """Return the inverse temperature under which the given labels are most likely, and the loss."""
     import scipy.optimize
 
@@ -288,10 +341,11 @@ def _sharpness(scores: Vector, codes: IntArray) -> tuple[float, float]:
         return 1.0, round(float(np.log(scores.shape[1])), 6)
 
     def loss(logarithm: float) -> float:
-        sharp = np.exp(logarithm) * scores
+        sharp = float(np.exp(logarithm)) * scores
         sharp -= sharp.max(axis=1, keepdims=True)
         own = sharp[np.arange(len(codes)), codes]
-        return float(np.mean(np.log(np.add.reduce(np.exp(sharp), axis=1)) - own))
+        np.exp(sharp, out=sharp)
+        return float(np.mean(np.log(np.add.reduce(sharp, axis=1)) - own, dtype=np.float64))
 
     best = scipy.optimize.minimize_scalar(loss, bounds=_SHARPNESS, method="bounded", options={"xatol": 1e-3})
     # Coarse on purpose: the last digits of the search are noise, and must not decide between heads.

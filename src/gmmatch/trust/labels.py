@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from ..compute import kernels
 from ..compute.blocks import block_rows
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
@@ -18,8 +19,12 @@ from .head import Head
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+Decided = tuple[Mask, Vector, IntArray]
+"""Which labels are likely wrong, how well the best other class fits beside the label, and that class."""
 
 _MOST_KEPT = 1 << 24
+_SINGLE_ERROR = 1e-4  # of probabilities in single precision, as a share of them, generously
+_ODDS_DECIMALS = 4  # that are good then
 _HARM = 3.0  # right rows that make up for a wrong one; set by reason
 
 
@@ -39,30 +44,7 @@ class LabelFilter:
     suspicion: Vector
     suggested: IntArray
     # Class probabilities of all rows, where they are few enough to keep; else None.
-    probabilities: Vector | None
-
-
-def likely_wrong(probabilities: Vector, codes: IntArray, thresholds: Vector) -> Mask:
-    """Tell which rows have a likely class, and one likelier than their label."""
-    likely = np.where(probabilities >= thresholds, probabilities, -1.0)
-    best = likely.argmax(axis=1)
-    found = likely[np.arange(len(codes)), best] >= 0
-    result: Mask = found & (best != codes)
-    return result
-
-
-def best_other(probabilities: Vector, codes: IntArray, thresholds: Vector) -> tuple[Vector, IntArray]:
-    """Return how likely each row's best other class is beside its label, from 0 to 1, and that class.
-
-    >>> best_other(np.array([[0.2, 0.8]]), np.array([0]), np.array([0.5, 0.5]))
-    (array([0.8]), array([1]))
-    """
-    fit, place = probabilities / thresholds, np.arange(len(codes))
-    own = fit[place, codes]
-    fit[place, codes] = -1.0
-    suggested = fit.argmax(axis=1)
-    best = fit[place, suggested]
-    return np.divide(best, best + own, out=np.zeros(len(own)), where=best + own > 0), suggested
+    probabilities: FloatArray | None
 
 
 def doubt_from(dropped: Mask, passed: Mask) -> float:
@@ -113,14 +95,15 @@ def filter_labels(
     """
     few = may_be_kept(len(rows), n_classes)
     step = block_rows(max(rows.shape[1], head.weights.shape[2]))
+    kernels.judge_labels(head.weights[0, :0], codes[:0], np.ones(n_classes), 0.0)  # compiled before threads
 
     own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
 
-    def read(block: slice) -> tuple[Vector, Vector, Vector, Vector | None]:
+    def read(block: slice) -> tuple[Vector, Vector, Vector, FloatArray | None]:
         probabilities = head.probabilities(rows[block], own_fold[block])
         own = probabilities[np.arange(len(probabilities)), own_code[block]]
         inside = probabilities[own_passed[block]]
-        sums, squares = np.add.reduce(inside), np.add.reduce(inside * inside)
+        sums, squares = (np.add.reduce(part, dtype=np.float64) for part in (inside, inside * inside))
         return own, sums, squares, probabilities if few else None
 
     # One thread of BLAS per block: the same bits on any number of cores.
@@ -137,13 +120,13 @@ def filter_labels(
     counted = max(1, int(passed.sum()))
     mean = sums / counted
     spread = np.maximum(squares / counted - mean * mean, 0.0)
-    decided = [decide(kept, codes, thresholds)] if kept is not None else []
-    if kept is None:
 
-        def again(block: slice) -> tuple[Mask, Vector, IntArray]:
-            probabilities = head.probabilities(rows[block], own_fold[block])
-            return decide(probabilities, own_code[block], thresholds)
+    def again(block: slice) -> Decided:
+        return decide(head, head.inputs(rows[block]), own_fold[block], own_code[block], thresholds)[1]
 
+    if kept is not None and kept.dtype == np.float64:
+        decided = [kernels.judge_labels(kept, codes, thresholds, 0.0)[:3]]
+    else:
         with threadpool_limits(1):
             decided = list(map_blocks(again, rows, "judging the labels", step))
     dropped, suspicion, suggested = (np.concatenate(part) for part in zip(*decided, strict=True))
@@ -153,9 +136,24 @@ def filter_labels(
     return LabelFilter(dropped, own, thresholds, mean, scale, unjudged, suspicion, suggested, kept)
 
 
-def decide(probabilities: Vector, codes: IntArray, thresholds: Vector) -> tuple[Mask, Vector, IntArray]:
-    """Return which labels are likely wrong, how likely the best other class is, and that class."""
-    return likely_wrong(probabilities, codes, thresholds), *best_other(probabilities, codes, thresholds)
+def decide(
+    head: Head, read: Vector, folds: IntArray, codes: IntArray, thresholds: Vector
+) -> tuple[FloatArray, Decided]:
+    """Return the class probabilities of rows whose inputs were read, and what they say of the labels.
+
+    Where probabilities are in single precision and rounding may have decided, double precision does.
+    """
+    told = head.told(read, folds)
+    single = told.dtype != np.float64
+    slack = _SINGLE_ERROR if single else 0.0
+    wrong, odds, other, close = kernels.judge_labels(told, codes, thresholds, slack)
+    if single:
+        exact = head.told(read[close], folds[close], exact=True)
+        wrong[close], odds[close], other[close], _ = kernels.judge_labels(
+            exact, codes[close], thresholds, 0.0
+        )
+        odds = odds.round(_ODDS_DECIMALS)
+    return told, (wrong, odds, other)
 
 
 def _averages(own: Vector, codes: IntArray, n_classes: int, counted: Mask) -> Vector:

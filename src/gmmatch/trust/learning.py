@@ -12,9 +12,10 @@ from threadpoolctl import threadpool_limits
 from ..compute.keys import Keys, draw_order, gather
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
+from ..location.mean import group_means
 from ..records import FloatArray, IntArray
 from .gate import Gate, find_gate
-from .head import Head, Inputs, Labelled, fit_heads
+from .head import MANY_CLASSES, Head, Inputs, Labelled, fit_heads
 from .labels import LabelFilter, filter_labels
 from .lift import BANDWIDTH, Lift, typical_gap
 
@@ -120,6 +121,9 @@ def learn(case: Case) -> Learned:
         again = filter_labels(rows, codes, case.n_classes, folds, believed, head)
         labels = replace(again, dropped=labels.dropped | again.dropped)
         rounds.append((head, labels.thresholds))
+    if case.n_classes > MANY_CLASSES:
+        means = group_means(rows, np.where(passed, codes, -1), case.n_classes)
+        rounds[-1] = (head.with_nearest(means), labels.thresholds)
     return Learned(origin, scale, gate, rounds, labels, losses)
 
 

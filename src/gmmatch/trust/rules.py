@@ -12,7 +12,7 @@ from ..compute.blocks import block_rows
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .gate import Gate, Limits
-from .head import Head
+from .head import Head, nearest_of
 from .labels import LabelFilter, decide, may_be_doubted, may_be_kept
 
 Vector = npt.NDArray[np.float64]
@@ -20,6 +20,8 @@ Mask = npt.NDArray[np.bool_]
 Measured = tuple[Vector, Mask, Mask]
 _Columns = tuple[npt.NDArray[Any], ...]
 _Sums = tuple[npt.NDArray[Any], ...]
+
+_MEAN_DECIMALS = 6  # of means of probabilities in single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,8 @@ class LabelRules:
 class Means:
     """What the trusted rows of each class are on average."""
 
-    # Mean of the rows, and of their class probabilities; NaN for a class without trusted rows.
+    # Mean of the rows, and of their class probabilities, where classes are many those of the nearest ones;
+    # NaN for a class without trusted rows.
     rows: Vector
     probabilities: Vector
 
@@ -72,13 +75,16 @@ def judge_rows(
     few = may_be_kept(len(rows), n_classes)
     own_code, own_fold = PerRow(codes), PerRow(folds)
     _compile(rows, limits)
+    kernels.judge_labels(rules.rounds[0][0].weights[0, :0], codes[:0], np.ones(n_classes), 0.0)
 
     def part(block: slice) -> tuple[_Columns, _Sums]:
         return _judge_block(np.asarray(rows[block]), own_code[block], own_fold[block], limits, rules, few)
 
     columns: list[_Columns] = []
     counts = np.zeros(2 * n_classes, np.int64)
-    totals = np.zeros((2 * n_classes, rows.shape[1])), np.zeros((2 * n_classes, n_classes))
+    nearest = rules.rounds[-1][0].nearest
+    compared = n_classes if nearest is None else nearest.shape[1]
+    totals = np.zeros((2 * n_classes, rows.shape[1])), np.zeros((2 * n_classes, compared))
     step = block_rows(max(rows.shape[1], n_classes))
     # One thread of BLAS per block: the same bits on any number of cores.
     with threadpool_limits(1):
@@ -98,6 +104,8 @@ def judge_rows(
     both = np.where(beyond, 0, 1)[:, None]
     with np.errstate(invalid="ignore"):
         means = Means(*(_mean(total, counts, both) for total in totals))
+    if nearest is not None:
+        means = Means(means.rows, means.probabilities.round(_MEAN_DECIMALS))
     return Gate(far, clumped, distances, limits), labels, means
 
 
@@ -117,13 +125,12 @@ def _judge_block(
     read = rules.rounds[0][0].inputs(values)
     dropped = np.zeros(len(code), dtype=bool)
     for head, thresholds in rules.rounds:
-        probabilities = head.told(read, fold)
-        wrong, suspicion, suggested = decide(probabilities, code, thresholds)
+        probabilities, (wrong, suspicion, suggested) = decide(head, read, fold, code, thresholds)
         unjudged = ~head.seen[fold, code] & (code >= 0)
         dropped |= wrong & passed & ~unjudged
     suspicion[unjudged] = 0.0
-    own = probabilities[np.arange(len(code)), code]
-    kept = probabilities if few else probabilities[:, :0]
+    own = probabilities[np.arange(len(code)), code].astype(np.float64)
+    kept = probabilities if few else np.empty((len(code), 0))
     columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept
     trusted = np.flatnonzero(passed & ~dropped)
     n_classes = probabilities.shape[1]
@@ -132,7 +139,8 @@ def _judge_block(
     present = np.flatnonzero(counts)
     among = np.full(len(code), -1)
     among[trusted] = (np.cumsum(counts > 0) - 1)[kind]
-    sums = (kernels.group_sums(part, among, len(present))[0] for part in (values, probabilities))
+    compared = probabilities if head.nearest is None else nearest_of(probabilities, head.nearest[code])
+    sums = (kernels.group_sums(part, among, len(present))[0] for part in (values, compared))
     return columns, (present, counts[present], *sums)
 
 

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from gmmatch.compute import kernels
 from gmmatch.compute.keys import row_keys
 from gmmatch.trust import head as head_module
 from gmmatch.trust import labels as labels_module
 from gmmatch.trust import learning as learning_module
 from gmmatch.trust.guard import judge
 from gmmatch.trust.head import Inputs, Labelled, assign_folds, fit_heads, softmax
-from gmmatch.trust.labels import filter_labels, likely_wrong
+from gmmatch.trust.labels import filter_labels
 
 
 def make(n=600, d=12, n_classes=4, wrong=0.2, seed=0, gap=3.0):
@@ -187,4 +188,6 @@ def test_a_class_that_its_head_never_saw_is_not_judged():
 
 
 def test_nothing_is_likely_where_no_probability_reaches_its_threshold():
-    assert not likely_wrong(np.full((3, 2), 0.5), np.array([0, 1, 0]), np.array([0.6, 0.6])).any()
+    assert not kernels.judge_labels(np.full((3, 2), 0.5), np.array([0, 1, 0]), np.array([0.6, 0.6]), 0.0)[
+        0
+    ].any()
