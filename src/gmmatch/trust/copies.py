@@ -74,7 +74,7 @@ def find_copies(rows: FloatArray, keys: Keys, usable: Mask) -> Copies:
 
 
 def _typical_gap(sample: Vector, n_rows: int) -> float:
-    """Return the median distance of rows to their nearest neighbour among `n_rows` rows.
+    """Return the median distance of rows to their nearest neighbour among `n_rows` rows, near copies apart.
 
     It is measured among few and among all rows of the sample, and falls on as it does between the two.
     """
@@ -86,6 +86,10 @@ def _typical_gap(sample: Vector, n_rows: int) -> float:
     with threadpool_limits(1):
         apart = squares[: len(probes), None] + squares - 2 * (probes @ offsets.T)
     np.fill_diagonal(apart, np.inf)
+    nearest = apart.min(axis=1)
+    alone = nearest > _NEAR**2 * np.median(nearest)
+    if alone.any():
+        apart, n_rows = apart[alone], max(len(sample), round(n_rows * alone.mean()))
     few = min(_FEW_OTHERS, len(sample))
     gaps = [float(np.sqrt(max(0.0, np.median(apart[:, :size].min(axis=1))))) for size in (few, len(sample))]
     if gaps[1] == 0 or len(sample) == few:

@@ -37,7 +37,7 @@ class Suspects:
         Row numbers in the input.
     suspicion
         What the rows are ordered by: `wrong_label`, or (2 * `outlier` - 1)^2 of outliers where that is more;
-        0 for copies of rows that are not suspected.
+        0 for copies that bear the label of the row to keep, which stands for them.
     wrong_label
         Probability that the label is wrong, from 0 to 1; they add up to the estimated number of wrong
         labels. Where copies of a row bear other labels that are likelier, more than 0.95.

@@ -43,8 +43,8 @@ class Weighed:
         # Squared: rows a little beyond what their class allows stand behind labels that may be wrong.
         beyond = np.maximum(self.outlier - ODD, 0.0) / (1 - ODD)
         suspicion = np.maximum(self.wrong_label, beyond * beyond)
-        # Copies of a row that is not suspected come last: the row stands for them.
-        return np.where((self.duplicate > 0) & ~self.suspect, 0.0, suspicion)
+        # Copies come last: the row to keep stands for them, unless they contradict it.
+        return np.where((self.duplicate > 0) & ~self.contradicted, 0.0, suspicion)
 
     @property
     def suspect(self) -> Mask:

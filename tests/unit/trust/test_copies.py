@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
+import gmmatch
 from gmmatch.compute.keys import row_keys
 from gmmatch.trust import find_copies
 
@@ -71,3 +72,17 @@ def test_rows_that_take_no_part_are_in_no_group():
 def test_odd_rows(rows):
     groups, _ = groups_of(rows)
     assert (groups >= 0).all() == (len(np.unique(rows, axis=0)) < len(rows))
+
+
+def test_copies_of_a_suspect_stand_behind_it_and_all_others():
+    rng = np.random.default_rng(4)
+    truth = np.repeat([0, 1], 150)
+    rows = rng.normal(size=(300, 6)) + 4.0 * truth[:, None]
+    labels = truth.copy()
+    labels[:8] = 1  # wrong
+    again = np.r_[np.arange(300), np.full(60, 3)]  # many copies of a row with a wrong label
+    alone = gmmatch.suspects(rows, labels)
+    found = gmmatch.suspects(rows[again], labels[again])
+    assert set(alone.rows[:8]) == set(found.rows[:8]) == set(range(8))
+    assert set(found.rows[-60:]) == set(range(300, 360))
+    assert (found.wrong_label[-60:] > 0.5).all()
