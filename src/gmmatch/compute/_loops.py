@@ -13,6 +13,10 @@ from numba import njit
 from ..validation import LARGEST_VALUE
 
 _ALMOST = 1 - 1e-9
+# Quarter turns in one, and the quarter turn as a sum of two numbers, of which the first has few digits.
+_QUARTERS = 0.6366197723675814
+_QUARTER_HIGH, _QUARTER_LOW = 1.5707963267341256, 6.077100506506192e-11
+_LARGEST_ANGLE = 1e6  # rows so far off are like no other row, whatever their angles
 _LANES = 32  # sums side by side, which the compiler turns into vector instructions of any width
 
 
@@ -121,6 +125,45 @@ def clip_rows(rows: Any, origin: Any, scale: Any, longest: Any, found: Any) -> N
         factor = min(1.0 / scale, longest / max(length, scale))
         for i in range(len(origin)):
             y[i] = (x[i] - origin[i]) * factor
+
+
+@_compiled
+def cosines_and_sines(angles: Any, factor: Any, found: Any) -> None:
+    """Fill in the cosines of each row's angles, then the sines, times a factor.
+
+    By Taylor's series, after whole quarter turns are taken off: the same bits on every machine, and several
+    times as fast as the functions of the system, which the compiler cannot turn into vector instructions.
+    """
+    half = angles.shape[1]
+    for row in range(len(angles)):
+        x, cosines, sines = angles[row], found[row, :half], found[row, half:]
+        for i in range(half):
+            angle = min(max(x[i], -_LARGEST_ANGLE), _LARGEST_ANGLE)
+            turns = np.rint(angle * _QUARTERS)
+            r = (angle - turns * _QUARTER_HIGH) - turns * _QUARTER_LOW
+            z = r * r
+            sine = 1.0 / 1307674368000.0
+            sine = 1.0 / 6227020800.0 - z * sine
+            sine = 1.0 / 39916800.0 - z * sine
+            sine = 1.0 / 362880.0 - z * sine
+            sine = 1.0 / 5040.0 - z * sine
+            sine = 1.0 / 120.0 - z * sine
+            sine = 1.0 / 6.0 - z * sine
+            sine = r - r * (z * sine)
+            cosine = 1.0 / 20922789888000.0
+            cosine = 1.0 / 87178291200.0 - z * cosine
+            cosine = 1.0 / 479001600.0 - z * cosine
+            cosine = 1.0 / 3628800.0 - z * cosine
+            cosine = 1.0 / 40320.0 - z * cosine
+            cosine = 1.0 / 720.0 - z * cosine
+            cosine = 1.0 / 24.0 - z * cosine
+            cosine = 0.5 - z * cosine
+            cosine = 1.0 - z * cosine
+            quarter = turns - 4.0 * np.floor(turns * 0.25)
+            odd = quarter == 1.0 or quarter == 3.0
+            one, other = (sine, cosine) if odd else (cosine, sine)
+            cosines[i] = (-one if quarter == 1.0 or quarter == 2.0 else one) * factor
+            sines[i] = (-other if quarter >= 2.0 else other) * factor
 
 
 @_compiled

@@ -89,6 +89,19 @@ def clip_rows(block: FloatArray, origin: Vector, scale: float, longest: float, f
     _run("clip_rows", _rows(block), _fixed(origin), scale, longest, found)
 
 
+def cosines_and_sines(angles: Vector, factor: float, found: Vector) -> None:
+    """Fill `found` with the cosines of the angles and, in further columns, their sines, times a factor.
+
+    Examples
+    --------
+    >>> found = np.empty((1, 4))
+    >>> cosines_and_sines(np.array([[0.0, np.pi / 6]]), 2.0, found)
+    >>> found.round(9) + 0.0
+    array([[2.        , 1.73205081, 0.        , 1.        ]])
+    """
+    _run("cosines_and_sines", _fixed(angles), factor, found)
+
+
 def check_and_hash(block: FloatArray, factors: Keys, fixed: Keys) -> tuple[npt.NDArray[np.bool_], Keys, Keys]:
     """Look at each value of a block once: which rows are good, and two 64-bit hashes of each row.
 

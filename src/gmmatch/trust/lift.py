@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..compute import kernels
 from ..records import FloatArray
 
 Vector = npt.NDArray[np.float64]
@@ -52,9 +53,7 @@ class Lift:
         half = self.directions.shape[1]
         lifted = np.empty((len(rows), 2 * half))
         angles = np.subtract(rows, self.origin, dtype=np.float64) @ self.directions
-        np.cos(angles, out=lifted[:, :half])
-        np.sin(angles, out=lifted[:, half:])
-        lifted *= 1 / np.sqrt(half)
+        kernels.cosines_and_sines(angles, float(1 / np.sqrt(half)), lifted)
         return lifted
 
 
