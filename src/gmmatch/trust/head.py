@@ -98,6 +98,11 @@ class Head:
         weights = self._single if many and not exact else self.weights
         return softmax(_scores(read, folds, weights), self.sharpness)
 
+    @property
+    def block_rows(self) -> int:
+        """Rows to judge at once: what is computed of them is little memory."""
+        return block_rows(max(self.inputs.width - 1, self.weights.shape[2]))
+
     @cached_property
     def _single(self) -> FloatArray:
         return self.weights.astype(np.float32)

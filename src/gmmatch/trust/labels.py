@@ -12,7 +12,6 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..compute import kernels
-from ..compute.blocks import block_rows
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .head import Head
@@ -94,7 +93,7 @@ def filter_labels(
     O(block * (features + classes)), some 20 bytes per row, and those 128 MB.
     """
     few = may_be_kept(len(rows), n_classes)
-    step = block_rows(max(rows.shape[1], head.weights.shape[2]))
+    step = head.block_rows
     kernels.judge_labels(head.weights[0, :0], codes[:0], np.ones(n_classes), 0.0)  # compiled before threads
 
     own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)

@@ -8,7 +8,6 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..compute import kernels
-from ..compute.blocks import block_rows
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .gate import Gate, Limits
@@ -85,7 +84,7 @@ def judge_rows(
     nearest = rules.rounds[-1][0].nearest
     compared = n_classes if nearest is None else nearest.shape[1]
     totals = np.zeros((2 * n_classes, rows.shape[1])), np.zeros((2 * n_classes, compared))
-    step = block_rows(max(rows.shape[1], n_classes))
+    step = rules.rounds[0][0].block_rows
     # One thread of BLAS per block: the same bits on any number of cores.
     with threadpool_limits(1):
         for found, (present, number, *sums) in map_blocks(part, rows, "judging rows", step):
