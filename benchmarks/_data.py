@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
-import numpy.typing as npt
+
+_CHUNK = 10_000
+_WRONG = 0.2
 
 
-def features(
-    n_rows: int, n_features: int, n_classes: int, seed: int = 0, dtype: npt.DTypeLike = np.float32
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Return class clusters in a space of moderate rank, rectified as a network's features are."""
+def make(folder: Path, n_rows: int, n_features: int, n_classes: int, seed: int = 0) -> Path:
+    """Write `rows.npy` and `labels.npy`, a fifth of them wrong, into a folder of that size, and return it.
+
+    Classes are clusters in a space of moderate rank, rectified as a network's features are.
+    """
+    made = folder / f"{n_rows}x{n_features}x{n_classes}"
+    if (made / "labels.npy").exists():
+        return made
+    made.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
-    labels = rng.integers(0, n_classes, n_rows)
+    truth = rng.integers(0, n_classes, n_rows)
     rank = min(n_features, 100)
-    mixing = rng.normal(size=(rank, n_features)).astype(dtype)
-    centers = rng.normal(size=(n_classes, rank)).astype(dtype)
-    rows = np.empty((n_rows, n_features), dtype=dtype)
-    for start in range(0, n_rows, 10_000):
-        part = slice(start, min(start + 10_000, n_rows))
-        latent = centers[labels[part]] + rng.standard_normal((part.stop - start, rank), dtype=np.float32)
-        noise = rng.standard_normal((part.stop - start, n_features), dtype=np.float32)
-        rows[part] = np.maximum(latent @ mixing + noise, 0)
-    return rows, labels
+    mixing = rng.standard_normal((rank, n_features), dtype=np.float32)
+    centers = rng.standard_normal((n_classes, rank), dtype=np.float32)
+    rows = np.lib.format.open_memmap(made / "rows.npy", "w+", np.float32, (n_rows, n_features))
+    for start in range(0, n_rows, _CHUNK):
+        part = truth[start : start + _CHUNK]
+        latent = centers[part] + rng.standard_normal((len(part), rank), dtype=np.float32)
+        noise = rng.standard_normal((len(part), n_features), dtype=np.float32)
+        rows[start : start + _CHUNK] = np.maximum(latent @ mixing + noise, 0)
+    rows.flush()
+    moved = rng.integers(1, max(n_classes, 2), n_rows) * (rng.random(n_rows) < _WRONG)
+    np.save(made / "labels.npy", (truth + moved) % n_classes)
+    return made
