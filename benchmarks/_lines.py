@@ -6,11 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 SCALES = ("small", "full")
-_BATCH, _WHOLE, _RIGHT = (
-    256,
-    8192,
-    0.8,
-)  # rows of a batch, of the largest class without; share of right labels
+_BATCH, _WHOLE = 256, 8192  # rows of a batch, and of the largest class that is matched whole
+_RIGHT = 0.8  # share of right labels
 Size = tuple[int, int, int]  # rows, features, classes
 
 
@@ -41,9 +38,9 @@ class Line:
 def lines(scale: str) -> list[Line]:
     """Return all lines in the order of the table; their names are the same for both scales."""
     full = scale == "full"
-    million = (1_000_000, 512) if full else (200_000, 64)
-    ten, fifty = (*million, 10), ((600_000, 256, 50) if full else (150_000, 32, 50))
-    many = (*million, 1000 if full else 200)
+    million = (1_000_000, 512) if full else (100_000, 128)
+    ten, fifty = (*million, 10), ((600_000, 256, 50) if full else (80_000, 64, 50))
+    many = (*million, 1000 if full else 100)
     return [
         Line("labels-10", "select, defaults", ten, (
             _ours(), _own("the same, guard off", quick=True, guard="off"), *_yardsticks(ten))),
@@ -140,13 +137,13 @@ def _start(name: str, title: str, arguments: list[str]) -> Line:
 
 
 def _growths(full: bool) -> list[Line]:
-    thousands = (100, 200, 400, 800) if full else (75, 150, 300)
-    width = 64 if full else 16
+    thousands = (100, 200, 400, 800) if full else (70, 140, 280)
+    width = 64 if full else 32
     middle = 1000 * thousands[1]
     grown = {
         "rows": {1000 * rows: (1000 * rows, width, 10) for rows in thousands},
-        "classes": {count: (middle, width, count) for count in ((10, 100, 1000) if full else (10, 50, 250))},
-        "features": {wide: (middle, wide, 10) for wide in ((64, 128, 256, 512) if full else (16, 32, 64))},
+        "classes": {count: (middle, width, count) for count in ((10, 100, 1000) if full else (10, 40, 160))},
+        "features": {wide: (middle, wide, 10) for wide in ((64, 128, 256, 512) if full else (32, 64, 128))},
     }
     found = []
     for name, sizes in grown.items():

@@ -7,37 +7,34 @@ from typing import Any
 
 import numpy as np
 
-_COLOURS = {
-    "ours": "#D55E00",
-    "own": "#F0B27A",
-    "first": "#555555",
-    "peer": "#0072B2",
-    "yardstick": "#B8B8B8",
-}
+# The kinds of columns: how the picture names and colours them.
 _KINDS = {
-    "ours": "gmmatch",
-    "own": "gmmatch, otherwise",
-    "first": "gmmatch, the first version",
-    "peer": "others",
-    "yardstick": "yardsticks",
+    "ours": ("gmmatch", "#D55E00"),
+    "own": ("gmmatch, otherwise", "#F0B27A"),
+    "first": ("gmmatch, the first version", "#555555"),
+    "peer": ("others", "#0072B2"),
+    "yardstick": ("yardsticks", "#B8B8B8"),
 }
+_HEAD = "| work | by | seconds, least (median) | gmmatch takes | memory, MB |\n|---|---|---:|---:|---:|"
 _PAGE = """# Performance
 
 `make bench` (`python -m benchmarks.performance --scale {scale}`{first}) writes this page, its picture and
-[performance.json](performance.json). {scale_words}Measured {made} at commit `{commit}`: {processor}, {cores} cores,
-Python {python}, {versions}. {missing}Other processes took {others} of the processors meanwhile{worst}.
+[performance.json](performance.json). {scale_words}Measured {made} at commit `{commit}`: {processor}, {cores}
+cores, Python {python}, {versions}.{missing} Other processes took {others} of the processors meanwhile
+(most: {worst}).
 
 ![Seconds of every line, and how they grow](performance.png)
 
-All who do the work of a line take turns in one run, each in a process of its own with the threads that it takes by
-itself; the first turn of each is not counted, so that neither start-up nor compilation decides (but for the lines
-about start-up, where every turn is a new process). Files are in the system's cache. Rows are mixtures, as many
-classes as said, a fifth of the labels wrong; 10 % is kept where nothing else is said. *Memory* is the most that a
-process held beside mapped files, its libraries among it; *gmmatch takes* is its least time as a multiple of the other's
-least. A read pass is `X[i:i+8192].sum()` over the mapped file. The machine's limit is the time of reading every value
-once at the bandwidth that threads copy with, or of the fewest products (every pick with the good rows that it was
-chosen from; suspects: every row with every class) at the rate of a large matrix product, whichever is longer, both
-measured in turns with the rest. Peers do another job where their method is another: only the time is compared.
+All who do the work of a line take turns in one run, each in a process of its own with as many threads as it
+takes by itself. The first turn of each is not counted, so that neither start-up nor compilation decides; of
+the lines about start-up every turn is a new process. Files are in the system's cache. Rows are mixtures of as
+many classes as said, with a fifth of the labels wrong; 10 % is kept where nothing else is said. *Memory* is
+the most that a process held beside mapped files, its libraries among it. *gmmatch takes* is its least time as
+a multiple of the other's least. A read pass is `X[i:i+8192].sum()` over the mapped file. The machine's limit
+is the time of reading every value once at the bandwidth that threads copy with, or of the fewest products
+(every pick with the good rows that it was chosen from; for suspects every row with every class) at the rate
+of a large matrix product, whichever is longer; both rates are measured in turns with the rest. Peers do another
+job where their method is another: only the time is compared.
 
 {ahead}
 
@@ -65,9 +62,9 @@ def page(scale: str, run: dict[str, Any]) -> str:
         first=" --first-version FOLDER" if run.get("first") else "",
         scale_words="" if scale == "full" else "This is the small form, whose ratios CI compares. ",
         versions=", ".join(f"{name} {number}" for name, number in run["versions"].items() if number),
-        missing=f"Not installed here: {', '.join(absent)}. " if absent else "",
+        missing=f" Not installed: {', '.join(absent)}." if absent else "",
         others=f"{np.mean(list(shares.values())):.0%}",
-        worst=f" (most: {shares[worst]:.0%}, {worst})",
+        worst=f"{shares[worst]:.0%}, {worst}",
         ahead=_ahead(run),
         table=table(run),
         growth=_growth(run),
@@ -76,10 +73,7 @@ def page(scale: str, run: dict[str, Any]) -> str:
 
 def table(run: dict[str, Any]) -> str:
     """Return one row per line and column."""
-    rows = [
-        "| work | by | seconds, least (median) | gmmatch takes | memory, MB |",
-        "|---|---|---:|---:|---:|",
-    ]
+    rows = [_HEAD]
     for line in run["lines"].values():
         ours = next(iter(line["columns"].values()))
         for place, (title, column) in enumerate(line["columns"].items()):
@@ -114,22 +108,20 @@ def draw(run: dict[str, Any], path: Path) -> None:
             place += 1
             ticks.append((place, title))
             if "least" in column:
-                axes.barh(place, column["least"], color=_COLOURS[column["kind"]], height=0.75)
+                axes.barh(place, column["least"], color=_KINDS[column["kind"]][1], height=0.75)
                 axes.text(column["least"], place, f" {_number(column['least'])}", fontsize=7.5, va="center")
         place += 1
     axes.set_xscale("log")
     axes.set_yticks([tick for tick, _ in ticks], [title for _, title in ticks], fontsize=7.5)
     axes.set_ylim(place, -0.8)
     axes.set_xlabel("seconds, least of the turns", fontsize=8.5)
-    handles = [Patch(color=_COLOURS[kind], label=label) for kind, label in _KINDS.items()]
-    figure.legend(
-        handles=handles, loc="outside upper center", ncols=len(handles), fontsize=8.5, frameon=False
-    )
+    handles = [Patch(color=colour, label=label) for label, colour in _KINDS.values()]
+    figure.legend(handles=handles, loc="outside upper center", ncols=5, fontsize=8.5, frameon=False)
     strip(axes)
     for number, line in enumerate(line for line in run["lines"].values() if line["growth"]):
         sizes, seconds = _grown(line)
         axes = figure.add_subplot(grid[number, 1])
-        axes.loglog(sizes, seconds, "o-", color=_COLOURS["ours"])
+        axes.loglog(sizes, seconds, "o-", color=_KINDS["ours"][1])
         axes.set_title(f"{line['title']}: power {_power(line):.2f}", fontsize=8.5)
         axes.set_ylabel("seconds", fontsize=8.5)
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])

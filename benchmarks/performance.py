@@ -3,10 +3,10 @@
 ``make bench`` (``python -m benchmarks.performance --scale full``) measures every line of the table of
 docs/results/performance.md, and writes the page, its picture and performance.json. All columns of a line are
 measured in one run and take turns, each in a process of its own; the first turn of each is not counted, so
-that neither start-up nor compilation decides. ``--scale small`` takes minutes, and replaces the page only where
-there is none of a full run; its ratios are those that CI compares. ``--first-version FOLDER``, a checkout of
-the first version, adds it to the lines. Finished lines are kept in out/bench until all are, and not measured
-again.
+that neither start-up nor compilation decides. ``--scale small`` takes minutes, and replaces the page only
+where there is none of a full run; its ratios are those that CI compares. ``--first-version FOLDER``, a
+checkout of the first version, adds it to the lines. Finished lines are kept in out/bench until all are, and
+not measured again.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class Worker:
         self.missing: str | None = None
         environment = {name: value for name, value in os.environ.items() if name not in _THREADS}
         environment["PYTHONPATH"] = str(sources)
+        options = json.dumps(column.options)
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks._works", column.work, str(folder), json.dumps(column.options)],
+                [sys.executable, "-m", "benchmarks._works", column.work, str(folder), options],
                 cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
                 bufsize=0)  # fmt: skip
 
@@ -77,6 +78,7 @@ class Worker:
             self.facts |= told
 
     def asked_enough(self) -> bool:
+        """Tell whether it failed or has taken long enough."""
         return self.missing is not None or sum(self.seconds) > PATIENCE
 
     def result(self) -> dict[str, Any]:
@@ -93,6 +95,7 @@ class Worker:
         } | self.facts
 
     def close(self) -> None:
+        """End the process."""
         self.process.stdin.close()
         self.process.wait()
 
