@@ -15,7 +15,7 @@ PARALLEL := -n auto --dist loadgroup
 # Run a command as a stage of that name and say how long it took.
 stage = @start=$$(date +%s); $(2); code=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$code
 
-.PHONY: demo test test-slow test-all drill test-versions test-lowest test-newest check lint docs browser wheel mutants format clean
+.PHONY: demo test test-slow test-all drill test-versions test-lowest test-newest check lint docs bench browser wheel mutants format clean
 
 demo: .venv/.core
 	$(BIN)/gmmatch demo
@@ -64,6 +64,13 @@ lint: .venv/.dev
 docs: .venv/.docs
 	$(call stage,docs,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "Open out/site/index.html; with search: python3 -m http.server -d out/site")
 
+# How fast it is beside peers, the first version and the machine, into docs/results/performance.*: an hour at most, on
+# an idle machine. `make bench SCALE=small` takes minutes; FIRST=FOLDER, a checkout of the first version, adds it.
+SCALE ?= full
+bench:
+	@$(MAKE) --no-print-directory .venv-bench/.bench VENV=.venv-bench
+	$(call stage,bench,.venv-bench/bin/python -m benchmarks.performance --scale $(SCALE) $(if $(FIRST),--first-version $(FIRST)))
+
 # The tests of the report's page drive the system's Chromium, and are skipped where there is none.
 browser:
 	@sh tests/browser/install-chromium.sh
@@ -104,6 +111,13 @@ SHOWN := .[report,figures]
 
 $(VENV)/.test: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call stage,install,$(PIP) -e '.[test]')
+	@touch $@
+
+# A peer that does not install is named by the page.
+PEERS := cleanlab apricot-select submodlib-py coreax geom_median
+$(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
+	$(call stage,install,$(PIP) -e '$(SHOWN)')
+	@for peer in $(PEERS); do $(PIP) $$peer || echo "$$peer does not install here"; done
 	@touch $@
 
 .venv/.docs: .venv/.core

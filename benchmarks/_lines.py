@@ -38,23 +38,23 @@ class Line:
 def lines(scale: str) -> list[Line]:
     """Return all lines in the order of the table; their names are the same for both scales."""
     full = scale == "full"
-    million = (1_000_000, 512) if full else (100_000, 128)
-    ten, fifty = (*million, 10), ((600_000, 256, 50) if full else (80_000, 64, 50))
+    million = (1_000_000, 512) if full else (20_000, 64)
+    ten, fifty = (*million, 10), ((600_000, 256, 50) if full else (10_000, 64, 50))
     many = (*million, 1000 if full else 100)
     return [
         Line("labels-10", "select, defaults", ten, (
-            _ours(), _own("the same, guard off", quick=True, guard="off"), *_yardsticks(ten))),
+            _ours(), _own("the same, guard off", quick=True, guard="off"), *_yardsticks(ten, quick=True))),
         Line("labels-50", "select, defaults", fifty, (
             _ours(), _own("the same, guard off", guard="off"), *_yardsticks(fifty))),
         Line("labels-1000", "select, defaults", many, (
             _ours(), _own("the same, 10 classes", size=ten), *_yardsticks(many))),
         Line("unlabelled", "select, defaults without labels", ten, (
             _ours(labelled=False), _own("the same, guard off", labelled=False, guard="off"),
-            *_yardsticks(ten, right=1.0))),
-        _in_memory((50_000, 1280, 10) if full else (10_000, 256, 10)),
-        _small_selection((10_000, 128, 10) if full else (1_500, 64, 10)),
+            *_yardsticks(ten, right=1.0, quick=True))),
+        _in_memory((50_000, 1280, 10) if full else (5_000, 256, 10)),
+        _small_selection((10_000, 128, 10) if full else (1_000, 64, 10)),
         _medians((200_000, 256, 1) if full else (20_000, 64, 1)),
-        _suspects((50_000, 256, 10) if full else (5_000, 64, 10)),
+        _suspects((50_000, 256, 10) if full else (2_000, 64, 10)),
         Line("report", "the report of a selection", ten, (
             Column("gmmatch", "report", "ours"), _own("the selection itself"))),
         _start("import", "import gmmatch", ["-c", "import gmmatch"]),
@@ -82,8 +82,8 @@ def _limit(moved: int, flops: float = 0) -> Column:
     return Column("the machine's limit", "limit", "yardstick", {"moved": moved, "flops": round(flops)})
 
 
-def _yardsticks(size: Size, keep: float = 0.1, right: float = _RIGHT) -> tuple[Column, ...]:
-    return Column("a read pass", "read_pass", "yardstick", quick=True), _matching_limit(size, keep, right)
+def _yardsticks(size: Size, right: float = _RIGHT, quick: bool = False) -> tuple[Column, ...]:
+    return Column("a read pass", "read_pass", "yardstick", quick=quick), _matching_limit(size, 0.1, right)
 
 
 def _matching_limit(size: Size, keep: float, right: float = _RIGHT) -> Column:
@@ -137,13 +137,15 @@ def _start(name: str, title: str, arguments: list[str]) -> Line:
 
 
 def _growths(full: bool) -> list[Line]:
-    thousands = (100, 200, 400, 800) if full else (70, 140, 280)
-    width = 64 if full else 32
+    thousands = (100, 200, 400, 800) if full else (5, 10, 20)
+    width = 128 if full else 64
     middle = 1000 * thousands[1]
     grown = {
         "rows": {1000 * rows: (1000 * rows, width, 10) for rows in thousands},
-        "classes": {count: (middle, width, count) for count in ((10, 100, 1000) if full else (10, 40, 160))},
-        "features": {wide: (middle, wide, 10) for wide in ((64, 128, 256, 512) if full else (32, 64, 128))},
+        "classes": {count: (middle, width, count) for count in ((10, 100, 1000) if full else (5, 10, 20))},
+        "features": {
+            wide: (middle, wide, 10) for wide in ((128, 256, 512, 1024) if full else (64, 128, 256))
+        },
     }
     found = []
     for name, sizes in grown.items():

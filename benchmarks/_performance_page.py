@@ -18,7 +18,7 @@ _KINDS = {
 _HEAD = "| work | by | seconds, least (median) | gmmatch takes | memory, MB |\n|---|---|---:|---:|---:|"
 _PAGE = """# Performance
 
-`make bench` (`python -m benchmarks.performance --scale {scale}`{first}) writes this page, its picture and
+`make bench` (`python -m benchmarks.performance --scale {scale}{first}`) writes this page, its picture and
 [performance.json](performance.json). {scale_words}Measured {made} at commit `{commit}`: {processor}, {cores}
 cores, Python {python}, {versions}.{missing} Other processes took {others} of the processors meanwhile
 (most: {worst}).
@@ -33,10 +33,10 @@ the most that a process held beside mapped files, its libraries among it. *gmmat
 a multiple of the other's least. A read pass is `X[i:i+8192].sum()` over the mapped file. The machine's limit
 is the time of reading every value once at the bandwidth that threads copy with, or of the fewest products
 (every pick with the good rows that it was chosen from; for suspects every row with every class) at the rate
-of a large matrix product, whichever is longer; both rates are measured in turns with the rest. Peers do another
-job where their method is another: only the time is compared.
+of a large matrix product, whichever is longer; both rates are measured in turns with the rest. Peers do
+another job where their method is another: only the time is compared.
 
-{ahead}
+**Ahead of gmmatch**: {ahead}
 
 {table}
 
@@ -131,16 +131,16 @@ def draw(run: dict[str, Any], path: Path) -> None:
 
 
 def _ahead(run: dict[str, Any]) -> str:
-    """Say which peers take less time than gmmatch, and which did not run."""
+    """Say which peers take less time than gmmatch."""
     found = []
     for line in run["lines"].values():
         ours = next(iter(line["columns"].values()))["least"]
         found += [
-            f"{title} ({line['title']}: {_number(ours / column['least'])} x)"
+            f"{title} ({line['title']}{_size(line)}: gmmatch takes {_number(ours / column['least'])} x)"
             for title, column in line["columns"].items()
             if column["kind"] in ("peer", "first") and column.get("least", np.inf) < ours
         ]
-    return f"**Ahead of gmmatch:** {'; '.join(found) if found else 'none of those that ran'}."
+    return f"{'; '.join(found) or 'none of those that ran'}."
 
 
 def _growth(run: dict[str, Any]) -> str:

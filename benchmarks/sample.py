@@ -1,21 +1,15 @@
-"""What is lost where the guard learns from a sample instead of all rows, and what a large selection takes.
+"""What is lost where the guard learns from a sample instead of all rows.
 
-``python -m benchmarks.sample tiers`` compares tiers on CIFAR-10 with CIFAR-10N's labels, with a sample of
+``python -m benchmarks.sample`` compares tiers on CIFAR-10 with CIFAR-10N's labels, with a sample of
 16,384 of 50,000 rows, against those of the whole data. Needs GMMATCH_DATA (see `_features`).
-``python -m benchmarks.sample select FILE.npy LABELS.npy`` makes one selection by the defaults, keeping 10 %,
-and gives its time beside that of reading the file. Both print one JSON document.
+Prints one JSON document.
 """
 
 from __future__ import annotations
 
 import json
-import resource
-import sys
-import time
 
 import numpy as np
-
-import gmmatch
 
 SAMPLE_ROWS = 16384
 
@@ -49,27 +43,5 @@ def compare_tiers() -> dict[str, dict[str, float]]:
     return results
 
 
-def time_selection(path: str, labels: str) -> dict[str, float | int | None]:
-    """Return seconds and memory of one selection, and its seconds in reads of the file."""
-    rows = np.load(path, mmap_mode="r")
-    reading = min(_read(rows) for _ in range(3))
-    started = time.perf_counter()
-    selection = gmmatch.select(path, 0.1, labels)
-    seconds = time.perf_counter() - started
-    return {
-        "seconds": round(seconds, 2),
-        "read passes": round(seconds / reading, 1),
-        "reads": selection.facts.reads,
-        "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-    }
-
-
-def _read(rows: np.ndarray) -> float:
-    started = time.perf_counter()
-    for start in range(0, len(rows), 8192):
-        rows[start : start + 8192].sum()
-    return time.perf_counter() - started
-
-
 if __name__ == "__main__":
-    print(json.dumps(compare_tiers() if sys.argv[1] == "tiers" else time_selection(*sys.argv[2:])))
+    print(json.dumps(compare_tiers()))
