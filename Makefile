@@ -64,7 +64,7 @@ lint: .venv/.dev
 docs: .venv/.docs
 	$(call stage,docs,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "Open out/site/index.html; with search: python3 -m http.server -d out/site")
 
-# How fast it is beside peers, the first version and the machine, into docs/results/performance.*: an hour at most, on
+# How fast it is beside peers, the first version and the machine, into docs/results/performance.*: some forty minutes, on
 # an idle machine. `make bench SCALE=small` takes minutes; FIRST=FOLDER, a checkout of the first version, adds it.
 SCALE ?= full
 bench:

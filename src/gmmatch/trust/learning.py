@@ -37,7 +37,7 @@ def sample_size(n_features: int, n_classes: int) -> int:
     """Return from how many rows the guard learns, where there are more.
 
     A head has a weight per feature and class, so that the sample grows with both: 32 rows for each feature
-    and 256 for each class, set by reason. `python -m benchmarks.sample tiers` tells what it costs.
+    and 256 for each class, set by reason. `python -m benchmarks.sample` tells what it costs.
 
     >>> sample_size(512, 10), sample_size(4096, 10), sample_size(512, 1000)
     (65536, 131072, 256000)
