@@ -83,7 +83,8 @@ def _limit(moved: int, flops: float = 0) -> Column:
 
 
 def _yardsticks(size: Size, right: float = _RIGHT, quick: bool = False) -> tuple[Column, ...]:
-    return Column("a read pass", "read_pass", "yardstick", quick=quick), _matching_limit(size, 0.1, right)
+    limit = _matching_limit(size, 0.1, right)
+    return Column("a read pass", "read_pass", "yardstick"), replace(limit, quick=quick)
 
 
 def _matching_limit(size: Size, keep: float, right: float = _RIGHT) -> Column:

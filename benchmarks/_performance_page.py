@@ -36,7 +36,9 @@ is the time of reading every value once at the bandwidth that threads copy with,
 of a large matrix product, whichever is longer; both rates are measured in turns with the rest. Peers do
 another job where their method is another: only the time is compared.
 
-**Ahead of gmmatch**: {ahead}
+Ahead of gmmatch in time:
+
+{ahead}
 
 {table}
 
@@ -123,7 +125,10 @@ def draw(run: dict[str, Any], path: Path) -> None:
         axes = figure.add_subplot(grid[number, 1])
         axes.loglog(sizes, seconds, "o-", color=_KINDS["ours"][1])
         axes.set_title(f"{line['title']}: power {_power(line):.2f}", fontsize=8.5)
-        axes.set_ylabel("seconds", fontsize=8.5)
+        axes.set_ylim(min(seconds) / 3, max(seconds) * 3)
+        axes.set_yticks([])
+        for size, value in zip(sizes, seconds, strict=True):
+            axes.text(size, value * 1.25, f"{_number(value)} s", fontsize=7.5, ha="center")
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.minorticks_off()
         strip(axes)
@@ -136,11 +141,11 @@ def _ahead(run: dict[str, Any]) -> str:
     for line in run["lines"].values():
         ours = next(iter(line["columns"].values()))["least"]
         found += [
-            f"{title} ({line['title']}{_size(line)}: gmmatch takes {_number(ours / column['least'])} x)"
+            f"- {line['title']}{_size(line)}: {title}; gmmatch takes {_number(ours / column['least'])} x"
             for title, column in line["columns"].items()
             if column["kind"] in ("peer", "first") and column.get("least", np.inf) < ours
         ]
-    return f"{'; '.join(found) or 'none of those that ran'}."
+    return "\n".join(found) or "- none of those that ran"
 
 
 def _growth(run: dict[str, Any]) -> str:
@@ -173,4 +178,4 @@ def _size(line: dict[str, Any]) -> str:
 def _number(value: float) -> str:
     """Return three digits of a number, without a power of ten."""
     digits = max(0, 2 - int(np.floor(np.log10(value)))) if value > 0 else 0
-    return f"{value:,.{min(digits, 4)}f}"
+    return f"{value:,.{min(digits, 6)}f}"

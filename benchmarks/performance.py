@@ -98,6 +98,7 @@ class Worker:
         """End the process."""
         self.process.stdin.close()
         self.process.wait()
+        self.process.stdout.close()
 
     def _watch(self) -> None:
         try:
