@@ -209,9 +209,12 @@ def _commit(checkout: Path) -> str:
 def run(scale: str, folder: Path, first: Path | None = None, only: list[str] | None = None) -> dict[str, Any]:
     """Measure the lines of a scale, but those that are finished; return all of them."""
     facts = about() | {"first": _commit(first) if first else None}
+    code = [facts["commit"], facts["first"]]
     finished = folder / f"{scale}.jsonl"
+    if "changes" in str(code):  # nobody knows what was measured before
+        finished.unlink(missing_ok=True)
     known = [json.loads(text) for text in finished.read_text().splitlines()] if finished.exists() else []
-    done = {cell["name"]: cell["found"] for cell in known if cell["of"] == [facts["commit"], facts["first"]]}
+    done = {cell["name"]: cell["found"] for cell in known if cell["of"] == code}
     measured = {}
     for line in lines(scale):
         if only and line.name not in only:
@@ -220,7 +223,7 @@ def run(scale: str, folder: Path, first: Path | None = None, only: list[str] | N
             print(f"{line.name} ...", end=" ", flush=True)
             started = time.monotonic()
             done[line.name] = measure(line, folder / "data", first)
-            cell = {"name": line.name, "of": [facts["commit"], facts["first"]], "found": done[line.name]}
+            cell = {"name": line.name, "of": code, "found": done[line.name]}
             with finished.open("a") as file:
                 print(json.dumps(cell), file=file)
             print(f"{time.monotonic() - started:.0f} s", flush=True)
