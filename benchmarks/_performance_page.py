@@ -27,7 +27,9 @@ cores, Python {python}, {versions}.{missing} Other processes took {others} of th
 
 All who do the work of a line take turns in one run, each in a process of its own with as many threads as it
 takes by itself. The first turn of each is not counted, so that neither start-up nor compilation decides; of
-the lines about start-up every turn is a new process. Files are in the system's cache. Rows are mixtures of as
+the lines about start-up every turn is a new process. Three turns or more are counted, but who has taken two
+minutes in all gets no other (performance.json says how many); if that was the first, it counts.
+Files are in the system's cache. Rows are mixtures of as
 many classes as said, with a fifth of the labels wrong; 10 % is kept where nothing else is said. *Memory* is
 the most that a process held beside mapped files, its libraries among it. *gmmatch takes* is its least time as
 a multiple of the other's least. A read pass is `X[i:i+8192].sum()` over the mapped file. The machine's limit
