@@ -1,5 +1,6 @@
 """The command `gmmatch`: one file per command, each calls one function of the layers above."""
 
+import errno
 import os
 import signal
 import sys
@@ -12,6 +13,8 @@ __all__ = ["app", "main"]
 
 INTERRUPTED, TERMINATED = 130, 143
 _CUT_SHORT = b"gmmatch: a file was cut short, or its disk failed, while it was read; the run ended\n"
+NO_MEMORY = "gmmatch: there is not enough memory for this; --memory lets some methods do with less"
+_REFUSALS = ("failed to map segment", "annot allocate memory", "can't start new thread")
 
 
 class Terminated(KeyboardInterrupt):
@@ -21,6 +24,17 @@ class Terminated(KeyboardInterrupt):
 def exit_code(interrupt: KeyboardInterrupt) -> int:
     """Return what a process ends with that was interrupted."""
     return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+
+
+def lacks_memory(error: BaseException | None) -> bool:
+    """Return whether an error comes of too little memory, if only for a library to be loaded."""
+    while error is not None:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        if any(words in str(error) for words in _REFUSALS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def main() -> None:
@@ -34,6 +48,11 @@ def main() -> None:
     # Typer catches an interrupt of a command; this one came while it was being imported.
     except KeyboardInterrupt as interrupt:
         sys.exit(exit_code(interrupt))
+    except Exception as error:
+        if not lacks_memory(error):
+            raise
+        print(NO_MEMORY, file=sys.stderr)
+        sys.exit(3)
 
 
 def _terminate(number: int, frame: Any) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import mmap
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -12,9 +13,12 @@ import typer
 
 from .. import progress
 from ..errors import GmmatchError, InvalidInput, InvalidParameter
-from . import exit_code
+from . import NO_MEMORY, exit_code, lacks_memory
 
 Command = TypeVar("Command", bound=Callable[..., None])
+
+_NARROW = 4 << 30  # bytes of addresses, of which a machine's threads and libraries take a good part
+_BUFFERS = 128 << 20  # bytes that the libraries' two OpenBLAS take for one thread, and some more
 
 
 def friendly(command: Command) -> Command:
@@ -23,15 +27,16 @@ def friendly(command: Command) -> Command:
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
         try:
-            command(*args, **kwargs)
+            with in_little_room():
+                command(*args, **kwargs)
         except GmmatchError as error:
             say(f"gmmatch: {error}")
             raise typer.Exit(error.exit_code) from error
-        except MemoryError as error:
-            say("gmmatch: there is not enough memory for this; --memory lets some methods do with less")
-            raise typer.Exit(InvalidInput.exit_code) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE or error.strerror is None:
+        except Exception as error:
+            if lacks_memory(error):
+                say(NO_MEMORY)
+                raise typer.Exit(InvalidInput.exit_code) from error
+            if not isinstance(error, OSError) or error.errno == errno.EPIPE or error.strerror is None:
                 raise
             if error.filename is None:  # standard output
                 # What is left of the output would fail again when Python ends.
@@ -43,6 +48,35 @@ def friendly(command: Command) -> Command:
             raise typer.Exit(exit_code(interrupt)) from None
 
     return wrapped  # type: ignore[return-value]
+
+
+def in_little_room() -> AbstractContextManager[None]:
+    """Under a narrow limit on address space, run one thread, whose buffers of BLAS are taken at once.
+
+    OpenBLAS takes a buffer when a thread first needs one, and where it is refused it asks for ever.
+    """
+    room = address_space()
+    if room is None or room > _NARROW:
+        return nullcontext()
+    import numpy as np
+    from scipy.linalg import cho_factor
+
+    from ..compute.blocks import limit_threads
+
+    mmap.mmap(-1, _BUFFERS).close()  # raises what OpenBLAS would not
+    square = np.eye(2)
+    cho_factor(square @ square)
+    return limit_threads(1)
+
+
+def address_space() -> int | None:
+    """Return how many bytes of addresses the process may take; None: as many as it likes."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def say(text: str, err: bool = True) -> None:
