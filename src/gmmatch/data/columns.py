@@ -313,6 +313,8 @@ def label_column(
     if not found.records:
         raise InvalidInput(f"{found.path} holds no {what}")
     first = found.records[0].cells
+    if not first:
+        raise InvalidInput(f"the first line of {found.path} is empty; expected a header, or a value")
     if column is not None or len(first) > 1:
         return first.index(_pick(first, what, found.path, column)), True
     if found.delimiter is None:

@@ -64,8 +64,9 @@ def check_room(size: int, name: str, most: int | None = None) -> None:
     """Refuse what would unpack to more than the memory that may be used, before it is unpacked."""
     room = machine_memory() if most is None else most
     if size > room:
+        told = f"{size / 1e6:,.0f} MB" if size < 1 << 63 else "more than any machine holds"
         raise InvalidInput(
-            f"{name} unpacks to {size / 1e6:,.0f} MB; expected at most the {room / 1e6:,.0f} MB of memory"
+            f"{name} unpacks to {told}; expected at most the {room / 1e6:,.0f} MB of memory"
             " that there are (memory, --memory)"
         )
 

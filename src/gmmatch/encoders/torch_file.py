@@ -55,7 +55,7 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
     try:
         with Path(path).open("rb") as stream:
             return _read(stream)
-    except (OSError, InvalidInput, ValueError, KeyError, AttributeError) as error:
+    except (OSError, InvalidInput, ValueError, KeyError, AttributeError, TypeError) as error:
         raise InvalidInput(f"cannot read the weights {os.fspath(path)}: {error}") from error
 
 
