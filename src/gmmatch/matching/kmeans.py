@@ -52,7 +52,7 @@ def kmeans(
 
 def _sample(rows: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
     if size >= len(rows):
-        return rows
+        return rows[:]
     sample: FloatArray = rows[np.sort(rng.choice(len(rows), size, replace=False))]
     return sample
 

@@ -95,3 +95,14 @@ def test_numbers_of_clusters_that_cannot_be_are_refused() -> None:
         gmmatch.select(np.eye(4), 2, method="self-supervised", n_clusters=5)
     with pytest.raises(InvalidParameter, match="prefer must be 'hard' or 'easy'"):
         gmmatch.select(np.eye(4), 2, method="self-supervised", prefer="highest")
+
+
+def test_rows_of_a_view_are_clustered_like_those_of_an_array() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(30, 2)).astype(np.float16)
+    labels = rng.integers(0, 3, 30)
+    view = gmmatch.select(rows, 0.5, labels, "self-supervised")
+    array = gmmatch.select(rows.astype(np.float32), 0.5, labels, "self-supervised")
+    np.testing.assert_array_equal(view.indices, array.indices)
+    copies = np.zeros((15, 1), np.float16)  # the guard has a head, but nothing to tell the rows by
+    assert len(gmmatch.select(copies, 0.9, np.arange(15) % 3, "self-supervised", guard="auto")) == 14
