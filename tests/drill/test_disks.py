@@ -28,8 +28,9 @@ def on_disk(inputs, folder, words, size, read_only=False):
 
 
 def without_work(names):
-    """Leave out what `embed` has encoded so far, which it keeps to go on from."""
-    return {name for name in names if not name.startswith("vectors.npy.work")}
+    """Leave out what `embed` has encoded and `select` has picked so far, which they keep to go on from."""
+    kept = ("vectors.npy.work", "kept.parquet.state")
+    return {name for name in names if not name.startswith(kept)}
 
 
 def listed(text):
@@ -86,6 +87,7 @@ def test_little_memory(inputs, tmp_path, name, told):
         if done.returncode == 0:
             break
         cases += 1
+        assert "Traceback" not in done.stderr, done.stderr
         left = set(contents(tmp_path / "here")) - set(contents(inputs))
         assert not any(name.endswith(".partial") for name in left), left
     assert done.returncode == 0, done.stderr

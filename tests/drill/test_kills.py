@@ -44,8 +44,9 @@ def end_and_go_on(inputs, tmp_path, name, kill, expected):
 
 def go_on(folder, command, expected):
     """Run a command again after it was ended; in the end there is what there should be, and no more."""
-    if (folder / "rows").is_dir():  # a folder is never replaced: who wants it again removes it
-        shutil.rmtree(folder / "rows")
+    for output in command.outputs:  # a folder is never replaced: who wants it again removes it
+        if (folder / output).is_dir():
+            shutil.rmtree(folder / output)
     again = run(folder, f"{command.words} {command.again}")
     if "it exists already" in again.stderr:  # it was finished, and only could not say so
         again = run(folder, f"{command.words} --overwrite")
@@ -103,7 +104,8 @@ def test_ended_at_random_moments(inputs, tmp_path, name, told):
         process.send_signal(signal.Signals[f"SIG{chosen}"])
         _, message = process.communicate(timeout=120)
         # A process that has not begun yet knows nothing of signals, and says nothing.
-        assert process.returncode in (0, CODES[chosen], -signal.Signals[f"SIG{chosen}"], 1), message
+        codes = (0, CODES[chosen], -signal.Signals[f"SIG{chosen}"], 1)
+        assert process.returncode in codes, (chosen, process.returncode, message)
         assert "Traceback" not in message or "KeyboardInterrupt" in message, message
         go_on(folder, command, expected)
         cases += 1

@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def main() -> None:
     """Run the command line."""
     try:
         signal.signal(signal.SIGTERM, _terminate)
+        sys.unraisablehook = _pass_on
         _explain_bus_errors()
         from .commands import app
 
@@ -48,6 +50,9 @@ def main() -> None:
     # Typer catches an interrupt of a command; this one came while it was being imported.
     except KeyboardInterrupt as interrupt:
         sys.exit(exit_code(interrupt))
+    except SystemExit as end:  # Typer takes every interrupt for one of the keyboard
+        told = signal.getsignal(signal.SIGTERM) is signal.SIG_IGN and end.code == INTERRUPTED
+        sys.exit(TERMINATED if told else end.code)
     except Exception as error:
         if not lacks_memory(error):
             raise
@@ -58,6 +63,20 @@ def main() -> None:
 def _terminate(number: int, frame: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: what is under way is being cleaned up
     raise Terminated
+
+
+def _pass_on(left: Any) -> None:
+    """Send an interrupt again that fell into the end of a generator, where Python would only print it."""
+    if not isinstance(left.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(left)
+        return
+    number = signal.SIGINT
+    if isinstance(left.exc_value, Terminated):
+        number = signal.SIGTERM
+        signal.signal(number, _terminate)
+    again = threading.Timer(0.01, os.kill, (os.getpid(), number))  # when that end is over
+    again.daemon = True
+    again.start()
 
 
 def _explain_bus_errors() -> None:

@@ -7,6 +7,7 @@ it continues from; such a file can be used as an encoder like any other.
 
 import os
 import pickle
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,7 +82,8 @@ def save_checkpoint(
 def load_checkpoint(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Checkpoint:
     """Read a file written by :func:`save_checkpoint`; no code in it is ever run."""
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # of what a damaged byte seems to mean
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except (*_DAMAGED, pickle.UnpicklingError) as error:
         # What torch says of other files is advice to run the code in them.
         damaged = "it is damaged, or holds more than weights and plain values, which is never run"
