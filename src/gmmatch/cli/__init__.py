@@ -15,7 +15,11 @@ __all__ = ["app", "main"]
 INTERRUPTED, TERMINATED = 130, 143
 _CUT_SHORT = b"gmmatch: a file was cut short, or its disk failed, while it was read; the run ended\n"
 NO_MEMORY = "gmmatch: there is not enough memory for this; --memory lets some methods do with less"
-_REFUSALS = ("failed to map segment", "annot allocate memory", "can't start new thread")
+# The last is what Python says where it had no memory for the error itself.
+_REFUSALS = (
+    "failed to map segment", "annot allocate memory", "can't start new thread",
+    "error return without exception set",
+)  # fmt: skip
 
 
 class Terminated(KeyboardInterrupt):

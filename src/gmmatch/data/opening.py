@@ -13,7 +13,7 @@ from .formats import FORMATS, find_format
 from .formats.base import write_arrays, write_images
 from .items import Kind
 from .places import Place, find_place
-from .request import Request, machine_memory
+from .request import Request, hand_back_memory, machine_memory
 
 
 def open_dataset(
@@ -80,6 +80,8 @@ def open_dataset(
     check_choice(unlabelled, ("error", "class"), "unlabelled")
     if isinstance(x, Dataset):
         return attach(x, labels, ids, on_bad_rows, unlabelled)
+    if memory is not None:
+        hand_back_memory()
     room = 0 if mapped else machine_memory() // 4 if memory is None else memory
     most, drop = machine_memory() if memory is None else memory, on_bad_rows == "drop"
     request = Request(embedding, text, image, labels, ids, holds, split, room, most, drop)
