@@ -1,64 +1,104 @@
-"""Shapes at the edges: right, or one sentence."""
+"""Shapes at the edges: a right result, or one sentence."""
+
+import time
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import gmmatch
 from gmmatch.errors import InvalidInput
+from gmmatch.report import report
 
-RNG = np.random.default_rng(0)
+
+@dataclass(frozen=True)
+class Shape:
+    """Rows of random numbers; `classes` of equal size, 0: no labels."""
+
+    n_rows: int
+    n_columns: int
+    classes: int
+
+    def rows(self):
+        numbers = np.random.default_rng(0).normal(size=(self.n_rows, self.n_columns))
+        return numbers.astype(np.float32)
+
+    def labels(self):
+        return np.arange(self.n_rows) % self.classes if self.classes else None
+
+    def __str__(self):
+        labels = f"{self.classes:,} classes" if self.classes else "no labels"
+        return f"{self.n_rows:,} x {self.n_columns:,}, {labels}"
 
 
-def check(selection, n_rows, k):
-    assert len(selection) == k
-    assert len(np.unique(selection.indices)) == k
+SHAPES = [
+    Shape(200_000, 8, 100_000),
+    Shape(50_000, 8, 50_000),  # a class per row
+    Shape(200_000, 1, 5),
+    Shape(200_000, 1, 0),
+    Shape(600, 20_000, 3),
+    Shape(600, 20_000, 0),
+]
+
+
+def check_selection(selection, shape, k):
+    """See that so many rows were kept, each once, and of every class its share."""
+    assert len(selection) == len(np.unique(selection.indices)) == k
     assert selection.indices.min() >= 0
-    assert selection.indices.max() < n_rows
+    assert selection.indices.max() < shape.n_rows
     assert np.isfinite(selection.objective)
+    if shape.classes:
+        kept = np.bincount(shape.labels()[selection.indices], minlength=shape.classes)
+        fair = k * np.bincount(shape.labels()) / shape.n_rows
+        assert (np.abs(kept - fair) < 1).all()
 
 
-@pytest.mark.parametrize("labels", [None, RNG.integers(0, 3, 300), np.arange(300)])
-@pytest.mark.parametrize("d", [1, 3])
-def test_all_rows_and_one(labels, d):
-    rows = RNG.normal(size=(300, d))
-    everything = gmmatch.select(rows, 300, labels)
-    check(everything, 300, 300)
-    classes = 1 if labels is None else len(np.unique(labels))
-    if classes > 1:
+def select(shape, k):
+    """Keep `k` rows, or see that it is said why there cannot be so few; return how it ended."""
+    if k < shape.classes:
         with pytest.raises(InvalidInput, match="would have none; keep at least"):
-            gmmatch.select(rows, 1, labels)
-    else:
-        check(gmmatch.select(rows, 1, labels), 300, 1)
+            gmmatch.select(shape.rows(), k, shape.labels())
+        return "one sentence"
+    check_selection(gmmatch.select(shape.rows(), k, shape.labels()), shape, k)
+    return "right"
+
+
+@pytest.mark.parametrize("k", [300, 1])
+@pytest.mark.parametrize("classes", [0, 1, 3, 300])
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_all_rows_and_one(n_columns, classes, k):
+    select(Shape(300, n_columns, classes), k)
 
 
 @pytest.mark.drill
-def test_one_column(told):
-    rows = RNG.normal(size=(200_000, 1)).astype(np.float32)
-    for labels in (None, RNG.integers(0, 5, 200_000)):
-        check(gmmatch.select(rows, "1%", labels), 200_000, 2000)
-    told("one column", "200,000 rows", 2, "right")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("keep", ["all", "six in ten", "one"])
+def test_select(shape, keep, told):
+    k = {"all": shape.n_rows, "six in ten": shape.n_rows * 6 // 10, "one": 1}[keep]
+    started = time.process_time()
+    ended = select(shape, k)
+    told(f"`select` that keeps {keep}", str(shape), 1, f"{ended}, {time.process_time() - started:.0f} s")
 
 
 @pytest.mark.drill
-def test_very_many_columns(told):
-    rows = RNG.normal(size=(600, 20_000)).astype(np.float32)
-    for labels in (None, RNG.integers(0, 3, 600)):
-        check(gmmatch.select(rows, "10%", labels), 600, 60)
-    told("20,000 columns", "600 rows", 2, "right")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_suspects(shape, told):
+    started = time.process_time()
+    found = gmmatch.suspects(shape.rows(), shape.labels())
+    seconds = time.process_time() - started
+    assert sorted(found.rows.tolist()) == list(range(shape.n_rows))
+    assert ((found.suspicion >= 0) & (found.suspicion <= 1)).all()
+    told("`suspects`", str(shape), 1, f"right, {seconds:.0f} s")
 
 
 @pytest.mark.drill
-def test_very_many_classes(told):
-    rows = RNG.normal(size=(200_000, 8)).astype(np.float32)
-    labels = np.arange(200_000) % 100_000
-    check(gmmatch.select(rows, "60%", labels), 200_000, 120_000)
-    told("100,000 classes", "200,000 rows", 1, "right")
-
-
-@pytest.mark.drill
-def test_a_class_per_row(told):
-    rows = RNG.normal(size=(50_000, 8)).astype(np.float32)
-    with pytest.raises(InvalidInput, match="would have none; keep at least"):
-        gmmatch.select(rows, "10%", np.arange(50_000))
-    check(gmmatch.select(rows, 1.0, np.arange(50_000)), 50_000, 50_000)
-    told("a class per row", "50,000 rows", 2, "right, or one sentence")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_report(shape, tmp_path, told):
+    """The page of a selection that took no time to find."""
+    gmmatch.select(shape.rows(), 1.0, shape.labels(), "random", output=tmp_path / "kept.parquet")
+    started = time.process_time()
+    page = report(tmp_path / "kept.parquet", shape.rows(), tmp_path / "page.html", labels=shape.labels())
+    seconds = time.process_time() - started
+    assert page.glance.rows == page.glance.kept == shape.n_rows
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+    told("`report`", str(shape), 1, f"right, {seconds:.0f} s")
