@@ -1,5 +1,6 @@
 """The commands that take long, on inputs that take moments, and what they leave."""
 
+import json
 import os
 import subprocess
 import sys
@@ -47,6 +48,17 @@ COMMANDS = {
     "corrupt": Command("corrupt photos --share 50% -o spoilt", ("spoilt", "spoilt.mask.csv"), "--overwrite"),
     "report": Command(
         "report earlier.parquet rows.npy --labels labels.npy -o page.html", ("page.html",), "--overwrite"
+    ),
+}
+# Each result is a file of its own, and a run that was ended goes on by itself.
+EXPERIMENTS = {
+    "compare": Command(
+        "compare rows.npy --labels labels.npy --methods random,gm-matching --keep 10% --seeds 2 --workers 1"
+        " -o tables",
+        ("tables/compare.csv", "tables/compare.md"),
+    ),
+    "reproduce": Command(
+        "reproduce cifar10-neighbours --methods random,gm-matching --seeds 1 --workers 1 -o tables", ()
     ),
 }
 
@@ -98,9 +110,22 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 
 
 def content_of(path: Path) -> bytes:
-    """Return what a file holds; a page tells how long its run took, so it is only seen to be whole."""
+    """Return what a file holds, but for how long it took.
+
+    A page tells that among other things, and so is only seen to be whole.
+    """
     content = path.read_bytes()
-    return b"a page" if content.rstrip().endswith(b"</html>") else content
+    if content.rstrip().endswith(b"</html>"):
+        return b"a page"
+    if path.parent.name == "picks" and path.suffix == ".npz":
+        with np.load(path) as picks:
+            return picks["order"].tobytes()
+    if path.parent.name in ("cells", "trained"):
+        record = json.loads(content)
+        if isinstance(record, list):
+            return json.dumps(record[0]).encode()
+        return json.dumps(record | {"seconds": None, "date": None}).encode()
+    return content
 
 
 def one_sentence(done: subprocess.CompletedProcess[str]) -> str:

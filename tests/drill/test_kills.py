@@ -9,16 +9,20 @@ import time
 
 import pytest
 
-from .commands import COMMANDS, contents, environment, one_sentence, run
+from .commands import COMMANDS, EXPERIMENTS, contents, environment, one_sentence, run
 
 CODES = {"KILL": -9, "TERM": 143, "INT": 130}
+ALL = COMMANDS | EXPERIMENTS
+# By signal: the numbers of the files at which it is sent.
+FILES = (("KILL", (1, 2, 3, 5, 9, 17)), ("TERM", (1, 4)), ("INT", (2,)))
+FEWER_FILES = (("KILL", (5,)), ("TERM", (2,)))
 
 
 def undisturbed(inputs, tmp_path, name):
     """Return what a command leaves in a folder of its own."""
     folder = tmp_path / "undisturbed"
     shutil.copytree(inputs, folder)
-    done = run(folder, COMMANDS[name].words)
+    done = run(folder, ALL[name].words)
     assert done.returncode == 0, done.stderr
     return contents(folder)
 
@@ -27,7 +31,7 @@ def end_and_go_on(inputs, tmp_path, name, kill, expected):
     """End a command, look at what it left, go on, and compare; return whether it was ended at all."""
     folder = tmp_path / "-".join(map(str, kill))
     shutil.copytree(inputs, folder)
-    command = COMMANDS[name]
+    command = ALL[name]
     done = run(folder, command.words, kill=kill)
     if done.returncode == 0:
         assert contents(folder) == expected
@@ -62,11 +66,11 @@ def test_a_selection_that_is_ended_goes_on(inputs, tmp_path, kill):
 
 
 @pytest.mark.drill
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ALL)
 def test_ended_at_every_file_that_is_written(inputs, tmp_path, name, told):
     expected = undisturbed(inputs, tmp_path, name)
     cases = 0
-    for signal_name, numbers in (("KILL", (1, 2, 3, 5, 9, 17)), ("TERM", (1, 4)), ("INT", (2,))):
+    for signal_name, numbers in FILES if name in COMMANDS else FEWER_FILES:
         for number in numbers:
             ended = [
                 end_and_go_on(inputs, tmp_path, name, (number, when, signal_name), expected)
@@ -85,14 +89,14 @@ def test_ended_at_every_file_that_is_written(inputs, tmp_path, name, told):
 
 
 @pytest.mark.drill
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ALL)
 def test_ended_at_random_moments(inputs, tmp_path, name, told):
     expected = undisturbed(inputs, tmp_path, name)
-    command, moments, cases = COMMANDS[name], random.Random(name), 0
+    command, moments, cases = ALL[name], random.Random(name), 0
     started = time.monotonic()
     undisturbed(inputs, tmp_path / "again", name)
     duration = time.monotonic() - started
-    for number in range(6):
+    for number in range(6 if name in COMMANDS else 2):
         folder = tmp_path / str(number)
         shutil.copytree(inputs, folder)
         process = subprocess.Popen(

@@ -35,7 +35,7 @@ def start(folder, output):
     words = f"select rows.npy --labels labels.npy --keep 10% --memory {CAP} -o {output}"
     return subprocess.Popen(
         [sys.executable, "-m", "gmmatch", *words.split()], cwd=folder, env=environment(folder),
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_eight_selections_at_once(tmp_path, told):
     write_inputs(tmp_path)
     alone = start(tmp_path, "alone.parquet")
     most = peaks([alone])
-    assert alone.returncode == 0, alone.stderr.read()
+    assert alone.returncode == 0
     together = [start(tmp_path, f"{number}.parquet") for number in range(RUNS)]
     most += peaks(together)
     assert [process.returncode for process in together] == [0] * RUNS

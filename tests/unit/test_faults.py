@@ -1,12 +1,16 @@
 """Inputs that change, files that are more than they seem, names that command a terminal or a spreadsheet."""
 
 import csv
+import errno
 import gzip
 import io
 import json
 import os
+import resource
 import socket
 import struct
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -18,7 +22,7 @@ from typer.testing import CliRunner
 import gmmatch
 from gmmatch import checkpoints, pipeline
 from gmmatch.checkpoints import FileCheckpoint, pack, unpack
-from gmmatch.cli import Terminated
+from gmmatch.cli import Terminated, lacks_memory
 from gmmatch.cli.commands import app
 from gmmatch.encoders.store import KEY_BYTES, VectorStore, trim
 from gmmatch.errors import InvalidInput, InvalidParameter
@@ -312,3 +316,64 @@ def test_copies_of_three_rows_in_three_classes_have_no_head_to_learn_and_no_warn
     labels = np.array([2, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1, 2, 1, 1, 2])
     assert len(gmmatch.suspects(rows, labels).rows) == 15
     assert len(gmmatch.select(rows, 5, labels)) == 5
+
+
+class TestTooLittleMemory:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            MemoryError(),
+            OSError(errno.ENOMEM, "Cannot allocate memory"),
+            ImportError("libarrow.so: failed to map segment from shared object"),
+            RuntimeError("can't start new thread"),
+        ],
+    )
+    def test_is_known_by_what_libraries_say_of_it(self, error):
+        assert lacks_memory(error)
+        outer = ImportError("could not load a library")
+        outer.__context__ = error
+        assert lacks_memory(outer)
+        assert not lacks_memory(ImportError("no module named x"))
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(sys.platform != "linux", reason="limits on address space are kept by Linux alone")
+    def test_ends_in_a_sentence_and_does_not_hang_in_blas(self, folder):
+        """OpenBLAS asks for ever for a buffer that it is refused."""
+        room = 700 << 20
+        words = "select rows.npy --labels labels.npy --keep 10% -o kept.npy"
+        done = subprocess.run(
+            [sys.executable, "-m", "gmmatch", *words.split()],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (room, room)),
+        )
+        assert done.returncode in (0, 3), done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_in_the_end_of_a_generator_is_not_lost():
+    program = """
+import os, signal, sys, time
+from gmmatch import cli
+
+def ends_late():
+    try:
+        yield
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+
+def run():
+    late = ends_late()
+    next(late)
+    del late
+    time.sleep(20)
+
+sys.modules["gmmatch.cli.commands"] = type(sys)("commands")
+sys.modules["gmmatch.cli.commands"].app = run
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (143, "")
