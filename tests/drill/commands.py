@@ -54,11 +54,12 @@ COMMANDS = {
 EXPERIMENTS = {
     "compare": Command(
         "compare rows.npy --labels labels.npy --methods random,gm-matching --keep 10% --seeds 2 --workers 1"
-        " -o tables",
+        " --quiet -o tables",
         ("tables/compare.csv", "tables/compare.md"),
     ),
     "reproduce": Command(
-        "reproduce cifar10-neighbours --methods random,gm-matching --seeds 1 --workers 1 -o tables", ()
+        "reproduce cifar10-neighbours --methods random,gm-matching --seeds 1 --workers 1 --quiet -o tables",
+        (),
     ),
 }
 
