@@ -95,7 +95,9 @@ class Selector(Estimator, ABC):
     def judge(self, checked: CheckedRows, recall: Recall = make_now) -> Verdict:
         """Judge which rows to believe."""
         seed = as_seed(self.random_state)
-        return self._judge(divide_rows(checked, self.by_class, seed), seed, checked.keys(seed), recall)
+        groups = divide_rows(checked, self.by_class, seed)
+        self._weigh(groups, resolve_keep(self.keep, checked.n_usable))  # refused now, not when all is judged
+        return self._judge(groups, seed, checked.keys(seed), recall)
 
     def _judge(self, groups: list[Group], seed: int, keys: Keys | None, recall: Recall = make_now) -> Verdict:
         labelled, codes = groups[0].label is not None, group_codes(groups)
