@@ -26,6 +26,7 @@ from .records import IntArray
 from .selectors import GMMatching, Selector, find_method
 from .selectors.gm_matching import WHOLE_ROWS
 from .selectors.registry import METHODS, Method
+from .trust.learning import sample_size
 from .validation import CheckedRows, as_size, check_choice, check_keep, is_whole, resolve_keep
 
 _SPARE_BYTES = 100 << 20  # that a run may take beyond its cap, as the libraries in memory do
@@ -237,7 +238,8 @@ def memory_needed(selector: Selector, checked: CheckedRows) -> int:
     sample = 0
     if selector.guard != "off":
         # Cells are found on a copy in float64.
-        sample = min(len(rows), SAMPLE_ROWS) * width * (itemsize if by_class else itemsize + 16)
+        drawn = sample_size(width, len(sizes)) if by_class else SAMPLE_ROWS
+        sample = min(len(rows), drawn) * width * (itemsize if by_class else itemsize + 16)
     if not isinstance(selector, GMMatching) or is_whole(selector.batch_size):
         return sample
     whole = sizes if selector.batch_size is None else sizes[sizes <= WHOLE_ROWS]

@@ -72,9 +72,9 @@ def hand_back_memory() -> None:
     told once for the process, and changes no result.
     """
     if sys.platform == "linux":
-        tell = getattr(ctypes.CDLL(None), "mallopt", None)
-        for option, value in _HAND_BACK if tell is not None else ():
-            tell(option, value)
+        library = ctypes.CDLL(None)
+        for option, value in _HAND_BACK if hasattr(library, "mallopt") else ():
+            library.mallopt(option, value)
 
 
 def check_room(size: int, name: str, most: int | None = None) -> None:

@@ -25,7 +25,7 @@ _Choice = tuple[Head, dict[str, float]]
 
 _ORIGIN_ROWS = 4096
 _SAMPLE_ROWS = 1 << 16
-_ROWS_PER_FEATURE, _ROWS_PER_CLASS = 32, 256
+_ROWS_PER_FEATURE, _ROWS_PER_CLASS = 32, 128
 _LIFTED_FEATURES = 1024
 _EVIDENCE_WORK = 2e10  # multiply-adds that choosing the head may take: half a second or so
 _EVIDENCE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
@@ -37,10 +37,10 @@ def sample_size(n_features: int, n_classes: int) -> int:
     """Return from how many rows the guard learns, where there are more.
 
     A head has a weight per feature and class, so that the sample grows with both: 32 rows for each feature
-    and 256 for each class, set by reason. `python -m benchmarks.sample` tells what it costs.
+    and 128 for each class, set by reason. `python -m benchmarks.sample` tells what it costs.
 
     >>> sample_size(512, 10), sample_size(4096, 10), sample_size(512, 1000)
-    (65536, 131072, 256000)
+    (65536, 131072, 128000)
     """
     return max(_SAMPLE_ROWS, _ROWS_PER_FEATURE * n_features, _ROWS_PER_CLASS * n_classes)
 
@@ -48,7 +48,7 @@ def sample_size(n_features: int, n_classes: int) -> int:
 def draw_sample(keys: Keys, codes: IntArray | None, usable: Mask, size: int) -> IntArray | None:
     """Return the rows to learn from, drawn by their values, in the order of the file; None: all of them.
 
-    Classes of which hardly a row was drawn give 256 rows, or all that they have.
+    Classes of which few rows were drawn give 256 rows (128 where classes are many), or all that they have.
     """
     if int(usable.sum()) <= size:
         return None
@@ -56,7 +56,9 @@ def draw_sample(keys: Keys, codes: IntArray | None, usable: Mask, size: int) -> 
     order = order[usable[order]]
     drawn, rest = order[:size], order[size:]
     if codes is not None:
-        missing = _ROWS_PER_CLASS - np.bincount(codes[drawn], minlength=int(codes.max()) + 1)
+        n_classes = int(codes.max()) + 1
+        enough = _ROWS_PER_CLASS * (1 if n_classes > MANY_CLASSES else 2)
+        missing = enough - np.bincount(codes[drawn], minlength=n_classes)
         rest = rest[missing[codes[rest]] > 0]
         rest = rest[np.argsort(codes[rest], kind="stable")]
         groups, starts, counts = np.unique(codes[rest], return_index=True, return_counts=True)
