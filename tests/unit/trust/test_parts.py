@@ -177,4 +177,4 @@ def test_a_sample_has_its_size_and_some_rows_of_every_class() -> None:
         assert found[codes[found] == code].tolist() == sorted(wanted.tolist())
     assert draw_sample(keys, codes, usable, int(usable.sum())) is None
     assert draw_sample(keys, codes, usable, int(usable.sum()) - 1) is not None
-    assert [sample_size(8, 2), sample_size(4000, 2), sample_size(8, 500)] == [65536, 128_000, 128_000]
+    assert [sample_size(8, 2), sample_size(4000, 2), sample_size(8, 1000)] == [65536, 128_000, 128_000]
