@@ -125,7 +125,7 @@ def content_of(path: Path) -> bytes:
         record = json.loads(content)
         if isinstance(record, list):
             return json.dumps(record[0]).encode()
-        return json.dumps(record | {"seconds": None, "date": None}).encode()
+        return json.dumps(record | {"seconds": None, "date": None, "versions": None}).encode()
     return content
 
 
