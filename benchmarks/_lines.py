@@ -47,7 +47,7 @@ def lines(scale: str) -> list[Line]:
         Line("labels-50", "select, defaults", fifty, (
             _ours(), _own("the same, guard off", guard="off"), *_yardsticks(fifty))),
         Line("labels-1000", "select, defaults", many, (
-            _ours(), _own("the same, 10 classes", size=ten), *_yardsticks(many))),
+            _ours(), _own("the same, 10 classes", size=ten), *_yardsticks(many)), first=False),
         Line("unlabelled", "select, defaults without labels", ten, (
             _ours(labelled=False), _own("the same, guard off", labelled=False, guard="off"),
             *_yardsticks(ten, right=1.0, quick=True))),

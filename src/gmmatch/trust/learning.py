@@ -30,6 +30,7 @@ _LIFTED_FEATURES = 1024
 _EVIDENCE_WORK = 2e10  # multiply-adds that choosing the head may take: half a second or so
 _EVIDENCE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
 _DIGITS = 3  # of the losses that decide
+_LEAST_GAIN = 0.01  # of the loss, for which a lift is worth its price; on real data it gains more, or nothing
 _MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned from them are not good enough
 
 
@@ -130,7 +131,7 @@ def learn(case: Case) -> Learned:
 
 
 def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, seed: int) -> _Choice:
-    """Fit heads that read the rows alone, and lifted as well; keep those with the lower loss out of fold.
+    """Fit heads that read the rows alone, and lifted as well; keep the latter where their loss out of fold is lower.
 
     Where rows are many, the choice is made on a part of them.
     """
@@ -143,14 +144,14 @@ def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, see
     chosen = np.zeros(len(passed), dtype=bool)
     chosen[order[:enough]] = True
     part = data.among(chosen, data.rows[np.flatnonzero(chosen)])
-    # Few digits decide, and single precision has them; of equals, the simpler one. One thread of BLAS: the
+    # Few digits decide, and single precision has them. One thread of BLAS: the
     # digits do not depend on how many cores there are.
     with threadpool_limits(1):
         losses = {
             name: round(fit_heads(part, None, inputs, precision=np.float32).loss, _DIGITS)
             for name, inputs in kinds.items()
         }
-    best = min(losses, key=lambda name: losses[name])
+    best = "lifted" if losses["lifted"] <= losses["linear"] - _LEAST_GAIN else "linear"
     return fit_heads(data, passed, kinds[best]), losses
 
 
