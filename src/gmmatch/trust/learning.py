@@ -131,7 +131,7 @@ def learn(case: Case) -> Learned:
 
 
 def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, seed: int) -> _Choice:
-    """Fit heads that read the rows alone, and lifted as well; keep the latter where their loss out of fold is lower.
+    """Fit heads that read the rows alone, and lifted as well; keep these where they lower the loss enough.
 
     Where rows are many, the choice is made on a part of them.
     """
