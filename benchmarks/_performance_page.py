@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ._lines import lines
+
 # The kinds of columns: how the picture names and colours them.
 _KINDS = {
     "ours": ("gmmatch", "#D55E00"),
@@ -21,7 +23,7 @@ _PAGE = """# Performance
 `make bench` (`python -m benchmarks.performance --scale {scale}{first}`) writes this page, its picture and
 [performance.json](performance.json). {scale_words}Measured {made} at commit `{commit}`: {processor}, {cores}
 cores, Python {python}, {versions}.{missing} Other processes took {others} of the processors meanwhile
-(most: {worst}).
+(most: {worst}).{left}
 
 ![Seconds of every line, and how they grow](performance.png)
 
@@ -59,6 +61,7 @@ def page(scale: str, run: dict[str, Any]) -> str:
     """Return the page's text."""
     shares = {name: line["others"] for name, line in run["lines"].items()}
     worst = max(shares, key=shares.__getitem__)
+    left = [line.name for line in lines(scale) if line.name not in shares]
     absent = [name for name, number in run["versions"].items() if number is None]
     return _PAGE.format(
         **{name: run[name] for name in ("commit", "made", "processor", "cores", "python")},
@@ -69,6 +72,7 @@ def page(scale: str, run: dict[str, Any]) -> str:
         missing=f" Not installed: {', '.join(absent)}." if absent else "",
         others=f"{np.mean(list(shares.values())):.0%}",
         worst=f"{shares[worst]:.0%}, {worst}",
+        left=f" Not measured in this run: {', '.join(left)}." if left else "",
         ahead=_ahead(run),
         table=table(run),
         growth=_growth(run),
