@@ -45,6 +45,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the table of all that was noted, after a drill in full."""
     if (
         session.config.option.markexpr != "drill"
+        or session.config.option.keyword  # a part of it
         or not _SEEN.is_dir()
         or hasattr(session.config, "workerinput")
     ):

@@ -4,6 +4,7 @@ Importing this module imports numba, so nobody but `kernels` does, and only when
 compiler may not reorder additions, and no sum is split over threads: the same bits on every machine.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,9 @@ _ALMOST = 1 - 1e-9
 # Quarter turns in one, and the quarter turn as a sum of two numbers, of which the first has few digits.
 _QUARTERS = 0.6366197723675814
 _QUARTER_HIGH, _QUARTER_LOW = 1.5707963267341256, 6.077100506506192e-11
+# Of Taylor's series without the first term, the last first: 1/17! to 1/3!, and 1/16! to 1/2!.
+_SINES = tuple(1.0 / math.factorial(k) for k in range(17, 2, -2))
+_COSINES = tuple(1.0 / math.factorial(k) for k in range(16, 1, -2))
 _LARGEST_ANGLE = 1e6  # rows so far off are like no other row, whatever their angles
 _LANES = 32  # sums side by side, which the compiler turns into vector instructions of any width
 
@@ -142,23 +146,11 @@ def cosines_and_sines(angles: Any, factor: Any, found: Any) -> None:
             turns = np.rint(angle * _QUARTERS)
             r = (angle - turns * _QUARTER_HIGH) - turns * _QUARTER_LOW
             z = r * r
-            sine = 1.0 / 1307674368000.0
-            sine = 1.0 / 6227020800.0 - z * sine
-            sine = 1.0 / 39916800.0 - z * sine
-            sine = 1.0 / 362880.0 - z * sine
-            sine = 1.0 / 5040.0 - z * sine
-            sine = 1.0 / 120.0 - z * sine
-            sine = 1.0 / 6.0 - z * sine
-            sine = r - r * (z * sine)
-            cosine = 1.0 / 20922789888000.0
-            cosine = 1.0 / 87178291200.0 - z * cosine
-            cosine = 1.0 / 479001600.0 - z * cosine
-            cosine = 1.0 / 3628800.0 - z * cosine
-            cosine = 1.0 / 40320.0 - z * cosine
-            cosine = 1.0 / 720.0 - z * cosine
-            cosine = 1.0 / 24.0 - z * cosine
-            cosine = 0.5 - z * cosine
-            cosine = 1.0 - z * cosine
+            sine, cosine = _SINES[0], _COSINES[0]
+            for k in range(1, len(_SINES)):
+                sine = _SINES[k] - z * sine
+                cosine = _COSINES[k] - z * cosine
+            sine, cosine = r - r * (z * sine), 1.0 - z * cosine
             quarter = turns - 4.0 * np.floor(turns * 0.25)
             odd = quarter == 1.0 or quarter == 3.0
             one, other = (sine, cosine) if odd else (cosine, sine)
@@ -228,7 +220,8 @@ def judge_labels(
         own, least = np.float64(p[code]), thresholds[code]
         held = own >= least and (own > likely or (own == likely and code < best))
         wrong[row] = best >= 0 and not held
-        odds[row] = fit / (fit + own / least) if fit + own / least > 0.0 else 0.0
+        total = fit + own / least
+        odds[row] = fit / total if fit > 0.0 and total < np.inf else 1.0 if fit == np.inf else 0.0
         other[row] = fittest
         surely_right = at_most < 0.0 or (own >= least * more and own > at_most * more)
         surely_wrong = at_least >= 0.0 and (own < least * less or own < at_least * less)

@@ -168,25 +168,10 @@ def judge_labels(
     class fits beside the label, from 0 to 1, with each probability measured by its class's threshold; that
     class; and whether rounding may have decided.
     """
-    size = len(codes)
-    wrong, odds, other, close = (
-        np.empty(size, bool),
-        np.empty(size),
-        np.empty(size, np.int64),
-        np.empty(size, bool),
-    )
-    own = codes.astype(np.int64, copy=False)
-    _run(
-        "judge_labels",
-        _rows(probabilities),
-        _fixed(own),
-        _fixed(thresholds),
-        slack,
-        wrong,
-        odds,
-        other,
-        close,
-    )
+    wrong, close = np.empty(len(codes), np.bool_), np.empty(len(codes), np.bool_)
+    odds, other = np.empty(len(codes)), np.empty(len(codes), np.int64)
+    given = _rows(probabilities), _fixed(codes.astype(np.int64, copy=False)), _fixed(thresholds), slack
+    _run("judge_labels", *given, wrong, odds, other, close)
     return wrong, odds, other, close
 
 

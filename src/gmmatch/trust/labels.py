@@ -94,7 +94,7 @@ def filter_labels(
     """
     few = may_be_kept(len(rows), n_classes)
     step = head.block_rows
-    kernels.judge_labels(head.weights[0, :0], codes[:0], np.ones(n_classes), 0.0)  # compiled before threads
+    prepare(head)
 
     own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
 
@@ -153,6 +153,12 @@ def decide(
         )
         odds = odds.round(_ODDS_DECIMALS)
     return told, (wrong, odds, other)
+
+
+def prepare(head: Head) -> None:
+    """Have all that `decide` needs compiled and made before threads need it."""
+    nobody = np.empty(0, np.int64)
+    decide(head, np.empty((0, head.inputs.width)), nobody, nobody, np.ones(head.weights.shape[2]))
 
 
 def _averages(own: Vector, codes: IntArray, n_classes: int, counted: Mask) -> Vector:

@@ -144,8 +144,7 @@ def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, see
     chosen = np.zeros(len(passed), dtype=bool)
     chosen[order[:enough]] = True
     part = data.among(chosen, data.rows[np.flatnonzero(chosen)])
-    # Few digits decide, and single precision has them. One thread of BLAS: the
-    # digits do not depend on how many cores there are.
+    # Few digits decide, and single precision has them. One thread of BLAS: they do not depend on the cores.
     with threadpool_limits(1):
         losses = {
             name: round(fit_heads(part, None, inputs, precision=np.float32).loss, _DIGITS)

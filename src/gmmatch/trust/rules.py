@@ -12,7 +12,7 @@ from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .gate import Gate, Limits
 from .head import Head, nearest_of
-from .labels import LabelFilter, decide, may_be_doubted, may_be_kept
+from .labels import LabelFilter, decide, may_be_doubted, may_be_kept, prepare
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -74,7 +74,8 @@ def judge_rows(
     few = may_be_kept(len(rows), n_classes)
     own_code, own_fold = PerRow(codes), PerRow(folds)
     _compile(rows, limits)
-    kernels.judge_labels(rules.rounds[0][0].weights[0, :0], codes[:0], np.ones(n_classes), 0.0)
+    for head, _ in rules.rounds:
+        prepare(head)
 
     def part(block: slice) -> tuple[_Columns, _Sums]:
         return _judge_block(np.asarray(rows[block]), own_code[block], own_fold[block], limits, rules, few)

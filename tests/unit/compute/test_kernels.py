@@ -179,3 +179,15 @@ def test_nobody_hears_of_loops_that_are_compiled_already():
     with progress.listen(lambda what, total: heard.append(what)):
         kernels.group_distances(rows, None, rows)
     assert not heard
+
+
+def test_cosines_and_sines_are_those_of_numpy_and_far_angles_are_cut():
+    rng = np.random.default_rng(5)
+    for scale in (1.0, 300.0, 1e5):
+        angles, found = scale * rng.normal(size=(50, 40)), np.empty((50, 80))
+        kernels.cosines_and_sines(angles, 0.5, found)
+        np.testing.assert_allclose(found, 0.5 * np.hstack([np.cos(angles), np.sin(angles)]), atol=2e-16)
+    far, found = np.array([[1e300, -1e300, 1e6]]), np.empty((1, 6))
+    kernels.cosines_and_sines(far, 1.0, found)
+    np.testing.assert_array_equal(found[:, [0, 3]], found[:, [2, 5]])
+    np.testing.assert_array_equal(found[:, [1, 4]], found[:, [2, 5]] * [1, -1])

@@ -39,6 +39,13 @@ def test_the_loop_says_what_the_rule_says(slack: float, ties: bool) -> None:
     assert slack > 0 or not close.any()
 
 
+def test_a_class_that_nobody_believes_in_leaves_no_odds_undefined() -> None:
+    told = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
+    _, odds, other, _ = kernels.judge_labels(told, np.array([0, 0, 1]), np.array([0.5, 0.0]), 0.0)
+    np.testing.assert_array_equal(odds, [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(other, [1, 1, 0])
+
+
 def test_what_errors_within_the_slack_may_change_is_called_close() -> None:
     rng = np.random.default_rng(1)
     told = rng.dirichlet(np.full(5, 0.5), 4000)
