@@ -199,7 +199,7 @@ def judge_labels(
         p, code = told[row], codes[row]
         # The likeliest other class that is likely; how likely it would be with errors for it, and against it.
         best, likely, at_most, at_least = -1, -1.0, -1.0, -1.0
-        fittest, fit, next_fit = 0, -1.0, -1.0
+        fittest, fit, next_fit = 1 if code == 0 else 0, -1.0, -1.0
         for i in range(len(p)):
             if i == code:
                 continue
