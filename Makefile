@@ -98,7 +98,9 @@ $(BIN)/python:
 	@echo "Setting up $(VENV) (once)"
 	$(PYTHON) -m venv $(VENV)
 
+# Named here: a comma inside a call would end its argument.
 SHOWN := .[report,figures]
+SITE := .[report,figures,docs]
 .venv/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(call stage,install,$(PIP) -e '$(SHOWN)')
 	@touch $@
@@ -121,5 +123,5 @@ $(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 .venv/.docs: .venv/.core
-	$(call stage,install,$(PIP) -e '.[report,figures,docs]')
+	$(call stage,install,$(PIP) -e '$(SITE)')
 	@touch $@

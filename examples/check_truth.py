@@ -23,11 +23,11 @@ def main(truth, kept, suspects):
     for at, row in enumerate(read(truth)):
         wrong[row.get("id", str(at))] = row.get("label", row.get("intent")) != row["truth"]
     picked = [wrong[row["id"]] for row in read(kept)]
-    seem_wrong = [wrong[row["id"]] for row in read(suspects) if row["tier"] != "0"]
+    found = [row for row in read(suspects) if max(float(row["wrong_label"]), float(row["outlier"])) > 0.5]
+    seem_wrong = [wrong[row["id"]] for row in found]
     print(f"wrong labels: {share(wrong.values()):.1%} of all rows, {share(picked):.1%} of those kept")
-    found = sum(seem_wrong) / sum(wrong.values())
     print(f"rows that seem wrong: {len(seem_wrong):,}, of which {share(seem_wrong):.0%} are wrong;", end=" ")
-    print(f"they are {found:.0%} of all wrong ones")
+    print(f"they are {sum(seem_wrong) / sum(wrong.values()):.0%} of all wrong ones")
 
 
 if __name__ == "__main__":

@@ -91,7 +91,8 @@ class Facts:
     method, objective, epsilon
         As in `gmmatch.Selection`.
     center
-        What was matched, by name; None where nothing was.
+        What was matched, by name, "mean and geometric-median" where small classes have another target; None
+        where nothing was.
     reads
         How often all rows were read, the guard's reads included.
     batches, chains

@@ -140,8 +140,10 @@ def _write_csv(table: pa.Table, file: Path, as_given: bool) -> None:
         writer = csv.writer(handle)
         writer.writerow(table.column_names)
         for batch in table.to_batches(max_chunksize=65536):
-            columns = [column.to_pylist() for column in batch.columns]
-            told = columns if as_given else [map(_as_text, column) for column in columns]
+            # Numbers are no text, and the most of what is written.
+            plain = [as_given or pa.types.is_primitive(column.type) for column in batch.columns]
+            cells = zip(plain, (column.to_pylist() for column in batch.columns), strict=True)
+            told = [column if as_it_is else map(_as_text, column) for as_it_is, column in cells]
             writer.writerows(zip(*told, strict=True))
 
 

@@ -29,7 +29,8 @@ from .selectors.registry import METHODS, Method
 from .trust.learning import sample_size
 from .validation import CheckedRows, as_size, check_choice, check_keep, is_whole, resolve_keep
 
-_SPARE_BYTES = 100 << 20  # that a run may take beyond its cap, as the libraries in memory do
+SPARE_BYTES = 100 << 20
+"""What a run may take beyond its cap, as the libraries in memory do."""
 
 _PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
 
@@ -222,9 +223,9 @@ def check_labels(entry: Method, params: Mapping[str, Any], codes: IntArray | Non
 def check_memory(selector: Selector, checked: CheckedRows, cap: int) -> None:
     """Refuse a memory cap that the run cannot keep: picks never depend on it."""
     needed = memory_needed(selector, checked)
-    if needed > cap + _SPARE_BYTES:
+    if needed > cap + SPARE_BYTES:
         raise InvalidInput(
-            f"memory is {cap / 1e6:,.0f} MB; expected at least {(needed - _SPARE_BYTES) / 1e6:,.0f} MB,"
+            f"memory is {cap / 1e6:,.0f} MB; expected at least {(needed - SPARE_BYTES) / 1e6:,.0f} MB,"
             " for the sample that rows are judged by and the rows of a class that is matched whole"
         )
 

@@ -24,6 +24,7 @@ from gmmatch.selectors.registry import METHODS as METHODS_BY_NAME
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
 
 PARAMS = {"keep": 0.02, "batch_size": 128, "random_state": 5}
+READS = ["checking rows", "judging rows", "picking rows"]
 
 
 def assert_same(found, expected):
@@ -118,7 +119,7 @@ def test_suspects_on_a_cluster(on_pieces, folder, tmp_path):
     assert (tmp_path / "here.parquet").read_bytes() == (tmp_path / "there.parquet").read_bytes()
 
 
-@pytest.mark.parametrize("phase", ["checking rows", "reading the labels", "picking rows"])
+@pytest.mark.parametrize("phase", READS)
 @pytest.mark.parametrize("strike", ["kill_process", "remove_node"])
 def test_losses_in_each_read_of_an_object_store(strike, phase, in_store, cluster, alone):
     with when(phase, lambda: globals()[strike](in_store, cluster)):
@@ -206,6 +207,24 @@ def test_a_killed_driver_is_resumed_by_either_engine(cluster, folder, tmp_path, 
     assert_same(gmmatch.load_selection(tmp_path / "kept.parquet"), alone(True, guard="off"))
     # The cluster that the drivers had joined is still there.
     assert sum(node["Alive"] for node in ray.nodes()) == 3
+
+
+@pytest.mark.parametrize("phase", READS)
+def test_a_driver_killed_in_each_read_of_an_object_store_is_resumed(phase, store, cluster, tmp_path, alone):
+    command = "select s3://rows/shards --labels label --keep 2% --param batch_size=128 --seed 5 --memory 30MB"
+    words = [*command.split(), "--quiet", "--resume", "--engine", "ray", "--address", cluster.address]
+    words += ["--workers", "2", "-o", str(tmp_path / "kept.parquet")]
+
+    def go(*how):
+        environment = store.process_environment()
+        return subprocess.run([sys.executable, "-m", *how, *words], env=environment, capture_output=True)
+
+    assert go("tests.cluster.ended", phase).returncode == -signal.SIGKILL
+    assert not (tmp_path / "kept.parquet").exists()
+    assert any(tmp_path.glob("*.state*")) == (phase != READS[0])
+    done = go("gmmatch")
+    assert done.returncode == 0, done.stderr
+    assert_same(gmmatch.load_selection(tmp_path / "kept.parquet"), alone(True))
 
 
 def test_a_cluster_of_its_own_ends_with_the_call(folder):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -55,11 +56,19 @@ EXPERIMENTS = {
     "compare": Command(
         "compare rows.npy --labels labels.npy --methods random,gm-matching --keep 10% --seeds 2 --workers 1"
         " --quiet -o tables",
-        ("tables/compare.csv", "tables/compare.md"),
+        ("tables/curves.png", *(f"tables/compare.{ending}" for ending in ("csv", "md", "tex"))),
     ),
     "reproduce": Command(
         "reproduce cifar10-neighbours --methods random,gm-matching --seeds 1 --workers 1 --quiet -o tables",
-        (),
+        tuple(
+            f"tables/cifar10-neighbours-smoke/{name}"
+            for name in (
+                "cifar10-neighbours.csv",
+                "cifar10-neighbours.md",
+                "cifar10-neighbours.tex",
+                "curves.png",
+            )
+        ),
     ),
 }
 
@@ -111,7 +120,7 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 
 
 def content_of(path: Path) -> bytes:
-    """Return what a file holds, but for how long it took.
+    """Return what a file holds, but for when it was made, how long that took, and by which commit.
 
     A page tells that among other things, and so is only seen to be whole.
     """
@@ -126,6 +135,8 @@ def content_of(path: Path) -> bytes:
         if isinstance(record, list):
             return json.dumps(record[0]).encode()
         return json.dumps(record | {"seconds": None, "date": None, "versions": None}).encode()
+    if path.suffix == ".md":
+        return re.sub(rb"[\d.]+ hours of work in all; [^;]+; commit [^;]+", b"", content)
     return content
 
 

@@ -46,6 +46,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if (
         session.config.option.markexpr != "drill"
         or session.config.option.keyword  # a part of it
+        or [Path(name).resolve() for name in session.config.args] != [Path(__file__).parent]
         or not _SEEN.is_dir()
         or hasattr(session.config, "workerinput")
     ):

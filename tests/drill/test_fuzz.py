@@ -32,7 +32,10 @@ def fuzz(sort, kind, first, count, tmp_path):
     return found["cases"], found["wrong"]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in files.KINDS if kind not in files.SLOW])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.slow] if kind in files.SLOW else []) for kind in files.KINDS],
+)
 def test_some_damaged_files(kind, tmp_path):
     from .fuzz import Limits, run_files
 

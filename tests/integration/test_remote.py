@@ -21,6 +21,7 @@ pytest.importorskip("moto", reason="moto is not installed")
 from tests.cluster.store import Store
 
 N_ROWS, WIDTH = 80_000, 32
+IN_EACH_READ = [5_000_000, 16_000_000, 26_000_000]  # bytes that were sent: ten million for each read
 COMMAND = "--labels label --keep 10% --seed 3 --resume"
 
 
@@ -113,9 +114,10 @@ def run(store, output, *more, patience=60):
 
 
 @pytest.mark.slow
-def test_an_outage_of_five_seconds_is_sat_out(near, expected, tmp_path):
+@pytest.mark.parametrize("sent", IN_EACH_READ)
+def test_an_outage_of_five_seconds_is_sat_out(sent, near, expected, tmp_path):
     process, begin = run(near, tmp_path / "kept.parquet"), near.gate.sent
-    while near.gate.sent - begin < 5_000_000 and process.poll() is None:
+    while near.gate.sent - begin < sent and process.poll() is None:
         time.sleep(0.02)
     near.gate.close_gate()
     reopen = threading.Timer(5.0, lambda: setattr(near.gate, "open", True))
@@ -127,9 +129,10 @@ def test_an_outage_of_five_seconds_is_sat_out(near, expected, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_outage_for_good_is_one_sentence_and_is_resumed(near, expected, tmp_path):
+@pytest.mark.parametrize("sent", IN_EACH_READ)
+def test_an_outage_for_good_is_one_sentence_and_is_resumed(sent, near, expected, tmp_path):
     process, begin = run(near, tmp_path / "kept.parquet", patience=2), near.gate.sent
-    while near.gate.sent - begin < 5_000_000 and process.poll() is None:
+    while near.gate.sent - begin < sent and process.poll() is None:
         time.sleep(0.02)
     near.gate.close_gate()
     said = process.communicate()[1]

@@ -79,9 +79,10 @@ def address_space() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-def say(text: str, err: bool = True) -> None:
-    """Print a sentence, whose names of files, columns and rows cannot command the terminal."""
-    typer.echo(printable(text), err=err)
+def say(*lines: str, err: bool = True) -> None:
+    """Print sentences, a line each, whose names of files, columns and rows cannot command the terminal."""
+    for line in lines:
+        typer.echo(printable(line), err=err)
 
 
 def printable(text: str) -> str:

@@ -11,6 +11,7 @@ import typer
 from .. import pipeline
 from ..checkpoints import is_there
 from ..data import read_values
+from ..data.request import hand_back_memory
 from ..estimating import Estimate
 from ..facts import Facts
 from ..validation import parse_keep
@@ -113,11 +114,12 @@ def select(
         if resume and plan.state is not None and not is_there(plan.state) and not quiet:
             say(f"gmmatch: nothing to resume: there is no {plan.state}; this run starts anew")
         try:
+            hand_back_memory()
             facts = pipeline.write(pipeline.run(plan))
         except KeyboardInterrupt as interrupt:
             say(f"gmmatch: interrupted{how_to_resume(plan.state)}")
             raise typer.Exit(exit_code(interrupt)) from None
-    say(json.dumps(facts.as_dict()) if as_json else sentence(facts, suspects), err=False)
+    say(*([json.dumps(facts.as_dict())] if as_json else sentences(facts, suspects)), err=False)
 
 
 def how_to_resume(state: Path | None) -> str:
@@ -132,18 +134,19 @@ def this_command() -> str:
     return shlex.join(["gmmatch", *(word for word in sys.argv[1:] if word != "--resume")])
 
 
-def sentence(facts: Facts, suspects: Path | None = None) -> str:
+def sentences(facts: Facts, suspects: Path | None = None) -> list[str]:
     """Say in words what was done."""
     classes = f" in {facts.classes} classes" if facts.classes else ""
     dropped = f"; left out {facts.bad_rows:,} bad rows" if facts.bad_rows else ""
     wrong = f"; {facts.suspects['suspect']:,} rows seem wrong" if facts.suspects else ""
     paths = (facts.output, suspects, facts.report, facts.materialized)
-    written = " and ".join(str(path) for path in paths if path)
-    hint = f"\nnote: {facts.hint}" if facts.hint else ""
-    return (
+    *others, last = [str(path) for path in paths if path]
+    written = f"{', '.join(others)} and {last}" if others else last
+    done = (
         f"kept {facts.kept:,} of {facts.rows:,} rows{classes} by {facts.method} in {facts.seconds or 0:.1f} s"
-        f"{dropped}{wrong}; objective {facts.objective:.4g}; wrote {written}{hint}"
+        f"{dropped}{wrong}; objective {facts.objective:.4g}; wrote {written}"
     )
+    return [done, f"note: {facts.hint}"] if facts.hint else [done]
 
 
 def describe(found: Estimate) -> str:

@@ -85,10 +85,10 @@ def suspects(
     facts |= {"seconds": round(time.perf_counter() - started, 3), "output": str(output)}
     if fix is not None:
         facts["fixed"] = {"above": above, "changes": found.changes(above), "output": str(fix)}
-    say(json.dumps(facts) if as_json else sentence(facts), err=False)
+    say(*([json.dumps(facts)] if as_json else sentences(facts)), err=False)
 
 
-def sentence(facts: dict[str, Any]) -> str:
+def sentences(facts: dict[str, Any]) -> list[str]:
     """Say in words what was found."""
     labels, copies = facts["wrong_labels"], facts["duplicates"]
     lines = [
@@ -99,9 +99,11 @@ def sentence(facts: dict[str, Any]) -> str:
     if "estimate" in labels:
         low, high = labels["interval"]
         lines.append(f"About {labels['estimate']:.1%} of the labels are wrong ({low:.1%} to {high:.1%})")
+    else:
+        lines.append("The labels were not judged: they cannot be told from the rows, or rows are too few")
     if "fixed" in facts:
         lines.append(changed(facts["fixed"]))
-    return "\n".join([*lines, f"Wrote {facts['output']} in {facts['seconds']:.1f} s"])
+    return [*lines, f"Wrote {facts['output']} in {facts['seconds']:.1f} s"]
 
 
 def changed(facts: dict[str, Any]) -> str:

@@ -53,7 +53,7 @@ class Pieces:
         """Return the rows, which are read in one thread: workers have a core each."""
         for piece in {self.rows.pieces[0], self.rows.pieces[-1]}:
             piece.check()
-        self.rows.threads, self.rows.room = 1, 0
+        self.rows.threads, self.rows.keeps = 1, False
         return self.rows
 
 

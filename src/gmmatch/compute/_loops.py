@@ -1,7 +1,8 @@
 """The loops that are compiled, by numba, when they are first run; `kernels` is their door.
 
 Importing this module imports numba, so nobody but `kernels` does, and only when a loop is to run. The
-compiler may not reorder additions, and no sum is split over threads: the same bits on every machine.
+compiler may not reorder additions, and no sum is split over threads: the same bits on every machine. Only
+what is made by `any_order` differs in its last bits, and whoever uses it reckons with that.
 """
 
 import math
@@ -21,10 +22,11 @@ _QUARTER_HIGH, _QUARTER_LOW = 1.5707963267341256, 6.077100506506192e-11
 _SINES = tuple(1.0 / math.factorial(k) for k in range(17, 2, -2))
 _COSINES = tuple(1.0 / math.factorial(k) for k in range(16, 1, -2))
 _LARGEST_ANGLE = 1e6  # rows so far off are like no other row, whatever their angles
-_LANES = 32  # sums side by side, which the compiler turns into vector instructions of any width
+_ROWS_AT_ONCE = 512  # whose sums stay close to a core
+LANES = 32  # sums side by side, which the compiler turns into vector instructions of any width
 
 
-def _compiled(function: Callable[..., Any]) -> Any:
+def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function when it is first called, and keep the code on disk where that is possible."""
     try:
         return njit(function, cache=True, nogil=True, error_model="numpy")
@@ -32,26 +34,31 @@ def _compiled(function: Callable[..., Any]) -> Any:
         return njit(function, nogil=True, error_model="numpy")
 
 
-def _part(function: Callable[..., Any]) -> Any:
+def part(function: Callable[..., Any]) -> Any:
     """Compile a function as a part of those that call it, whose kept code holds it."""
     return njit(function, nogil=True, error_model="numpy", inline="always")
 
 
-@_part
-def _dot(a: Any, b: Any, c: Any, d: Any, lanes: Any) -> Any:
+def any_order(function: Callable[..., Any]) -> Any:
+    """Compile a part whose sums may be taken in any order, for results whose errors are reckoned with."""
+    return njit(function, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+
+
+@part
+def dot(a: Any, b: Any, c: Any, d: Any, lanes: Any) -> Any:
     """Return the inner product of a - b and c - d: 32 sums side by side, which are then added in halves."""
-    for i in range(_LANES):
+    for i in range(LANES):
         lanes[i] = 0.0
-    whole = len(a) - len(a) % _LANES
-    for first in range(0, whole, _LANES):
-        last = first + _LANES
+    whole = len(a) - len(a) % LANES
+    for first in range(0, whole, LANES):
+        last = first + LANES
         e, f, g, h = a[first:last], b[first:last], c[first:last], d[first:last]
-        for i in range(_LANES):
+        for i in range(LANES):
             lanes[i] += (e[i] - f[i]) * (g[i] - h[i])
     e, f, g, h = a[whole:], b[whole:], c[whole:], d[whole:]
     for i in range(len(e)):
         lanes[i] += (e[i] - f[i]) * (g[i] - h[i])
-    half = _LANES
+    half = LANES
     while half > 1:
         half //= 2
         for i in range(half):
@@ -59,16 +66,54 @@ def _dot(a: Any, b: Any, c: Any, d: Any, lanes: Any) -> Any:
     return lanes[0]
 
 
-@_compiled
+@compiled
 def group_distances(rows: Any, codes: Any, points: Any, found: Any) -> None:
     """Fill in the distance of each row to the point of its group; without codes, to the first point."""
-    lanes = np.empty(_LANES)
+    lanes = np.empty(LANES)
     for row in range(len(rows)):
         x, y = rows[row], points[min(max(codes[row], 0), len(points) - 1) if len(codes) else 0]
-        found[row] = np.sqrt(_dot(x, y, x, y, lanes))
+        found[row] = np.sqrt(dot(x, y, x, y, lanes))
 
 
-@_compiled
+@compiled
+def lower_gaps(columns: Any, point: Any, gaps: Any) -> None:
+    """Lower the gap of each row to the square of its distance to a point, where that is less.
+
+    `columns`: the rows, transposed: the same feature of many rows is one vector instruction.
+    """
+    squares = np.empty(_ROWS_AT_ONCE)
+    for first in range(0, len(gaps), _ROWS_AT_ONCE):
+        own = gaps[first : first + _ROWS_AT_ONCE]
+        squares[:] = 0.0
+        for i in range(len(columns)):
+            values, middle = columns[i, first : first + len(own)], point[i]
+            for row in range(len(own)):
+                apart = values[row] - middle
+                squares[row] += apart * apart
+        for row in range(len(own)):
+            own[row] = min(own[row], squares[row])
+
+
+@compiled
+def nearest_points(products: Any, sizes: Any, errors: Any, found: Any, unsure: Any) -> None:
+    """Fill in the point nearest to each row, the first of those too close to tell, and whether it has rivals.
+
+    `products`: of rows and points. `sizes`: squared lengths of the points. `errors`: of squared distances.
+    """
+    minus_two = products.dtype.type(-2)
+    for row in range(len(products)):
+        own, least = products[row], np.inf
+        for i in range(len(own)):
+            own[i] = own[i] * minus_two + sizes[i]
+            least = min(least, own[i])
+        limit, close, first = least + 2.0 * errors[row], 0, 0
+        for i in range(len(own) - 1, -1, -1):
+            if own[i] <= limit:
+                close, first = close + 1, i
+        found[row], unsure[row] = first, close != 1
+
+
+@compiled
 def group_sums(rows: Any, codes: Any, weights: Any, sums: Any, mass: Any) -> None:
     """Add each row to the sum of its group, one after the other; rows of a negative group to none."""
     for row in range(len(rows)):
@@ -81,17 +126,17 @@ def group_sums(rows: Any, codes: Any, weights: Any, sums: Any, mass: Any) -> Non
                 total[i] += weight * x[i]
 
 
-@_compiled
+@compiled
 def median_sums(rows: Any, codes: Any, weights: Any, points: Any, numbers: Any, pull: Any, near: Any) -> None:
     """Add up what a block of rows tells about one point per group; see `location._median_sums`."""
-    lanes = np.empty(_LANES)
+    lanes = np.empty(LANES)
     for row in range(len(rows)):
         group = codes[row] if len(codes) else 0
         if group < 0:
             continue
         weight = weights[row] if len(weights) else 1.0
         x, z, told = rows[row], points[group], numbers[group]
-        distance = np.sqrt(_dot(x, z, x, z, lanes))
+        distance = np.sqrt(dot(x, z, x, z, lanes))
         told[0] += weight
         if distance == 0.0 or weight == 0.0:
             told[3] += weight
@@ -110,7 +155,7 @@ def median_sums(rows: Any, codes: Any, weights: Any, points: Any, numbers: Any, 
                 nearest[i] += (x[i] - z[i]) * inverse
 
 
-@_compiled
+@compiled
 def scale_rows(rows: Any, origin: Any, scale: Any, most: Any, found: Any) -> None:
     """Fill in the first columns with (row - origin) / scale, no value larger than `most`."""
     for row in range(len(rows)):
@@ -119,19 +164,19 @@ def scale_rows(rows: Any, origin: Any, scale: Any, most: Any, found: Any) -> Non
             y[i] = min(max((x[i] - origin[i]) / scale, -most), most)
 
 
-@_compiled
+@compiled
 def clip_rows(rows: Any, origin: Any, scale: Any, longest: Any, found: Any) -> None:
     """Fill in the first columns with (row - origin) / scale, no row longer than `longest`."""
-    lanes = np.empty(_LANES)
+    lanes = np.empty(LANES)
     for row in range(len(rows)):
         x, y = rows[row], found[row]
-        length = np.sqrt(_dot(x, origin, x, origin, lanes))
+        length = np.sqrt(dot(x, origin, x, origin, lanes))
         factor = min(1.0 / scale, longest / max(length, scale))
         for i in range(len(origin)):
             y[i] = (x[i] - origin[i]) * factor
 
 
-@_compiled
+@compiled
 def cosines_and_sines(angles: Any, factor: Any, found: Any) -> None:
     """Fill in the cosines of each row's angles, then the sines, times a factor.
 
@@ -158,7 +203,7 @@ def cosines_and_sines(angles: Any, factor: Any, found: Any) -> None:
             sines[i] = (-other if quarter >= 2.0 else other) * factor
 
 
-@_compiled
+@compiled
 def check_and_hash(rows: Any, factors: Any, fixed: Any, good: Any, keys: Any, marks: Any) -> None:
     """Tell for each row whether all of its values are numbers of ordinary size, and hash it twice."""
     values = np.empty(rows.shape[1])
@@ -177,19 +222,52 @@ def check_and_hash(rows: Any, factors: Any, fixed: Any, good: Any, keys: Any, ma
         good[row], keys[row], marks[row] = bad == 0, key, mark if bad == 0 else np.uint64(0)
 
 
-@_compiled
+@compiled
 def running_means(rows: Any, center: Any, count: Any, total: Any, objectives: Any, distances: Any) -> None:
     """Fill in how far the mean of the rows so far is from the centre, and each row; carry on the sum."""
-    lanes, zeros = np.empty(_LANES), np.zeros(len(center))
+    lanes, zeros = np.empty(LANES), np.zeros(len(center))
     for row in range(len(rows)):
         x = rows[row]
         for i in range(len(center)):
             total[i] += x[i] - center[i]
-        distances[row] = np.sqrt(_dot(x, center, x, center, lanes))
-        objectives[row] = np.sqrt(_dot(total, zeros, total, zeros, lanes)) / (count + row + 1)
+        distances[row] = np.sqrt(dot(x, center, x, center, lanes))
+        objectives[row] = np.sqrt(dot(total, zeros, total, zeros, lanes)) / (count + row + 1)
 
 
-@_compiled
+@any_order
+def _score_four(a: Any, b: Any, c: Any, d: Any, weights: Any, j: Any, k: Any, m: Any, n: Any) -> None:
+    """Fill in the products of four rows with some weights, which are read once for all of them."""
+    zero = weights.dtype.type(0)
+    for output in range(len(weights)):
+        x = weights[output]
+        e, f, g, h = zero, zero, zero, zero
+        for i in range(len(x)):
+            e += x[i] * a[i]
+            f += x[i] * b[i]
+            g += x[i] * c[i]
+            h += x[i] * d[i]
+        j[output], k[output], m[output], n[output] = e, f, g, h
+
+
+@compiled
+def fold_scores(inputs: Any, order: Any, folds: Any, weights: Any, scores: Any) -> None:
+    """Fill in the products of each row with the weights of its fold, of shape (folds, outputs, inputs).
+
+    `order`: the rows, fold by fold.
+    """
+    first = 0
+    while first < len(order):
+        fold, last = folds[order[first]], min(first + 3, len(order) - 1)
+        while folds[order[last]] != fold:
+            last -= 1
+        # Where a fold ends, its last row is taken more than once.
+        i, j, k, m = order[first], order[min(first + 1, last)], order[min(first + 2, last)], order[last]
+        found = scores[i], scores[j], scores[k], scores[m]
+        _score_four(inputs[i], inputs[j], inputs[k], inputs[m], weights[fold], *found)
+        first = last + 1
+
+
+@compiled
 def judge_labels(
     told: Any, codes: Any, thresholds: Any, slack: Any, wrong: Any, odds: Any, other: Any, close: Any
 ) -> None:
@@ -227,80 +305,3 @@ def judge_labels(
         surely_wrong = at_least >= 0.0 and (own < least * less or own < at_least * less)
         tied = next_fit >= fit * less and odds[row] > 0.1
         close[row] = slack > 0.0 and (tied or not (surely_right or surely_wrong))
-
-
-@_part
-def _decide(rows: Any, center: Any, theta: Any, zeros: Any, rival: Any, weight: Any) -> Any:
-    """Return the best of some rows that are too close to tell, the first of equals, from the rows."""
-    lanes = np.empty(_LANES)
-    best, top = -1, -np.inf
-    for row in range(len(rows)):
-        if rival[row]:
-            x = rows[row]
-            square = _dot(x, center, x, center, lanes)
-            score = _dot(x, center, theta, zeros, lanes) - weight * square
-            if best < 0 or score > top:
-                best, top = row, score
-    return best
-
-
-@_compiled
-def greedy(
-    rows: Any,
-    center: Any,
-    start: Any,
-    squares: Any,
-    weight: Any,
-    gram: Any,
-    unit: Any,
-    spread: Any,
-    count: Any,
-    scores: Any,
-    theta: Any,
-    picks: Any,
-    objectives: Any,
-    distances: Any,
-) -> Any:
-    """Fill in picks, one after the other; return how many were too close to tell by their scores.
-
-    The error of a row's score is at most `unit` times its norm and that of theta, for which `spread` is
-    the square, plus `unit` times its penalty. Where a row comes so close to the best that such errors
-    may have decided, the rows decide.
-    """
-    n_rows = len(rows)
-    lanes, zeros, rival = np.empty(_LANES), np.zeros(len(center)), np.empty(n_rows, np.bool_)
-    largest, close_calls = squares.max(), 0
-    for turn in range(len(picks)):
-        best = 0
-        while scores[best] == -np.inf:  # picked already
-            best += 1
-        top, second = scores[best], -np.inf
-        for row in range(best + 1, n_rows):
-            if scores[row] > top:
-                best, top, second = row, scores[row], top
-            elif scores[row] > second:
-                second = scores[row]
-        slack = unit * np.sqrt(spread)
-        if second >= top - 2.0 * (slack * np.sqrt(largest) + unit * weight * largest):
-            least = top - slack * np.sqrt(squares[best]) - unit * weight * squares[best]
-            n_rivals = 0
-            for row in range(n_rows):
-                error = slack * np.sqrt(squares[row]) + unit * weight * squares[row]
-                rival[row] = row == best or scores[row] + error >= least
-                n_rivals += rival[row]
-            if n_rivals > 1:
-                close_calls += 1
-                best = _decide(rows, center, theta, zeros, rival, weight)
-        x = rows[best]
-        for i in range(len(center)):
-            theta[i] -= x[i] - center[i]
-        picks[turn] = best
-        distances[turn] = np.sqrt(_dot(x, center, x, center, lanes))
-        objectives[turn] = np.sqrt(_dot(start, theta, start, theta, lanes)) / (count + turn + 1)
-        spread += squares[best]
-        scores[best] = -np.inf
-        if len(gram):
-            products = gram[best]
-            for row in range(n_rows):
-                scores[row] -= products[row]
-    return close_calls

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -88,6 +87,8 @@ def sum_runs(
     array([[4.],
            [1.]])
     """
+    from scipy.sparse import csr_array  # slow to import, and seldom needed
+
     if not len(starts):
         return np.zeros((0, rows.shape[1]))
     if len(starts) == 1 and order is None:

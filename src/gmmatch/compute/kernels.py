@@ -32,6 +32,33 @@ def group_distances(block: FloatArray, codes: IntArray | None, points: Vector) -
     return found
 
 
+def lower_gaps(columns: FloatArray, point: Vector, gaps: Vector) -> None:
+    """Lower in place the gap of each row to the square of its distance to a point, where that is less.
+
+    `columns`: the rows, transposed.
+
+    >>> gaps = np.array([9.0, 1.0])
+    >>> lower_gaps(np.array([[0.0, 5.0]]), np.array([2.0]), gaps)
+    >>> gaps
+    array([4., 1.])
+    """
+    _run("lower_gaps", _rows(columns), _fixed(point), gaps)
+
+
+def nearest_points(products: FloatArray, sizes: FloatArray, errors: Vector) -> tuple[IntArray, Mask]:
+    """Return the point nearest to each row, the first of those too close to tell, and where it has rivals.
+
+    `products`: inner products of rows and points, which are overwritten. `sizes`: squared lengths of the
+    points, of the same type. `errors`: by row that of a squared distance.
+
+    >>> nearest_points(np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([4.0, 4.0]), np.array([0.1, 0.1]))
+    (array([0, 0]), array([False,  True]))
+    """
+    found, unsure = np.empty(len(products), np.int64), np.empty(len(products), np.bool_)
+    _run("nearest_points", products, _fixed(sizes), _fixed(errors), found, unsure)
+    return found, unsure
+
+
 def group_sums(
     block: FloatArray, codes: IntArray | None, n_groups: int, weights: Vector | None = None
 ) -> tuple[Vector, Vector]:
@@ -149,11 +176,65 @@ def greedy(
     too close to tell by their scores.
     """
     picks, objectives, distances = np.empty(size, np.int64), np.empty(size), np.empty(size)
-    products = np.empty((0, 0), rows.dtype) if gram is None else gram
-    fixed = _rows(rows), _fixed(center), _fixed(start), _fixed(squares), weight, _rows(products)
+    rows, nothing = _rows(rows), np.empty((0, 0), np.float32 if rows.dtype == np.float32 else np.float64)
+    # As `greedy_batches` has them, so that one loop is compiled for both.
+    own, products = (
+        np.require(one, requirements=("C", "A", "W")) for one in (squares, nothing if gram is None else gram)
+    )
+    fixed = rows, _fixed(center), _fixed(start), own, weight, products, nothing
     carried = scores, theta, picks, objectives, distances
     close_calls = _run("greedy", *fixed, unit, spread, count, *carried)
     return picks, objectives, distances, close_calls
+
+
+def greedy_batches(
+    rows: FloatArray,
+    sizes: IntArray,
+    quotas: IntArray,
+    center: Vector,
+    start: Vector,
+    weight: float,
+    unit: float,
+    largest: float,
+    count: int,
+    theta: Vector,
+    offsets: FloatArray,
+) -> tuple[int, IntArray, Vector, Vector]:
+    """Pick rows as `greedy` does, of batches that follow each other, whose products are computed as needed.
+
+    `sizes`, `quotas`: rows of each batch, and how many to pick of them. `largest`: squared length of a
+    centred row beyond which a batch is not done, nor those after it. `offsets`: memory for the largest batch.
+
+    Returns how many batches were done, and of all picks places in the batch, objectives and distances.
+    """
+    total, rows = int(quotas.sum()), _rows(rows)
+    picks, objectives, distances = np.empty(total, np.int64), np.empty(total), np.empty(total)
+    fixed = rows, np.cumsum(sizes), quotas, _fixed(center), _fixed(center.astype(rows.dtype))
+    told = _fixed(start), weight, unit, largest, count
+    done = _run("greedy_batches", *fixed, *told, theta, offsets, picks, objectives, distances)
+    return done, picks, objectives, distances
+
+
+def fold_scores(inputs: FloatArray, folds: IntArray, weights: FloatArray) -> FloatArray:
+    """Return the product of each row with the weights of its fold, of shape (folds, inputs, outputs).
+
+    Examples
+    --------
+    >>> weights = np.array([[[3.0], [4.0]], [[5.0], [6.0]]])
+    >>> fold_scores(np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([0, 1]), weights)
+    array([[11.],
+           [17.]])
+    """
+    scores = np.empty((len(inputs), weights.shape[2]), weights.dtype)
+    order = np.argsort(folds, kind="stable")
+    given = (
+        _rows(inputs),
+        order,
+        _fixed(folds.astype(np.int64, copy=False)),
+        _rows(weights.transpose(0, 2, 1)),
+    )
+    _run("fold_scores", *given, scores)
+    return scores
 
 
 def judge_labels(
@@ -190,10 +271,10 @@ def running_means(rows: FloatArray, center: Vector, count: int, total: Vector) -
 
 def _run(name: str, *arguments: Any) -> Any:
     """Run a loop, and say so where it must be compiled before."""
-    from . import _loops
+    from . import _loops, _picking
 
-    loop = getattr(_loops, name)
-    known = loop.overloads or _kept(loop, name)
+    loop = getattr(_loops, name, None) or getattr(_picking, name)
+    known = loop.overloads or _kept(loop)
     with nullcontext() if known else task("compiling loops (once)", None):
         try:
             return loop(*arguments)
@@ -201,10 +282,11 @@ def _run(name: str, *arguments: Any) -> Any:
             return loop(*arguments)
 
 
-def _kept(loop: Any, name: str) -> bool:
+def _kept(loop: Any) -> bool:
     """Tell whether compiled code of a loop is kept on disk."""
-    folder = loop.stats.cache_path
-    return folder is not None and any(Path(folder).glob(f"_loops.{name}-*.nbi"))
+    folder, function = loop.stats.cache_path, loop.py_func
+    file = f"{function.__module__.rpartition('.')[2]}.{function.__name__}-*.nbi"
+    return folder is not None and any(Path(folder).glob(file))
 
 
 def _rows(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

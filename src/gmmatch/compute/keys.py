@@ -5,6 +5,7 @@ rows' values does not.
 """
 
 import hashlib
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
 from ..validation import key_factors
+from .blocks import core_count, map_in_order
 from .kernels import check_and_hash, mix
 from .passes import map_blocks
 
 Keys = npt.NDArray[np.uint64]
 
 _SAMPLE_ROWS, _SPARE = 1 << 16, 1.15  # as large as samples are, and more where some rows are unusable
+_MANY_VALUES = 1 << 24  # that several cores read faster than one
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -59,20 +62,24 @@ def look_at_rows(rows: Any, seed: int = 0) -> tuple[npt.NDArray[np.bool_], Keys,
         drawn = np.flatnonzero(mix(keys) < below)
         return good, keys, marks, drawn + block.start, values[drawn]
 
-    good, keys, drawn, kept, digest = [], [], [], [], hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
+    good, keys = np.empty(len(rows), bool), np.empty(len(rows), np.uint64)
+    room = min(int(share * len(rows) * _SPARE), len(rows))  # copies of a row are drawn together, if at all
+    drawn, kept = np.empty(room, np.int64), np.empty((room, rows.shape[1]), rows.dtype)
+    at = held = 0
     for found, hashes, marks, places, values in map_blocks(part, rows, "checking rows"):
-        good.append(found)
-        keys.append(hashes)
+        own, new = slice(at, at + len(found)), slice(held, min(held + len(places), room))
+        good[own], keys[own] = found, hashes
         digest.update(marks.tobytes())
-        drawn.append(places)
-        kept.append(values)
+        drawn[new], kept[new] = places[: new.stop - held], values[: new.stop - held]
+        at, held = own.stop, new.stop
     if share:
-        rows.remember(np.concatenate(drawn), np.concatenate(kept))
-    return np.concatenate(good), np.concatenate(keys), digest.hexdigest()
+        rows.remember(drawn[:held], kept[:held])
+    return good, keys, digest.hexdigest()
 
 
-def draw_order(keys: Keys) -> IntArray:
-    """Return a random order of the rows that depends on their values alone.
+def draw_order(keys: Keys, most: int | None = None) -> IntArray:
+    """Return a random order of the rows that depends on their values alone, or its first `most` rows.
 
     Rows that are equal are spread like any others: the second of its kind has a place of its own. Every
     prefix is a random sample without replacement.
@@ -82,16 +89,19 @@ def draw_order(keys: Keys) -> IntArray:
     >>> draw_order(np.array([7, 7, 3], dtype=np.uint64)).shape
     (3,)
     """
-    order = _in_order(keys)
+    order = in_order(keys)
     ordered = keys[order]
     first = np.r_[True, ordered[1:] != ordered[:-1]]
     place = np.arange(len(keys))
     copy = place - np.maximum.accumulate(np.where(first, place, 0))
     spread = mix(ordered + copy.astype(np.uint64) * _GOLDEN)
-    return order[_in_order(spread)]
+    if most is None or most >= len(keys):
+        return order[in_order(spread)]
+    among = np.flatnonzero(spread <= np.partition(spread, most)[most])
+    return order[among[in_order(spread[among])][:most]]
 
 
-def _in_order(keys: Keys) -> IntArray:
+def in_order(keys: Keys) -> IntArray:
     """Return the places of the keys in ascending order, the first of equal ones first."""
     order: IntArray = np.argsort(keys)
     ordered = keys[order]
@@ -122,7 +132,23 @@ def group_samples(keys: Keys, codes: IntArray | None, n_groups: int, size: int) 
 def gather(rows: Any, chosen: IntArray) -> FloatArray:
     """Return the chosen rows in the order of `chosen`, read from `rows` in ascending order."""
     order = np.argsort(chosen, kind="stable")
-    found: FloatArray = np.asarray(rows[chosen[order]])
-    result = np.empty_like(found)
-    result[order] = found
-    return result
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return np.take(take_rows(rows, chosen[order]), place, axis=0)
+
+
+def take_rows(rows: Any, chosen: IntArray) -> FloatArray:
+    """Return rows by their numbers; of an array, which may be a file, many of them on all cores."""
+    if not isinstance(rows, np.ndarray):
+        return np.asarray(rows[chosen])
+    if chosen.size * rows.shape[1] < _MANY_VALUES:
+        return np.take(np.asarray(rows), chosen, axis=0)  # of files several times as fast as an index
+    found = np.empty((len(chosen), rows.shape[1]), rows.dtype)
+    step = -(-len(chosen) // core_count())
+
+    def part(start: int) -> None:
+        own = slice(start, start + step)
+        np.take(rows, chosen[own], axis=0, out=found[own], mode="clip")  # other modes go through a copy
+
+    deque(map_in_order(part, range(0, len(chosen), step)), maxlen=0)
+    return found

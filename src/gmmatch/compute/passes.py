@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import pairwise, zip_longest
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..progress import task
@@ -26,6 +27,7 @@ Result = TypeVar("Result")
 _SPAN_BLOCKS = 2
 _MOST_SPANS = 1024
 _MOST_BYTES = 1 << 30
+_STRETCH_ROWS = 1 << 15  # or as many as are decoded together
 _ROWS_PER_GROUP = 64  # in a span: its sums, two numbers of 8 bytes per value, stay small beside its rows
 
 
@@ -88,6 +90,13 @@ def use_engine(engine: Engine | None) -> Iterator[None]:
         _engine.reset(token)
 
 
+def source_of(rows: Any) -> Any:
+    """Return what a view reads."""
+    while hasattr(rows, "rows"):
+        rows = rows.rows
+    return rows
+
+
 def engine_for(rows: Any) -> Engine | None:
     """Return the engine that can read these rows, if there is one."""
     engine = _engine.get()
@@ -120,7 +129,7 @@ def map_blocks(
     engine = engine_for(rows)
     with _announced(what, len(rows), parts) as advance:
         if engine is None:
-            for result in map_in_order(part, cut(slice(0, len(rows)), step)):
+            for result in _side_by_side(part, cut(slice(0, len(rows)), step), rows):
                 yield result
                 advance(step)
             return
@@ -160,11 +169,43 @@ def fold_blocks(
             side_by_side = max(1, min(core_count(), _MOST_BYTES // (2 * total_bytes)))
             sums = map_in_order(fold, parts, side_by_side, ahead=1)
         else:
-            sums = fold.all(parts)
+            sums = fold.all(parts, rows)
         for span, found in zip(parts, sums, strict=True):
             add(total, found)
             advance(span.stop - span.start)
     return total
+
+
+def _side_by_side(part: Callable[[slice], Part], items: list[slice], rows: Any) -> Iterator[Part]:
+    """Yield `part(block)` in order; stretches of rows that must be decoded are read side by side."""
+    cuts = _stretches(items, getattr(source_of(rows), "begins", ()))
+    lanes = core_count() if len(cuts) > 2 else 1
+    stretches = [range(*pair) for pair in pairwise(cuts)]
+    order = [
+        place
+        for first in range(0, len(stretches), lanes)
+        for places in zip_longest(*stretches[first : first + lanes])
+        for place in places
+        if place is not None
+    ]
+    waiting: dict[int, Part] = {}
+    due = 0
+    for place, result in zip(order, map_in_order(part, [items[place] for place in order]), strict=True):
+        waiting[place] = result
+        while due in waiting:
+            yield waiting.pop(due)
+            due += 1
+
+
+def _stretches(items: list[slice], begins: Sequence[int]) -> list[int]:
+    """Return the places of the blocks that reading can begin at, some ten thousand rows apart."""
+    cuts = [0]
+    step = items[0].stop if items else 1
+    for begin in begins:
+        place = -(-begin // step)
+        if (place - cuts[-1]) * step >= _STRETCH_ROWS and place < len(items):
+            cuts.append(place)
+    return [*cuts, len(items)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +230,9 @@ class _Fold(Generic[Part, Total]):
             self.add(total, self.part(block))
         return total
 
-    def all(self, parts: list[slice]) -> Iterator[Total]:
+    def all(self, parts: list[slice], rows: Any) -> Iterator[Total]:
         """Yield the sums of the spans in order, the blocks of all of them side by side."""
-        found = map_in_order(self.part, [block for span in parts for block in cut(span, self.step)])
+        found = _side_by_side(self.part, [block for span in parts for block in cut(span, self.step)], rows)
         for span in parts:
             total = self.zero()
             for _ in cut(span, self.step):

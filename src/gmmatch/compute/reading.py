@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..data import machine_memory
 from ..records import IntArray
-from .passes import Engine, PerRow, map_blocks
+from .passes import Engine, PerRow, map_blocks, source_of
 
 Item = TypeVar("Item")
 
@@ -24,13 +24,6 @@ class Named:
     """Rows that are asked for together."""
 
     rows: IntArray
-
-
-def source_of(rows: Any) -> Any:
-    """Return what a view reads."""
-    while hasattr(rows, "rows"):
-        rows = rows.rows
-    return rows
 
 
 def read_ahead(rows: Any, numbers: npt.NDArray[Any]) -> None:

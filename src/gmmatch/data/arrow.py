@@ -174,6 +174,11 @@ class ColumnPiece:
         return self.file.n_rows
 
     @property
+    def begins(self) -> Sequence[int]:
+        """The rows that reading can begin at without decoding others."""
+        return getattr(self.file, "begins", (0,))
+
+    @property
     def far(self) -> bool:
         """Whether reading means waiting for another machine."""
         return self.file.far

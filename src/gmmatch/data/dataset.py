@@ -106,7 +106,7 @@ class Dataset:
         """Return the rows, or say that they must be encoded first."""
         if self.rows is None:
             held = "nothing" if self.content is None else PLURALS[self.content.kind]
-            raise InvalidInput(f"{self.name} holds {held}; name an encoder that makes numbers of them")
+            raise InvalidInput(f"{self.name} holds {held}; name an encoder for them (--encoder)")
         return self.rows
 
     def take(self, rows: IntArray) -> FloatArray:

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -17,14 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
+from .kept import Buffers, Expected, KeptRows
+from .request import trim_memory
 from .rows import JoinedRows
 
-BLOCK_BYTES = 4 << 20
-"""What is decoded in one go."""
+BLOCK_BYTES = 1 << 20
+"""What is decoded in one go: little enough to stay in the cache until it is used."""
 
-_KEPT_BLOCKS = 2 * (os.cpu_count() or 1) + 1  # per cursor: threads do not ask in strict order
+_KEPT_ASKS = 2  # per cursor: threads do not ask in strict order
+_MOST_BLOCKS = 256  # per cursor, however much is asked for at once
+_AHEAD = 4  # blocks that are read before they are asked for, where that means waiting
 _MOST_CURSORS = 64
-_KEPT_BYTES = 256 << 20  # of picked rows, which are asked for once more
+_SETTLED_ROWS = 4096  # that are given up together
 _FINISHED = 2  # cursors that are at their end, and whose last blocks may still be asked for
 
 
@@ -64,7 +69,8 @@ class _Cursor:
 
     def __init__(self, piece: Piece, start: int, kept: int) -> None:
         self.kept = kept
-        self.at = self.first = start
+        self.at = self.first = self.asked = start
+        self.ask = 0  # how many rows were asked for in one go
         self.end = piece.n_rows
         self.lock = threading.Lock()
         self._blocks = piece.blocks(start)
@@ -75,6 +81,7 @@ class _Cursor:
         with self.lock:
             if start < self.first:
                 return None
+            self.asked, self.ask = max(self.asked, stop), stop - start
             blocks = list(self._held)
             while self.at < stop:
                 blocks.append(self._pull())
@@ -85,10 +92,11 @@ class _Cursor:
             ]
 
     def ahead(self) -> None:
-        """Read the next block before it is asked for."""
+        """Read what is likely to be asked for next."""
         if self.lock.acquire(blocking=False):
             try:
-                if self.at < self.end and len(self._held) < self.kept:
+                most = _AHEAD * len(self._held[-1][1]) if self._held else 0
+                while self.at < min(self.end, self.asked + min(self.ask, most)):
                     self._pull()
             finally:
                 self.lock.release()
@@ -101,57 +109,6 @@ class _Cursor:
             self._held.popleft()
         self.first = self._held[0][0]
         return found
-
-
-class _Expected:
-    """Rows that are read in the order of the file, to be taken in any order, once each."""
-
-    def __init__(self, numbers: IntArray, values: FloatArray, settled: bool = False) -> None:
-        self.numbers, self.values = numbers, values
-        self.settled = settled  # whether they are held until they are settled
-        self.left = np.ones(len(numbers), dtype=bool)
-        self.reading: list[Future[None]] = []
-        self.lock = threading.Lock()
-
-    def take(self, chosen: IntArray, give_up: bool) -> tuple[npt.NDArray[np.bool_], FloatArray]:
-        """Tell which of the chosen rows are here, and return them once they have been read."""
-        if self.reading and self.holds(chosen).any():
-            for part in self.reading:
-                part.result()
-        with self.lock:
-            here, places = self._find(chosen)
-            found: FloatArray = self.values[places]
-            if give_up:
-                self._release(places)
-        return here, found
-
-    def holds(self, chosen: IntArray) -> npt.NDArray[np.bool_]:
-        """Tell which of the chosen rows are here."""
-        with self.lock:
-            return self._find(chosen)[0]
-
-    def release(self, numbers: IntArray) -> None:
-        """Give rows up."""
-        with self.lock:
-            self._release(self._find(numbers)[1])
-
-    def _find(self, chosen: IntArray) -> tuple[npt.NDArray[np.bool_], IntArray]:
-        if not len(self.numbers):
-            return np.zeros(len(chosen), dtype=bool), np.empty(0, np.int64)
-        places = np.searchsorted(self.numbers, chosen)
-        places[places == len(self.numbers)] = 0
-        here = (self.numbers[places] == chosen) & self.left[places]
-        return here, places[here]
-
-    def _release(self, places: IntArray) -> None:
-        self.left[places] = False
-        n_left = int(np.count_nonzero(self.left))
-        if 4 * n_left < len(self.left) and all(part.done() for part in self.reading):
-            self.numbers, self.values = self.numbers[self.left], self.values[self.left]
-            self.left = np.ones(n_left, dtype=bool)
-
-    def __len__(self) -> int:
-        return int(np.count_nonzero(self.left))
 
 
 class PieceRows(JoinedRows):
@@ -169,14 +126,24 @@ class PieceRows(JoinedRows):
         self._lock = threading.Lock()
         self._cursors: OrderedDict[int, tuple[int, _Cursor]] = OrderedDict()
         self._finished: deque[tuple[int, _Cursor]] = deque(maxlen=_FINISHED)
-        self._expected: list[_Expected] = []
-        self._sample: _Expected | None = None
-        self._kept: list[tuple[IntArray, FloatArray]] = []
-        self.room = _KEPT_BYTES // (width * self.itemsize)  # for rows that are kept when they are settled
+        self._expected: list[Expected] = []
+        self._sample: Expected | None = None
+        self._settled: list[tuple[IntArray, IntArray]] = []
+        self.keeps = True  # whether picks will be asked for once more, here
+        self._kept = KeptRows(width, self.dtype)
+        self._read = Buffers(width, self.dtype, self.threads + 1)
+        self._windows = Buffers(width, self.dtype, 2)
         self._pool: ThreadPoolExecutor | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PieceRows, (self.pieces, self.shape[1], self.dtype, self.stamp)
+
+    @cached_property
+    def begins(self) -> list[int]:
+        """The rows that reading can begin at without decoding others."""
+        starts = [0, *self.ends[:-1].tolist()]
+        parts = zip(starts, self.pieces, strict=True)
+        return [start + begin for start, piece in parts for begin in getattr(piece, "begins", (0,))]
 
     @property
     def can_travel(self) -> bool:
@@ -189,11 +156,14 @@ class PieceRows(JoinedRows):
         They are read in the order of the file while others are worked on, and held until they are asked for
         or, if they are to be `settled`, until then.
         """
+        if not self._expected:
+            self._rest()
         self._sample = None
         if not len(numbers):
             return
         numbers = np.sort(numbers).astype(np.int64)
-        expected = _Expected(numbers, np.empty((len(numbers), self.shape[1]), self.dtype), settled)
+        values = self._windows.empty(len(numbers)) if settled else self._empty(len(numbers))
+        expected = Expected(numbers, values, settled)
         gaps = np.flatnonzero(np.diff(numbers) > self._step()) + 1
         cuts = [0, *gaps.tolist(), len(numbers)]
         runs = list(pairwise(cuts))
@@ -209,12 +179,18 @@ class PieceRows(JoinedRows):
 
     def settle(self, numbers: IntArray, kept: IntArray) -> None:
         """Give up rows that were expected, but for some to be asked for once more, if there is room."""
-        with self._lock:
-            expected = [one for one in self._expected if one.settled]
-            kept = kept if len(kept) <= self.room else kept[:0]
-            self.room -= len(kept)
-        if len(kept) and expected:
-            self._kept.append((kept, self._take(kept)))
+        self._settled.append((numbers, kept))
+        if sum(len(part[0]) for part in self._settled) >= _SETTLED_ROWS:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        settled, self._settled = self._settled, []
+        expected = [one for one in self._expected if one.settled]
+        if not settled or not expected:
+            return
+        numbers, kept = (np.sort(np.concatenate(parts)) for parts in zip(*settled, strict=True))
+        if self.keeps and len(kept):
+            self._kept.add(kept, self._take)
         for one in expected:
             one.release(numbers)
         self._drop_empty()
@@ -223,7 +199,7 @@ class PieceRows(JoinedRows):
         """Keep rows that will be asked for once; `numbers` are ascending."""
         if len(numbers):
             with self._lock:
-                self._expected.append(_Expected(numbers, values))
+                self._expected.append(Expected(numbers, values))
 
     def unknown(self, numbers: IntArray) -> IntArray:
         """Return those rows that are not held."""
@@ -233,25 +209,35 @@ class PieceRows(JoinedRows):
         return numbers
 
     def _hold_kept(self) -> None:
-        """Put the rows that were kept one by one in one place."""
-        kept, self._kept = self._kept, []
-        if kept:
-            numbers = np.sort(np.concatenate([part[0] for part in kept]))
-            values = np.empty((len(numbers), self.shape[1]), self.dtype)
-            while kept:  # which shrinks while the other grows
-                own, found = kept.pop()
-                values[np.searchsorted(numbers, own)] = found
-            self.hold(numbers, values)
+        """Let the rows that were kept be asked for."""
+        self._give_up()
+        self._windows.clear()
+        if len(self._kept):
+            held = Expected(*self._kept.release())
+            with self._lock:
+                self._expected.append(held)
 
     def forget(self) -> None:
         """Give up all rows that are held."""
         with self._lock:
             self._expected.clear()
-            self._kept.clear()
+            self._settled.clear()
+            self._windows.clear()
+            self._kept.release()
 
     def remember(self, numbers: IntArray, values: FloatArray) -> None:
         """Keep rows that have been read, and will be asked for, until others are expected."""
-        self._sample = _Expected(numbers, values, settled=True)
+        if self._sample is None:
+            self._rest()
+        self._sample = Expected(numbers, values, settled=True)
+
+    def _rest(self) -> None:
+        """Let go of what a pass over the rows has left behind."""
+        with self._lock:
+            self._cursors.clear()
+            self._finished.clear()
+            self._read.clear()
+        trim_memory()
 
     def _drop_empty(self) -> None:
         with self._lock:
@@ -262,33 +248,42 @@ class PieceRows(JoinedRows):
             self._pool = ThreadPoolExecutor(8 if self.far else self.threads, "gmmatch-reading")
         return self._pool
 
+    def _empty(self, n_rows: int) -> FloatArray:
+        return np.empty((n_rows, self.shape[1]), self.dtype)
+
     def _step(self) -> int:
         return rows_per_block(self.shape[1] * self.itemsize)
 
-    def _fill(self, expected: _Expected, run: tuple[int, int], before: list[Future[None]]) -> None:
+    def _fill(self, expected: Expected, run: tuple[int, int], before: list[Future[None]]) -> None:
         """Read a run of expected rows, which stand close to each other, after what was expected before."""
         wait(before)
         numbers = expected.numbers[run[0] : run[1]]
         for start in range(int(numbers[0]), int(numbers[-1]) + 1, self._step()):
             low, high = np.searchsorted(numbers, (start, start + self._step())).tolist()
             if high > low:
-                part = numbers[low:high]
-                block = self._between(start, int(part[-1]) + 1, kept=1)
-                expected.values[run[0] + low : run[0] + high] = block[part - start]
+                self._copy(numbers[low:high], start, expected.values[run[0] + low : run[0] + high])
+
+    def _copy(self, numbers: IntArray, start: int, out: FloatArray) -> None:
+        """Copy rows, ascending, from the blocks that begin at row `start`."""
+        for block in self._parts(start, int(numbers[-1]) + 1, kept=1):
+            low, high = np.searchsorted(numbers, (start, start + len(block))).tolist()
+            np.take(block, numbers[low:high] - start, axis=0, out=out[low:high], mode="clip")
+            start += len(block)
 
     def _take(self, chosen: IntArray) -> FloatArray:
         """Return rows by their numbers: those that are held first, the others from the files."""
-        rows = np.empty((len(chosen), self.shape[1]), self.dtype)
+        rows = self._empty(len(chosen))
         missing = np.ones(len(chosen), dtype=bool)
-        if self._kept and not any(one.settled for one in self._expected):
+        if len(self._kept) and not any(one.settled for one in self._expected):
             self._hold_kept()  # nothing is being matched any more
         with self._lock:
             expected = list(self._expected)
         for one in (*expected, *([self._sample] if self._sample is not None else [])):
             if missing.any():
-                here, found = one.take(chosen, not one.settled)
-                rows[here] = found
-                missing &= ~here
+                missing &= ~one.take(chosen, rows)
+        large = self._sample is not None and 2 * len(chosen) > len(self._sample) and not missing.any()
+        if large and (chosen[1:] > chosen[:-1]).all():
+            self.remember(chosen, rows)  # in place of a copy
         self._drop_empty()
         if missing.any():
             self._gather(chosen, np.flatnonzero(missing), rows)
@@ -310,7 +305,15 @@ class PieceRows(JoinedRows):
                 rows[own[done:upto]] = block[wanted[done:upto] - at]
                 at, done = at + len(block), upto
 
-    def _between(self, start: int, stop: int, kept: int = _KEPT_BLOCKS) -> FloatArray:
+    def _between(self, start: int, stop: int) -> FloatArray:
+        asks = _KEPT_ASKS * -(-(stop - start) // self._step())
+        parts = self._parts(start, stop, min(asks, _MOST_BLOCKS))
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts, out=self._read.empty(stop - start)) if parts else self._empty(0)
+
+    def _parts(self, start: int, stop: int, kept: int) -> list[FloatArray]:
+        """Return the rows between two as the blocks that they were decoded in."""
         parts: list[FloatArray] = []
         first = int(np.searchsorted(self.ends, start, side="right"))
         for number in range(first, len(self.pieces)):
@@ -319,9 +322,7 @@ class PieceRows(JoinedRows):
                 break
             last = min(stop, int(self.ends[number])) - begin
             parts += self._span(number, max(start - begin, 0), last, kept)
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.empty((0, self.shape[1]), self.dtype)
+        return parts
 
     def _span(self, number: int, start: int, stop: int, kept: int) -> list[FloatArray]:
         """Return rows of a piece from a cursor that is just before them, or from a new one."""
@@ -356,7 +357,13 @@ class PieceRows(JoinedRows):
                 if id(cursor) in self._cursors:
                     self._cursors.move_to_end(id(cursor))
                 return cursor
+            # Whoever begins anew has done with what was read farther on.
+            behind = [one for one in self._finished if one[0] < number]
+            self._finished = deque(behind, maxlen=_FINISHED)
             cursor = _Cursor(self.pieces[number], start, kept)
+            wide = [key for key, (_, one) in self._cursors.items() if one.kept > 1]
+            for key in wide[: len(wide) - self.threads if kept > 1 else 0]:
+                self._cursors.pop(key)  # which was left for a place farther on
             self._cursors[id(cursor)] = number, cursor
             if len(self._cursors) > _MOST_CURSORS:
                 self._cursors.popitem(last=False)

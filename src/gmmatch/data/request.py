@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from ..errors import InvalidInput, InvalidParameter
 from ..validation import nearest
 from .items import Kind
 from .remote import is_remote
 
-# M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX of malloc.h.
-_HAND_BACK = ((-3, 256 << 10), (-1, 1 << 20), (-8, 2))
+# M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX of malloc.h. Blocks of some megabytes come and go all the
+# time: fresh pages for each would cost more than the work on them.
+_HAND_BACK = ((-3, 8 << 20), (-1, 32 << 20), (-8, 2))
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,13 @@ def hand_back_memory() -> None:
         library = ctypes.CDLL(None)
         for option, value in _HAND_BACK if hasattr(library, "mallopt") else ():
             library.mallopt(option, value)
+
+
+def trim_memory() -> None:
+    """Give back what was freed between blocks that are still in use."""
+    pa.default_memory_pool().release_unused()
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+        library.malloc_trim(0)
 
 
 def check_room(size: int, name: str, most: int | None = None) -> None:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..corrupt import contaminate
+from ..files import whole_files
 from ..location import geometric_median
 from ..pipeline import select
 from ..progress import task
@@ -110,15 +111,18 @@ def write_bounds(folder: Path, scale: str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     picture, report, figures = (folder / f"bounds.{ending}" for ending in ("png", "md", "csv"))
     save(draw_bounds(measured), picture)
-    report.write_text(bounds_report(measured, scale), encoding="utf-8")
-    with figures.open("w", newline="", encoding="utf-8") as file:
+    with (
+        whole_files(report, figures) as (text, numbers),
+        numbers.open("w", newline="", encoding="utf-8") as file,
+    ):
+        text.write_text(bounds_report(measured, scale), encoding="utf-8")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["distance", "rate", "what", "to_clean_mean", "bound", "inside"])
         for entry in measured:
             for name, value in entry.found.items():
                 inside = value <= entry.bound
-                numbers = f"{value:.6g}", f"{entry.bound:.6g}"
-                writer.writerow([f"{entry.distance:g}", entry.rate, name, *numbers, inside])
+                shown = f"{value:.6g}", f"{entry.bound:.6g}"
+                writer.writerow([f"{entry.distance:g}", entry.rate, name, *shown, inside])
     return [picture, report, figures]
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..corrupt import contaminate
+from ..files import whole_files
 from ..location import geometric_median
 from ..pipeline import select
 from ..progress import task
@@ -160,8 +161,11 @@ def write_convergence(folder: Path, scale: str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     picture, report, figures = (folder / f"convergence.{ending}" for ending in ("png", "md", "csv"))
     save(draw_convergence(curves), picture)
-    report.write_text(convergence_report(curves, scale), encoding="utf-8")
-    with figures.open("w", newline="", encoding="utf-8") as file:
+    with (
+        whole_files(report, figures) as (text, numbers),
+        numbers.open("w", newline="", encoding="utf-8") as file,
+    ):
+        text.write_text(convergence_report(curves, scale), encoding="utf-8")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["rate", "method", "picks", "to_median", "to_clean_mean"])
         for curve in curves:

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
@@ -78,6 +76,8 @@ def damaged_digits(seed: int) -> DamagedDigits:
     >>> digits.rows.shape, round(float((digits.labels != digits.true_labels).mean()), 2)
     ((1347, 64), 0.2)
     """
+    from sklearn.datasets import load_digits
+
     pixels, labels = load_digits(return_X_y=True)
     rows, test_rows, labels, test_labels = train_test_split(
         pixels / _PIXEL_MAX, labels, test_size=0.25, random_state=seed, stratify=labels
@@ -130,6 +130,8 @@ def _mean(rows: list[DemoRow]) -> DemoRow:
 
 def accuracy(digits: DamagedDigits, kept: npt.NDArray[np.int64]) -> float:
     """Return the test accuracy of a logistic regression that learns from some rows."""
+    from sklearn.linear_model import LogisticRegression
+
     model = LogisticRegression(max_iter=300, tol=1e-3).fit(digits.rows[kept], digits.labels[kept])
     return float(model.score(digits.test_rows, digits.test_labels))
 

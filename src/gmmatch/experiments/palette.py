@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import require
+from ..files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,15 +93,17 @@ def new_figure(width: float, height: float) -> Figure:
 def save(figure: Figure, path: Path, dpi: int = 130) -> None:
     """Write a figure; a PNG with 256 colours, which look the same and take a third of the space."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix.lower() != ".png":
-        figure.savefig(path, dpi=dpi)
-        return
-    from PIL import Image
+    kind, drawn = path.suffix.lower()[1:], io.BytesIO()
+    figure.savefig(drawn, format=kind, dpi=dpi)
+    with whole_file(path) as partial:
+        if kind != "png":
+            partial.write_bytes(drawn.getvalue())
+            return
+        from PIL import Image
 
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=dpi)
-    with Image.open(drawn) as picture:
-        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+        with Image.open(drawn) as picture:
+            small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+            small.save(partial, "PNG", optimize=True)
 
 
 def strip(axes: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidInput
+from ..files import whole_files
 from . import latex
 from .grid import Block, Record, accuracy_blocks, paper_blocks, picks_blocks, setting_label
 from .markdown import DEVIATIONS, GAP, block_table, duels_table, signed, standings_table
@@ -29,15 +30,13 @@ def write_tables(records: list[Record], folder: Path, title: str) -> list[Path]:
     standing = standings(records)
     name = re.sub(r"[^\w.-]+", "-", table)
     folder.mkdir(parents=True, exist_ok=True)
-    report = folder / f"{name}.md"
-    report.write_text(_report(records, accuracy, picks, paper, standing, title), encoding="utf-8")
-    cells = folder / f"{name}.csv"
-    _write_csv(cells, _cells(records, accuracy, picks))
-    stand = folder / f"{name}-standings.csv"
-    _write_csv(stand, map(_standing_line, standing))
-    printed = folder / f"{name}.tex"
-    printed.write_text(_latex(records, accuracy, picks, paper, name, title), encoding="utf-8")
-    return [report, cells, stand, printed]
+    files = [folder / f"{name}{ending}" for ending in (".md", ".csv", "-standings.csv", ".tex")]
+    with whole_files(*files) as (report, cells, stand, printed):
+        report.write_text(_report(records, accuracy, picks, paper, standing, title), encoding="utf-8")
+        _write_csv(cells, _cells(records, accuracy, picks))
+        _write_csv(stand, map(_standing_line, standing))
+        printed.write_text(_latex(records, accuracy, picks, paper, name, title), encoding="utf-8")
+    return files
 
 
 def _only(records: Sequence[Record], key: str) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from ..files import whole_files
 from ..pipeline import select
 from ..progress import task
 from ..validation import check_choice
@@ -144,8 +145,11 @@ def write_toy(folder: Path, scale: str) -> list[Path]:
     with threadpool_limits(1):
         figure = draw_toy(SIZES[scale][0])
     save(figure, picture, dpi=110)
-    caption.write_text(toy_caption(found, scale), encoding="utf-8")
-    with figures.open("w", newline="", encoding="utf-8") as file:
+    with (
+        whole_files(caption, figures) as (text, numbers),
+        numbers.open("w", newline="", encoding="utf-8") as file,
+    ):
+        text.write_text(toy_caption(found, scale), encoding="utf-8")
         writer = csv.DictWriter(file, list(asdict(found[0])), lineterminator="\n")
         writer.writeheader()
         writer.writerows(

@@ -37,7 +37,8 @@ class Sample:
     def of(cls, rows: FloatArray) -> Sample:
         """Measure some rows. Time: O(n^2 d) in one BLAS call."""
         middle = len(rows) // 2
-        origin = np.partition(rows, middle, axis=0)[middle].astype(np.float64)
+        # Sorted as a whole: NumPy does that with vector instructions, in a fraction of a partition's time.
+        origin = np.sort(np.ascontiguousarray(rows.T), axis=1)[:, middle].astype(np.float64)
         offsets = rows - origin
         return cls(origin, offsets, offsets @ offsets.T)
 
@@ -59,6 +60,8 @@ def half_ball(sample: Sample) -> Vector:
     Time and memory: O(n^2). Meant for samples, in random order.
     """
     gram = sample.gram
+    if len(gram) == 1:  # of which there may be very many
+        return sample.origin.copy()
     squares = np.diagonal(gram)
     n_rows = len(gram)
     half = n_rows // 2 + 1

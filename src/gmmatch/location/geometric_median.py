@@ -78,14 +78,15 @@ def group_medians(
 
     Time: O(rows * features) per pass. Memory beyond the input: O(groups * features).
     """
-    points = group_means(rows, codes, n_groups, weights) if starts is None else starts
-    searches = [Search(point, epsilon, max_iter) for point in points]
-    while not all(search.done for search in searches):
-        points = np.stack([search.point for search in searches])
+    points = np.array(group_means(rows, codes, n_groups, weights) if starts is None else starts)
+    searches = [Search(point.copy(), epsilon, max_iter) for point in points]
+    left = list(range(len(searches)))
+    while left:
         sums = measure(rows, points, codes, weights)
-        for group, search in enumerate(searches):
-            if not search.done:
-                search.feed(sums, group)
+        for group in left:
+            searches[group].feed(sums, group)
+            points[group] = searches[group].point
+        left = [group for group in left if not searches[group].done]
     return [search.result() for search in searches]
 
 

@@ -1,24 +1,25 @@
 """Rows made ready for matching: centred, and multiplied with each other where that pays."""
 
-import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..compute.blocks import tiles
-from ..records import FloatArray, IntArray
+from ..records import FloatArray
 
 Vector = npt.NDArray[np.float64]
 
 GRAM_BYTES = 1 << 30
 """Largest Gram matrix to hold; larger groups use one matrix-vector product per pick."""
 
+_CACHE_BYTES = 3 << 18  # of rows that stay close to a core: three quarters of a megabyte
 _GRAM_PAYS_FROM = 1 / 40  # share of the rows to pick from which a Gram matrix is the faster way
+_PRODUCTS_PAY_TO = 1 / 4  # share up to which products computed pick by pick are faster still, in cache
 _TILE_ROWS = 512
 _SAFETY = 4.0  # times the typical rounding error of an inner product, sqrt(d) units in the last place
-_LARGEST_FLOAT32_NORM = 1e15  # squares of larger ones come near the end of float32
+LARGEST_SQUARE = 1e30
+"""Of the length of a row in float32; larger ones come near the end of the numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,16 @@ def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM
     rows = np.asarray(rows)  # a piece of a memory map is slower to work with than an array
     if not gram_pays(len(rows), quota, rows.itemsize, gram_bytes):
         return Candidates(rows, *centered(rows, center), gram=None)
-    return prepare_batches(rows, center, 1)[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = center.astype(rows.dtype)
+        offsets = rows - near
+        if rows.dtype != np.float64:
+            offsets -= (center - near).astype(rows.dtype)  # two roundings, nothing in between
+        gram = gram_matrix(offsets)
+    squares = np.diagonal(gram).astype(np.float64)
+    if rows.dtype == np.float32 and not squares.max() <= LARGEST_SQUARE:
+        return prepare(rows.astype(np.float64), center, quota, gram_bytes)
+    return Candidates(rows, offsets, squares, gram)
 
 
 def gram_pays(n_rows: int, quota: int, itemsize: int, gram_bytes: int = GRAM_BYTES) -> bool:
@@ -51,68 +61,32 @@ def gram_pays(n_rows: int, quota: int, itemsize: int, gram_bytes: int = GRAM_BYT
     return quota > n_rows * _GRAM_PAYS_FROM and n_rows**2 * itemsize <= gram_bytes
 
 
-class Workspace:
-    """Memory that is used again and again: pages that come and go keep threads waiting for the system."""
+def products_pay(n_rows: int, quota: int, n_features: int, itemsize: int) -> bool:
+    """Tell whether products computed pick by pick are the faster way: few picks of rows that stay in cache.
 
-    def __init__(self) -> None:
-        self._held: dict[str, FloatArray] = {}
-
-    def empty(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> FloatArray:
-        """Return an array that is good until the next one of this name is asked for."""
-        size = math.prod(shape)
-        held = self._held.get(name)
-        if held is None or held.size < size or held.dtype != dtype:
-            held = self._held[name] = np.empty(size, dtype)
-        return held[:size].reshape(shape)
-
-    def take(self, rows: Any, numbers: IntArray) -> FloatArray:
-        """Read rows of an array into memory of this workspace; what only reads like one makes its own."""
-        if not isinstance(rows, np.ndarray):
-            return np.asarray(rows[numbers])
-        out = self.empty("rows", (len(numbers), rows.shape[1]), rows.dtype)
-        return np.take(rows, numbers, axis=0, out=out, mode="clip")  # other modes go through a copy
-
-
-def prepare_batches(
-    rows: FloatArray, center: Vector, n_batches: int, space: Workspace | None = None
-) -> list[Candidates]:
-    """Make batches of one size ready, which follow each other in `rows`, with a Gram matrix each.
-
-    All of them in a few calls: threads that make ready and the one that picks seldom wait for each other.
+    >>> products_pay(256, 25, 512, 4), products_pay(256, 128, 512, 4), products_pay(5000, 500, 512, 4)
+    (True, False, False)
     """
-    space = space or Workspace()
-    with np.errstate(over="ignore", invalid="ignore"):
-        near = center.astype(rows.dtype)
-        offsets = np.subtract(rows, near, out=space.empty("offsets", rows.shape, rows.dtype))
-        if rows.dtype != np.float64:
-            offsets -= (center - near).astype(rows.dtype)  # two roundings, nothing in between
-        offsets = offsets.reshape(n_batches, -1, rows.shape[1])
-        grams = gram_matrices(offsets, space)
-    squares = np.diagonal(grams, axis1=1, axis2=2).astype(np.float64)
-    if rows.dtype == np.float32 and not squares.max() <= _LARGEST_FLOAT32_NORM**2:
-        return prepare_batches(rows.astype(np.float64), center, n_batches)
-    parts = zip(np.split(rows, n_batches), offsets, squares, grams, strict=True)
-    return [Candidates(*part) for part in parts]
+    return n_rows * n_features * itemsize <= _CACHE_BYTES and quota <= n_rows * _PRODUCTS_PAY_TO
 
 
-def gram_matrices(batches: FloatArray, space: Workspace | None = None) -> FloatArray:
-    """Return the inner products of all rows of each batch; tile by tile, faster than one large product.
+def gram_matrix(rows: FloatArray) -> FloatArray:
+    """Return the inner products of all rows; tile by tile, faster than one large product.
 
-    >>> gram_matrices(np.array([[[1.0, 0.0], [1.0, 2.0]]]))
-    array([[[1., 1.],
-            [1., 5.]]])
+    >>> gram_matrix(np.array([[1.0, 0.0], [1.0, 2.0]]))
+    array([[1., 1.],
+           [1., 5.]])
     """
-    n_batches, n_rows, _ = batches.shape
-    grams = (space or Workspace()).empty("grams", (n_batches, n_rows, n_rows), batches.dtype)
+    n_rows = len(rows)
+    gram = np.empty((n_rows, n_rows), rows.dtype)
     for start in range(0, n_rows, _TILE_ROWS):
         stop = min(start + _TILE_ROWS, n_rows)
-        tile = batches[:, start:stop]
-        np.matmul(tile, tile.transpose(0, 2, 1), out=grams[:, start:stop, start:stop])
+        tile = rows[start:stop]
+        np.matmul(tile, tile.T, out=gram[start:stop, start:stop])
         if stop < n_rows:
-            rest = batches[:, stop:].transpose(0, 2, 1)
-            np.matmul(tile, rest, out=grams[:, start:stop, stop:])
-            grams[:, stop:, start:stop] = grams[:, start:stop, stop:].transpose(0, 2, 1)
-    return grams
+            np.matmul(tile, rows[stop:].T, out=gram[start:stop, stop:])
+            gram[stop:, start:stop] = gram[start:stop, stop:].T
+    return gram
 
 
 def centered(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
@@ -123,7 +97,7 @@ def centered(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
         exact = rows[tile] - center
         offsets[tile] = exact
         np.einsum("ij,ij->i", exact, exact, out=squares[tile])
-    if offsets.dtype == np.float32 and squares.max() > _LARGEST_FLOAT32_NORM**2:
+    if offsets.dtype == np.float32 and squares.max() > LARGEST_SQUARE:
         offsets = rows - center
     return offsets, squares
 

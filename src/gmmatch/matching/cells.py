@@ -57,7 +57,7 @@ class Cells:
         codes = np.empty(len(rows), np.int64)
         order, present, starts = group_order(nearest(rows, self.coarse))
         for group, members in zip(present, np.split(order, starts[1:]), strict=True):
-            codes[members] = first[group] + nearest(rows[members], self.fine[group])
+            codes[members] = first[group] + nearest(np.take(rows, members, axis=0), self.fine[group])
         return codes
 
 

@@ -6,26 +6,27 @@ that they can run side by side; a piece of a chain is a pure function of the err
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.blocks import map_in_order
+from ..compute.blocks import core_count
 from ..compute.reading import read_ahead, settle
 from ..records import FloatArray, IntArray
-from .candidates import Candidates, Workspace, gram_pays, prepare, prepare_batches
-from .greedy import Matching, Step, pick
+from .greedy import Matching, Step, match_batches
 
 Vector = npt.NDArray[np.float64]
 
 SEGMENT_ROWS = 1 << 16
 """Rows of a piece of work: some hundred megabytes, a second or so."""
 
-_TOGETHER_VALUES = 3 << 19  # of rows and Gram matrices that are made ready in one go: some megabytes
+_TOGETHER_VALUES = 1 << 22  # of rows that are read in one go: 16 MB of float32
 _AHEAD = 2  # such goes per thread
 
 
@@ -38,55 +39,61 @@ class Turn:
     quota: int  # how many of them to pick
 
 
-def match_turns(
-    rows: FloatArray,
-    turns: Iterable[Turn],
-    matchings: Mapping[int, Matching],
-    step: Step,
-    spaces: list[Workspace],
-) -> Iterator[tuple[Turn, IntArray, Vector, Vector]]:
-    """Yield turns with the rows picked, their scores and distances.
+Picked = tuple[Turn, IntArray, Vector, Vector]
+"""A turn, the rows picked, the objective after each, and its distance to the centre."""
 
-    Batches are read and multiplied ahead on all cores; picks follow each other in order. `matchings` are
-    carried on in place; `spaces` is memory to use and to leave behind.
+
+def match_turns(
+    rows: FloatArray, turns: Iterable[Turn], matchings: Mapping[int, Matching], step: Step
+) -> Iterator[tuple[list[Picked], Matching]]:
+    """Yield what was picked in turns of a chain that follow each other, and what the chain then carries.
+
+    Chains run side by side on all cores; a chain reads ahead while it waits for its own last picks.
     """
 
-    def ready(together: list[Turn]) -> tuple[Workspace, list[tuple[Turn, Candidates | None]]]:
-        center = matchings[together[0].chain].center
-        try:
-            space = spaces.pop()
-        except IndexError:
-            space = Workspace()
-        if not all(gram_pays(len(turn.rows), turn.quota, rows.dtype.itemsize) for turn in together):
-            return space, [
-                (turn, prepare(rows[turn.rows], center, turn.quota) if turn.quota else None)
-                for turn in together
-            ]
-        read = space.take(rows, np.concatenate([turn.rows for turn in together]))
-        return space, list(zip(together, prepare_batches(read, center, len(together), space), strict=True))
+    def go(together: list[Turn], before: Future[Any] | None) -> tuple[list[Picked], Matching]:
+        numbers = [turn.rows for turn in together]
+        read = np.asarray(rows[np.concatenate(numbers)])
+        matching = matchings[together[0].chain] if before is None else before.result()[1]
+        matching = replace(matching)
+        sizes, quotas = np.array([len(own) for own in numbers]), np.array([turn.quota for turn in together])
+        found = match_batches(read, sizes, quotas, matching, step)
+        picks: list[Picked] = []
+        for turn, (places, scores, distances) in zip(together, found, strict=True):
+            picks.append((turn, turn.rows[places], scores, distances))
+        return picks, matching
 
-    for space, batches in map_in_order(ready, _alike(turns, rows.shape[1]), ahead=_AHEAD):
-        for turn, candidates in batches:
-            picked, scores, distances = np.empty(0, np.int64), np.empty(0), np.empty(0)
-            if candidates is not None:
-                places, scores, distances = pick(candidates, turn.quota, matchings[turn.chain], step)
-                picked = turn.rows[places]
-            settle(rows, turn.rows, picked)
-            yield turn, picked, scores, distances
-        spaces.append(space)
+    threads = core_count()
+    last: dict[int, Future[Any]] = {}
+    pending: deque[Future[Any]] = deque()
+    # Work is begun in the order in which it is handed in, so that nobody waits for what is not begun.
+    with ThreadPoolExecutor(threads) as pool:
+        for together in _together(turns, rows.shape[1]):
+            chain = together[0].chain
+            last[chain] = pool.submit(go, together, last.get(chain))
+            pending.append(last[chain])
+            if len(pending) >= threads * _AHEAD:
+                yield _settled(rows, pending.popleft().result())
+        while pending:
+            yield _settled(rows, pending.popleft().result())
 
 
-def _alike(turns: Iterable[Turn], n_features: int) -> Iterator[list[Turn]]:
-    """Put turns together that follow each other, of one chain and one size."""
+def _settled(rows: FloatArray, done: tuple[list[Picked], Matching]) -> tuple[list[Picked], Matching]:
+    """Tell the reader of the rows which of them it may forget."""
+    for turn, picked, *_ in done[0]:
+        settle(rows, turn.rows, picked)
+    return done
+
+
+def _together(turns: Iterable[Turn], n_features: int) -> Iterator[list[Turn]]:
+    """Put turns of a chain together that follow each other."""
     together: list[Turn] = []
+    size = 0
     for turn in turns:
-        size = len(turn.rows)
-        if together and (
-            (turn.chain, size) != (together[0].chain, len(together[0].rows))
-            or size * (len(together) + 1) * (n_features + size) > _TOGETHER_VALUES
-        ):
+        size += len(turn.rows) * n_features
+        if together and (turn.chain != together[0].chain or size > _TOGETHER_VALUES):
             yield together
-            together = []
+            together, size = [], len(turn.rows) * n_features
         together.append(turn)
     if together:
         yield together
@@ -161,7 +168,6 @@ class MatchSegment:
     centers: Vector
     starts: Vector
     step: Step  # as the parameter of `GMMatching`
-    spaces: list[Workspace] = field(default_factory=list)  # memory for the next segment
 
     def __call__(self, carried: Carried, segment: Segment) -> tuple[Carried, tuple[IntArray, Vector, Vector]]:
         """Match the batches of a segment, going on from what is carried."""
@@ -170,8 +176,10 @@ class MatchSegment:
         for place, chain in enumerate(carried.chains.tolist()):
             code, count = self.codes[chain], int(carried.counts[place])
             matchings[chain] = Matching(self.centers[code], self.starts[code], carried.thetas[place], count)
-        turns = match_turns(self.rows, segment.turns(), matchings, self.step, self.spaces)
-        found = [picks[1:] for picks in turns]
+        found = []
+        for picked, matching in match_turns(self.rows, segment.turns(), matchings, self.step):
+            found += [told[1:] for told in picked]
+            matchings[picked[0][0].chain] = matching
         after = [matchings[chain] for chain in carried.chains.tolist()]
         thetas = np.stack([matching.theta for matching in after])
         counts = np.array([matching.count for matching in after])

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..compute import kernels
 from ..compute.blocks import block_rows, blocks
-from ..compute.keys import draw_order, gather
+from ..compute.keys import draw_order, gather, take_rows
 from ..compute.passes import PerRow
 from ..errors import InvalidParameter
 from ..records import FloatArray, IntArray
@@ -88,7 +88,8 @@ class MatchedRows:
         """
         numbers = self._numbers(chosen)
         found = np.empty((numbers.size, self.shape[1]), dtype=np.float32)
-        read = np.atleast_2d(self.rows[chosen])
+        by_number = isinstance(chosen, np.ndarray) and chosen.dtype != bool and chosen.ndim == 1
+        read = take_rows(self.rows, chosen) if by_number else np.atleast_2d(self.rows[chosen])
         step = block_rows(self.shape[1])
         for start in range(0, len(read), step):
             part = slice(start, start + step)

@@ -22,10 +22,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.kernels import greedy
+from ..compute.kernels import greedy, greedy_batches
 from ..progress import Advance, task
 from ..records import FloatArray, IntArray
-from .candidates import GRAM_BYTES, Candidates, prepare, product_error
+from .candidates import GRAM_BYTES, LARGEST_SQUARE, Candidates, prepare, product_error, products_pay
 
 Step = Literal["residual", "projection"]
 Vector = npt.NDArray[np.float64]
@@ -94,22 +94,57 @@ def pick(
 def match(
     rows: FloatArray, quota: int, state: Matching, step: Step, gram_bytes: int = GRAM_BYTES
 ) -> tuple[IntArray, Vector, Vector]:
-    """Prepare rows and pick `quota` of them; see `prepare` and `pick`.
+    """Prepare rows and pick `quota` of them, in the way that is the fastest; see `prepare` and `pick`.
 
     Memory: the centred rows, and n^2 values where a Gram matrix is used.
     """
+    if products_pay(len(rows), quota, rows.shape[1], rows.itemsize):
+        return match_batches(rows, np.array([len(rows)]), np.array([quota]), state, step)[0]
     with task("picking rows", quota) as advance:
         return pick(prepare(rows, state.center, quota, gram_bytes), quota, state, step, advance)
+
+
+def match_batches(
+    rows: FloatArray, sizes: IntArray, quotas: IntArray, state: Matching, step: Step
+) -> list[tuple[IntArray, Vector, Vector]]:
+    """Pick so many rows of each of the batches that follow each other in `rows`."""
+    rows = np.asarray(rows)
+    found: list[tuple[IntArray, Vector, Vector]] = []
+    largest, share = int(sizes.max()), float((quotas / sizes).max())
+    if products_pay(largest, int(share * largest), rows.shape[1], rows.itemsize):
+        theta = state.theta.copy()
+        kind = np.float32 if rows.dtype == np.float32 else np.float64
+        offsets = np.empty((largest, rows.shape[1]), kind)
+        done, *told = greedy_batches(
+            rows,
+            sizes,
+            quotas,
+            state.center,
+            state.start,
+            0.5 if step == "residual" else 0.0,
+            product_error(offsets),
+            LARGEST_SQUARE if kind == np.float32 else np.inf,
+            state.count,
+            theta,
+            offsets,
+        )
+        state.theta, made = theta, quotas[:done].cumsum()
+        state.count += int(quotas[:done].sum())
+        found = list(zip(*(np.split(values, made)[:done] for values in told), strict=True))
+    ends = sizes.cumsum()
+    for batch in range(len(found), len(sizes)):
+        part, quota = rows[ends[batch] - sizes[batch] : ends[batch]], int(quotas[batch])
+        found.append(pick(prepare(part, state.center, quota), quota, state, step))
+    return found
 
 
 def match_in_parts(
     rows: FloatArray, quota: int, state: Matching, step: Step, parts: Sequence[IntArray]
 ) -> tuple[IntArray, Vector, Vector]:
     """Pick rows from one part of a group after the other, each as many as is its share."""
-    ends = np.cumsum([len(part) for part in parts]) * quota // len(rows)
-    found = []
-    for part, share in zip(parts, np.diff(ends, prepend=0).tolist(), strict=True):
-        order, *told = pick(prepare(rows[part], state.center, share), share, state, step)
-        found.append((part[order], *told))
-    order, scores, distances = (np.concatenate(values) for values in zip(*found, strict=True))
-    return order, scores, distances
+    sizes = np.array([len(part) for part in parts])
+    quotas = np.diff(np.cumsum(sizes) * quota // len(rows), prepend=0)
+    found = match_batches(rows[np.concatenate(parts)], sizes, quotas, state, step)
+    order = [part[places] for part, (places, *_) in zip(parts, found, strict=True)]
+    _, scores, distances = (np.concatenate(values) for values in zip(*found, strict=True))
+    return np.concatenate(order), scores, distances

@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute import kernels
+from ..compute.blocks import block_rows, tiles
 from ..compute.passes import map_blocks
 from ..progress import task
 from ..records import FloatArray, IntArray
@@ -13,6 +14,8 @@ Vector = npt.NDArray[np.float64]
 
 _SAMPLE_PER_CLUSTER = 32
 _SMALLEST_SAMPLE = 1024
+_MANY_PROTOTYPES = 16
+_FEWEST_ROWS = 1024  # of a block: its sums, which grow with the clusters, stay small beside its products
 
 
 def kmeans(
@@ -64,27 +67,30 @@ def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vec
     be an outlier more often.
     """
     points = [rows[int(rng.integers(len(rows)))].astype(np.float64)]
-    gaps = np.full(len(rows), np.inf)
+    gaps, columns = np.full(len(rows), np.inf), np.ascontiguousarray(rows.T)
     while len(points) < n_points:
-        np.minimum(gaps, kernels.group_distances(rows, None, points[-1][None]) ** 2, out=gaps)
+        kernels.lower_gaps(columns, points[-1], gaps)
         total = np.cumsum(gaps)
         if total[-1] == 0.0:
             break
         drawn = np.searchsorted(total, rng.random() * total[-1], side="right")
+        drawn = min(drawn, np.searchsorted(total, total[-1]))  # tiny numbers are rounded up
         points.append(rows[drawn].astype(np.float64))
     return np.stack(points)
 
 
 def improve(rows: FloatArray, prototypes: Vector) -> Vector:
     """Move each prototype to the mean of the rows nearest to it; one without rows stays."""
-    kernels.group_sums(np.empty((0, rows.shape[1]), rows.dtype), None, 1)  # compiled before threads need it
+    nothing = np.empty((0, rows.shape[1]), rows.dtype)  # compiled before threads need it
+    kernels.group_sums(nothing, nearest(nothing, prototypes), 1)
 
     def part(block: slice) -> tuple[Vector, Vector]:
         values = np.asarray(rows[block])
         return kernels.group_sums(values, nearest(values, prototypes), len(prototypes))
 
     totals, counts = np.zeros_like(prototypes), np.zeros(len(prototypes))
-    for sums, sizes in map_blocks(part, rows, "clustering rows"):
+    step = max(_FEWEST_ROWS, block_rows(max(rows.shape[1], len(prototypes))))
+    for sums, sizes in map_blocks(part, rows, "clustering rows", step):
         totals += sums
         counts += sizes
     filled = counts > 0
@@ -98,20 +104,41 @@ def nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
 
     Products are in the precision of the rows; rows for which its rounding may decide are looked at again.
     """
+    if rows.shape[1] == 1 and len(prototypes) > _MANY_PROTOTYPES:
+        return _nearest_numbers(rows[:, 0].astype(np.float64), prototypes[:, 0])
+    return _nearest(rows, prototypes)
+
+
+def _nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
+    """Compare every row with every prototype."""
     # Where single precision is too small for the products, nothing is close, and rows are looked at again.
     with np.errstate(over="ignore", invalid="ignore"):
-        gaps = rows @ prototypes.T.astype(rows.dtype)
+        products = rows @ prototypes.T.astype(rows.dtype)
         sizes = np.einsum("ij,ij->i", prototypes, prototypes)
-        gaps *= -2.0
-        gaps += sizes.astype(rows.dtype)
         reach = float(np.sqrt(sizes.max()))
         error = product_error(rows) * reach * (2.0 * np.sqrt(np.einsum("ij,ij->i", rows, rows)) + reach)
-        codes: IntArray = gaps.argmin(axis=1)
-        close = gaps <= (np.take_along_axis(gaps, codes[:, None], 1)[:, 0] + 2.0 * error)[:, None]
-    if rows.dtype == np.float64:
-        codes[:] = close.argmax(axis=1)
-        return codes
+        codes, unsure = kernels.nearest_points(products, sizes.astype(rows.dtype), error.astype(np.float64))
+    again = np.flatnonzero(unsure)
+    if len(again) and rows.dtype != np.float64:
+        codes[again] = _nearest(rows[again].astype(np.float64), prototypes)
+    return codes
+
+
+def _nearest_numbers(values: Vector, prototypes: Vector) -> IntArray:
+    """Return what `nearest` does, of rows of one number: the prototypes on either side are looked at."""
+    order = np.argsort(prototypes, kind="stable")
+    place = np.searchsorted(prototypes[order], values)[:, None] + np.arange(-2, 2)
+    beside = order[np.clip(place, 0, len(order) - 1)]
+    near = prototypes[beside]
+    with np.errstate(over="ignore", invalid="ignore"):
+        gaps = values[:, None] * near * -2.0 + near * near
+        gaps[(place < 0) | (place >= len(order))] = np.inf
+        reach = float(np.abs(prototypes).max())
+        error = product_error(values[:, None]) * reach * (2.0 * np.abs(values) + reach)
+        best = gaps.argmin(axis=1)
+        close = gaps <= (gaps[np.arange(len(values)), best] + 4.0 * error)[:, None]
+    codes: IntArray = beside[np.arange(len(values)), best]
     unsure = np.flatnonzero(np.count_nonzero(close, axis=1) != 1)
-    if len(unsure):
-        codes[unsure] = nearest(rows[unsure].astype(np.float64), prototypes)
+    for some in tiles(len(unsure), len(prototypes)):
+        codes[unsure[some]] = _nearest(values[unsure[some], None], prototypes[:, None])
     return codes

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from ..compute import kernels
 from ..compute.blocks import block_rows
-from ..compute.passes import Engine, cut, engine_for
-from ..compute.reading import announced, source_of
+from ..compute.passes import Engine, cut, engine_for, source_of
+from ..compute.reading import announced
 from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..compute.bundles import bundles
-from ..compute.passes import Engine, engine_for
-from ..compute.reading import read_ahead, source_of
+from ..compute.passes import Engine, engine_for, source_of
+from ..compute.reading import read_ahead
 from ..progress import task
 from ..records import FloatArray, IntArray
 from .batches import Batch, Router, chain_of, chain_sizes, windows
@@ -112,10 +112,11 @@ class Stream:
     def _here(self, chains: list[Chain]) -> Iterator[int]:
         """Run all chains on this machine, in one pass over the rows; yield how many were seen."""
         matchings = {number: chain.matching for number, chain in enumerate(chains)}
-        turns = match_turns(self.rows, self._plan(chains), matchings, self.step, [])
-        for turn, rows, scores, distances in turns:
-            chains[turn.chain].take(len(turn.rows), rows, scores, distances)
-            yield len(turn.rows)
+        for picked, matching in match_turns(self.rows, self._plan(chains), matchings, self.step):
+            for turn, rows, scores, distances in picked:
+                chains[turn.chain].take(len(turn.rows), rows, scores, distances)
+            chains[picked[0][0].chain].matching = matching
+            yield sum(len(turn.rows) for turn, *_ in picked)
 
     def _there(self, chains: list[Chain], engine: Engine) -> Iterator[int]:
         """Run the chains on an engine, side by side; yield how many rows were seen."""

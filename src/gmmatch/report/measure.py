@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..compute.blocks import blocks, map_in_order, row_norms
+from ..compute.blocks import blocks, group_order, map_in_order, row_norms
 from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import FloatArray, IntArray
@@ -114,8 +114,8 @@ def group_objectives(rows: FloatArray, picked: IntArray, groups: IntArray, cente
     """
     scores = np.empty(len(picked))
     with task("following the picks", len(picked)) as advance:
-        for group in np.unique(groups):
-            own = np.flatnonzero(groups == group)
+        order, present, starts = group_order(groups)
+        for group, own in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
             scores[own] = running_objective(rows, picked[own], centers[group])[0]
             advance(len(own))
     return scores

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
-from sklearn.utils.extmath import randomized_svd
 
 from ..errors import MissingExtra
 from ..records import FloatArray
@@ -82,6 +81,8 @@ def principal_components(rows: FloatArray, ordinary: Mask, count: int, seed: int
         squares, axes = eigh(offsets.T @ offsets, subset_by_index=[last - count + 1, last])
         squares, axes = squares[::-1], axes[:, ::-1].T
     else:
+        from sklearn.utils.extmath import randomized_svd
+
         _, lengths, axes = randomized_svd(offsets, count, n_iter=4, random_state=seed)
         squares = lengths**2
     # The sign of an axis is arbitrary; one that does not change with the library is chosen.

@@ -215,7 +215,10 @@ def _notes(
             " --guard, or --suspects, measures it among all rows."
         )
     if setting.labelled and not evidence.labels_judged:
-        notes.append("There are too few rows or classes to judge labels; suspicion is about distance alone.")
+        notes.append(
+            "There are too few rows, or too few or too many classes, to judge labels; suspicion is about"
+            " distance alone."
+        )
     if setting.selection.facts.hint:
         hint = setting.selection.facts.hint
         notes.append(f"{hint[0].upper()}{hint[1:]} (--budgets).")

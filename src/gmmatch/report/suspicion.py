@@ -25,7 +25,7 @@ class Suspicion:
     places: IntArray  # where each of them is in what follows
     weighed: Weighed  # scores, suggestions and groups of copies
     tiers: npt.NDArray[np.int8]
-    reasons: npt.NDArray[np.str_]
+    reasons: npt.NDArray[Any]
     labels_judged: bool  # whether labels could be judged, or distances alone
     estimate: npt.NDArray[np.float64] | None  # as in `Evidence`
 

@@ -355,7 +355,7 @@ class Selector(Estimator, ABC):
             method=self.name,
             objective=float(np.average([p.objective for p in picks], weights=[len(p.scores) for p in picks])),
             epsilon=max(certified, default=None),
-            center=picks[0].target,
+            center=" and ".join(dict.fromkeys(own.target for own in picks if own.target)) or None,
             reads=max(pick.reads for pick in picks) + (0 if verdict is None else verdict.reads),
             batches=batches,
             chains=max(pick.chains for pick in picks) if batches else None,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..compute.blocks import core_count, limit_threads, map_in_order
-from ..compute.keys import Keys
+from ..compute.keys import Keys, take_rows
 from ..compute.passes import engine_for
 from ..compute.reading import announced
 from ..data import MappedRows
@@ -385,7 +385,7 @@ class _MatchGroups:
         """Read all groups at once, and find what their rows are to match."""
         lengths = [len(rows) for rows in work.members]
         place = np.searchsorted(work.rows, np.concatenate(work.members))
-        values = np.asarray(self.source[work.rows])[place]
+        values = np.take(take_rows(self.source, work.rows), place, axis=0)
         parts = np.split(values, np.cumsum(lengths)[:-1])
         groups = [
             Group(rows, np.arange(len(rows)), *facts) for rows, facts in zip(parts, work.facts, strict=True)

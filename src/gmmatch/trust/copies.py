@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..compute.blocks import block_rows
+from ..compute.blocks import block_rows, map_in_order
 from ..compute.keys import Keys, gather
 from ..compute.passes import map_blocks
 from ..records import FloatArray, IntArray
@@ -69,7 +69,8 @@ def find_copies(rows: FloatArray, keys: Keys, usable: Mask) -> Copies:
     reach, sketch = _NEAR * _typical_gap(sample, len(distinct)), None
     if reach > 0:
         sketch = _sketch(rows, sample.mean(axis=0), reach)
-        links += [_near(sketch, np.sort(distinct), grid) for grid in range(_GRIDS)]
+        among, found = np.sort(distinct), sketch
+        links += map_in_order(lambda grid: _near(found, among, grid), range(_GRIDS))
     return Copies(_components(np.concatenate(links, axis=1), len(rows)), reach, sketch)
 
 
@@ -133,10 +134,10 @@ def _near(sketch: _Sketch, rows: IntArray, grid: int) -> IntArray:
     order, names = order[ahead], names[ahead]
     found = []
     for lag in _LAGS:
-        one, other = order[:-lag], order[lag:]
+        same = np.flatnonzero(names[:-lag] == names[lag:])
+        one, other = order[same], order[same + lag]
         apart = np.square(sketch[one] - sketch[other], dtype=np.float64).sum(axis=1)
-        near = (names[:-lag] == names[lag:]) & (apart <= 1.0)
-        found.append(np.stack([one[near], other[near]]))
+        found.append(np.stack([one[apart <= 1.0], other[apart <= 1.0]]))
     return np.concatenate(found, axis=1)
 
 

@@ -24,7 +24,7 @@ from .doubt import doubt_labels
 from .gate import Gate
 from .head import Head, assign_folds
 from .labels import LabelFilter, doubt_from, in_doubt
-from .learning import Case, draw_sample, learn, sample_size
+from .learning import Case, draw_sample, learn, may_be_lifted, sample_size
 from .rules import LabelRules, Means, judge_rows, measure_rows
 
 Vector = npt.NDArray[np.float64]
@@ -39,8 +39,10 @@ PASSES_OF_GATE = 4  # one for samples, two for distances, one for a mean
 PASSES_OF_LABELS = 3  # one for heads, two for the label filter
 _LIGHT_SUSPICION = 0.25  # of rows that few others are like: more than none, less than of rows far off
 _FEWEST_PER_CLASS = 5
+_CLASSES_PER_FEATURE = 32  # that a head on the rows alone tells apart, or so
 _MOST_BYTES = 4 << 30
 _MANY_ROWS = 1 << 17
+_NOTHING_KNOWN = "the classes cannot be told from the rows"
 
 Recall = Callable[[str, Callable[[], Any]], Any]
 """Returns what a run before finished under a name, or what the function makes."""
@@ -239,7 +241,7 @@ def judge(
         learned.origin,
         learned.scale,
         keys,
-        reason,
+        reason or (_NOTHING_KNOWN if labels is None else None),
         rounds,
         learned.losses,
         doubt,
@@ -276,6 +278,9 @@ def _too_little(rows: FloatArray, n_rows: int, n_classes: int, folds: int) -> st
         return "one class only"
     if n_rows < _FEWEST_PER_CLASS * n_classes:
         return f"fewer than {_FEWEST_PER_CLASS} rows per class on average"
-    if 8 * folds * rows.shape[1] * (rows.shape[1] + 2 * n_classes) > _MOST_BYTES:
-        return f"a head of {rows.shape[1]} features and {n_classes} classes would take more than 4 GB"
+    n_features = rows.shape[1]
+    if n_classes > _CLASSES_PER_FEATURE * n_features and not may_be_lifted(n_features, n_classes, folds):
+        return f"{n_classes} classes are more than a head of {n_features} features tells apart"
+    if 8 * folds * n_features * (n_features + 2 * n_classes) > _MOST_BYTES:
+        return f"a head of {n_features} features and {n_classes} classes would take more than 4 GB"
     return None

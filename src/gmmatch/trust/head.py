@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from ..compute import kernels
 from ..compute.blocks import block_rows, group_order, map_in_order, sum_runs, tiles
-from ..compute.keys import Keys, draw_order, gather
+from ..compute.keys import Keys, draw_order, gather, in_order
 from ..compute.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
 from .lift import Lift
@@ -46,7 +46,7 @@ _BLOCKS_AT_ONCE = 4
 _SHARPNESS = (-3.0, 8.0)  # logarithm of the inverse temperature, least and most
 _SAMPLE_VALUES = 1 << 22
 _DECIMALS = 9
-_NARROW = 64
+_CACHE_BYTES = 1 << 20  # of weights that stay close to a core
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,8 @@ class Head:
     loss: float  # mean of -log(probability of the label) over a sample of rows out of their folds
     # By class, those that its rows are likeliest to be of; None: all classes, because they are not many.
     nearest: IntArray | None = None
+    # How much the loss grows where every row has the label of another, less what chance may make of nothing.
+    gain: float = np.inf
 
     def probabilities(self, rows: FloatArray, folds: IntArray) -> FloatArray:
         """Return the class probabilities of some rows, each by the head of its own fold.
@@ -126,7 +128,7 @@ class Head:
         for part in tiles(n_classes, n_classes):
             scores = (read[part] @ weights).round(6)
             scores[np.arange(len(scores)), np.arange(n_classes)[part]] = np.inf
-            found[part] = np.sort(np.argsort(-scores, axis=1, kind="stable")[:, : found.shape[1]], axis=1)
+            found[part] = _largest(scores, found.shape[1])
         return replace(self, nearest=found)
 
 
@@ -167,13 +169,28 @@ def nearest_of(probabilities: FloatArray, nearest: IntArray) -> FloatArray:
     return shares
 
 
+def _largest(scores: Vector, count: int) -> IntArray:
+    """Return where the largest values of each row are, of equal ones the first; ascending.
+
+    >>> _largest(np.array([[1.0, 3.0, 2.0, 2.0]]), 2)
+    array([[1, 2]])
+    """
+    least = np.partition(scores, -count, axis=1)[:, -count, None]
+    more, equal = scores > least, scores == least
+    equal &= np.cumsum(equal, axis=1) <= count - np.count_nonzero(more, axis=1)[:, None]
+    return np.nonzero(more | equal)[1].reshape(len(scores), count)
+
+
 def assign_folds(keys: Keys, codes: IntArray, folds: int) -> IntArray:
     """Return the fold of each row: by its values and its class, never by its position.
 
     Equal rows of a class share a fold, so that no head saw a copy of a row under the same label. The
     distinct rows of every class are divided evenly.
     """
-    order = np.lexsort((keys, codes))
+    order = in_order(keys)
+    # Few bits are sorted several times as fast.
+    narrow = np.int16 if codes.max(initial=0) < 2**15 else np.int64
+    order = order[np.argsort(codes[order].astype(narrow, copy=False), kind="stable")]
     key, code = keys[order], codes[order]
     new_class = np.r_[True, code[1:] != code[:-1]]
     new_row = new_class | np.r_[True, key[1:] != key[:-1]]
@@ -196,7 +213,8 @@ def fit_heads(
 
     `data`: rows and labels. `chosen`: rows to fit on, None for all; a sample of them sets ridge and
     temperature. `inputs`: what the heads read. `ridges`: strengths to choose from. `precision`: of products
-    and solutions; float32 is several times as fast and good for the first three digits of the loss.
+    and solutions; float32, for all of some rows in memory, is several times as fast and good for the first
+    three digits of the loss.
 
     Time: O(chosen rows * inputs^2) in BLAS, in one pass over the rows; O(chosen rows^2 * inputs) where that
     is less. Memory beyond the input: 8 * folds * inputs * (inputs + 2 * classes) bytes (for 3 folds and
@@ -220,7 +238,8 @@ def fit_heads(
         scores = _scores(read, data.folds[sample], weights.astype(judging, copy=False))
         sharpness, loss = _sharpness(scores, data.codes[sample])
         if best is None or loss < best.loss:
-            best = Head(weights, sharpness, inputs, seen, ridge, loss)
+            gain = round(sharpness * _lead(scores, data.codes[sample]), 6)
+            best = Head(weights, sharpness, inputs, seen, ridge, loss, gain=gain)
     assert best is not None
     return best
 
@@ -229,14 +248,15 @@ def _primal(
     data: Labelled, chosen: Mask, inputs: Inputs, ridges: tuple[float, ...], precision: np.dtype[Any]
 ) -> Iterator[Vector]:
     """Yield the weights for each ridge, solved from sums over the rows of each fold."""
-    grams, moments = _sums(data, chosen, inputs, precision)
+    single = precision == np.float32
+    grams, moments = _single_sums(data, inputs) if single else _sums(data, chosen, inputs)
     total_gram, total_moments = grams.sum(axis=0), moments.sum(axis=0)
 
     def solved(ridge_and_fold: tuple[float, int]) -> FloatArray:
         ridge, fold = ridge_and_fold
         gram = total_gram - grams[fold]
         gram[np.diag_indices_from(gram)] += _shrinkage(ridge, float(np.trace(gram)), inputs.width)
-        return _solve(gram.astype(precision, copy=False), (total_moments - moments[fold]).T)
+        return _solve(gram, (total_moments - moments[fold]).T)
 
     # One thread of BLAS for each: faster for matrices of this size, and the same bits on any number of cores.
     with threadpool_limits(1):
@@ -279,7 +299,25 @@ def _shrinkage(ridge: float, trace: float, width: int) -> float:
     return max(ridge * trace / width, 1e-12)
 
 
-def _sums(data: Labelled, chosen: Mask, inputs: Inputs, precision: np.dtype[Any]) -> tuple[Vector, Vector]:
+def _single_sums(data: Labelled, inputs: Inputs) -> tuple[FloatArray, FloatArray]:
+    """Return the sums of `_sums`, over all of some rows in memory, in single precision."""
+    n_folds, n_classes, width = data.n_folds, data.n_classes, inputs.width
+    folds = [np.flatnonzero(data.folds == fold) for fold in range(n_folds)]
+
+    def part(members: IntArray) -> tuple[FloatArray, FloatArray]:
+        read = inputs(data.rows[members]).astype(np.float32)
+        return read.T @ read, kernels.group_sums(read, data.codes[members], n_classes)[0]
+
+    found = map_in_order(part, [half for members in folds for half in np.array_split(members, 2)], ahead=1)
+    grams = np.empty((n_folds, width, width), np.float32)
+    moments = np.empty((n_folds, n_classes, width))
+    for fold, (one, other) in enumerate(zip(found, found, strict=True)):
+        np.add(one[0], other[0], out=grams[fold])
+        np.add(one[1], other[1], out=moments[fold])
+    return grams, moments
+
+
+def _sums(data: Labelled, chosen: Mask, inputs: Inputs) -> tuple[Vector, Vector]:
     """Return by fold the inner products of the inputs, and by fold and class their sums; in one pass."""
     n_folds, width = data.n_folds, inputs.width
     rows = data.rows
@@ -301,8 +339,7 @@ def _sums(data: Labelled, chosen: Mask, inputs: Inputs, precision: np.dtype[Any]
             members = members[np.argsort(code[members], kind="stable")]
             values = inputs(read[members])
             groups, starts = np.unique(code[members], return_index=True)
-            read_again = values.astype(precision, copy=False)
-            yield fold, read_again.T @ read_again, groups, sum_runs(values, starts)
+            yield fold, values.T @ values, groups, sum_runs(values, starts)
 
     step = block_rows(width) * _BLOCKS_AT_ONCE
     size = 8 * n_folds * width * (width + n_classes)
@@ -313,13 +350,10 @@ def _sums(data: Labelled, chosen: Mask, inputs: Inputs, precision: np.dtype[Any]
 
 def _scores(inputs: Vector, folds: IntArray, weights: FloatArray) -> FloatArray:
     """Return the outputs of the head of each row's fold, in the precision of the weights."""
-    n_folds, width, n_classes = weights.shape
+    n_classes = weights.shape[2]
     inputs = inputs.astype(weights.dtype, copy=False)
-    if n_folds * n_classes <= _NARROW:
-        # One product for all folds costs less than taking the rows of each apart.
-        products = inputs @ weights.transpose(1, 0, 2).reshape(width, -1)
-        own: FloatArray = products.reshape(len(inputs), n_folds, n_classes)[np.arange(len(inputs)), folds]
-        return own
+    if weights.nbytes <= _CACHE_BYTES:
+        return kernels.fold_scores(inputs, folds, weights)
     scores = np.empty((len(inputs), n_classes), weights.dtype)
     for fold in np.unique(folds):
         members = np.flatnonzero(folds == fold)
@@ -336,6 +370,15 @@ def _add(total: tuple[Vector, Vector], part: Iterator[_Piece] | tuple[Vector, Ve
     for fold, gram, groups, sums in part:
         total[0][fold] += gram
         total[1][fold, groups] += sums
+
+
+def _lead(scores: FloatArray, codes: IntArray) -> float:
+    """Return by how much rows score higher for their class than others do, less three standard errors."""
+    if not len(codes):
+        return 0.0
+    usual = scores.mean(axis=0, dtype=np.float64)
+    lead = scores[np.arange(len(codes)), codes] - usual[codes]
+    return float(lead.mean() - 3 * lead.std() / np.sqrt(len(codes)))
 
 
 def _sharpness(scores: FloatArray, codes: IntArray) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..compute.keys import Keys, draw_order, gather
+from ..compute.keys import Keys, draw_order, gather, take_rows
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
 from ..location.mean import group_means
@@ -27,10 +27,12 @@ _ORIGIN_ROWS = 4096
 _SAMPLE_ROWS = 1 << 16
 _ROWS_PER_FEATURE, _ROWS_PER_CLASS = 32, 128
 _LIFTED_FEATURES = 1024
+_MOST_LIFTED_BYTES = 1 << 30
 _EVIDENCE_WORK = 2e10  # multiply-adds that choosing the head may take: half a second or so
 _EVIDENCE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
 _DIGITS = 3  # of the losses that decide
 _LEAST_GAIN = 0.01  # of the loss, for which a lift is worth its price; on real data it gains more, or nothing
+_LEAST_KNOWN = 0.01  # gain of a head that knows something; set by reason
 _MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned from them are not good enough
 
 
@@ -53,19 +55,31 @@ def draw_sample(keys: Keys, codes: IntArray | None, usable: Mask, size: int) -> 
     """
     if int(usable.sum()) <= size:
         return None
-    order = draw_order(keys)
-    order = order[usable[order]]
-    drawn, rest = order[:size], order[size:]
+    n_classes = 0 if codes is None else int(codes.max()) + 1
+    enough = _ROWS_PER_CLASS * (1 if n_classes > MANY_CLASSES else 2)
+    order = draw_order(keys, size if usable.all() else None)
+    drawn = order[usable[order]][:size]
     if codes is not None:
-        n_classes = int(codes.max()) + 1
-        enough = _ROWS_PER_CLASS * (1 if n_classes > MANY_CLASSES else 2)
         missing = enough - np.bincount(codes[drawn], minlength=n_classes)
-        rest = rest[missing[codes[rest]] > 0]
-        rest = rest[np.argsort(codes[rest], kind="stable")]
-        groups, starts, counts = np.unique(codes[rest], return_index=True, return_counts=True)
-        place = np.arange(len(rest)) - np.repeat(starts, counts)
-        drawn = np.r_[drawn, rest[place < np.repeat(missing[groups], counts)]]
+        if (missing > 0).any():
+            order = draw_order(keys)
+            rest = order[usable[order]][size:]
+            rest = rest[missing[codes[rest]] > 0]
+            rest = rest[np.argsort(codes[rest], kind="stable")]
+            groups, starts, counts = np.unique(codes[rest], return_index=True, return_counts=True)
+            place = np.arange(len(rest)) - np.repeat(starts, counts)
+            drawn = np.r_[drawn, rest[place < np.repeat(missing[groups], counts)]]
     return np.sort(drawn)
+
+
+def may_be_lifted(n_features: int, n_classes: int, folds: int) -> bool:
+    """Tell whether the sums of lifted heads take little enough memory.
+
+    >>> may_be_lifted(16, 10_000, 3), may_be_lifted(16, 100_000, 3)
+    (True, False)
+    """
+    width = n_features + 1 + _LIFTED_FEATURES
+    return 8 * folds * width * (width + 2 * n_classes) <= _MOST_LIFTED_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +100,7 @@ class Case:
         """Return what belongs to a sample, which is read into memory."""
         return replace(
             self,
-            rows=np.asarray(self.rows[sample]),
+            rows=take_rows(self.rows, sample),
             codes=None if self.codes is None else self.codes[sample],
             folds=None if self.folds is None else self.folds[sample],
             keys=self.keys[sample],
@@ -119,6 +133,8 @@ def learn(case: Case) -> Learned:
     labels = filter_labels(rows, codes, case.n_classes, folds, passed, head)
     rounds = [(head, labels.thresholds)]
     if labels.dropped.sum() > _MANY_UNLIKELY * passed.sum():
+        if head.gain < _LEAST_KNOWN:  # chance alone dropped them
+            return Learned(origin, scale, gate, [], losses=losses)
         believed = passed & ~labels.dropped
         head = fit_heads(data, believed, head.inputs)
         again = filter_labels(rows, codes, case.n_classes, folds, believed, head)
@@ -141,16 +157,19 @@ def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, see
     lift = Lift.draw(origin, BANDWIDTH * gap, _LIFTED_FEATURES, seed)
     kinds = {"linear": Inputs(origin, scale), "lifted": Inputs(origin, scale, lift)}
     enough = max(_EVIDENCE_ROWS, int(_EVIDENCE_WORK // kinds["lifted"].width ** 2))
+    if not may_be_lifted(len(origin), data.n_classes, data.n_folds):
+        del kinds["lifted"]
     chosen = np.zeros(len(passed), dtype=bool)
     chosen[order[:enough]] = True
     part = data.among(chosen, data.rows[np.flatnonzero(chosen)])
     # Few digits decide, and single precision has them. One thread of BLAS: they do not depend on the cores.
+    losses: dict[str, float] = {}
     with threadpool_limits(1):
-        losses = {
-            name: round(fit_heads(part, None, inputs, precision=np.float32).loss, _DIGITS)
-            for name, inputs in kinds.items()
-        }
-    best = "lifted" if losses["lifted"] <= losses["linear"] - _LEAST_GAIN else "linear"
+        for name, inputs in kinds.items():
+            if not losses or losses["linear"] >= _LEAST_GAIN:  # else there is nothing to gain
+                head = fit_heads(part, None, inputs, precision=np.float32)
+                losses[name] = round(head.loss, _DIGITS)
+    best = "lifted" if losses.get("lifted", np.inf) <= losses["linear"] - _LEAST_GAIN else "linear"
     return fit_heads(data, passed, kinds[best]), losses
 
 

@@ -80,7 +80,8 @@ def judge_rows(
     def part(block: slice) -> tuple[_Columns, _Sums]:
         return _judge_block(np.asarray(rows[block]), own_code[block], own_fold[block], limits, rules, few)
 
-    columns: list[_Columns] = []
+    columns: list[npt.NDArray[Any]] = []
+    done = 0
     counts = np.zeros(2 * n_classes, np.int64)
     nearest = rules.rounds[-1][0].nearest
     compared = n_classes if nearest is None else nearest.shape[1]
@@ -89,13 +90,15 @@ def judge_rows(
     # One thread of BLAS per block: the same bits on any number of cores.
     with threadpool_limits(1):
         for found, (present, number, *sums) in map_blocks(part, rows, "judging rows", step):
-            columns.append(found)
+            # Filled block by block: joined in the end, all would be held twice.
+            columns = columns or [np.empty((len(rows), *own.shape[1:]), own.dtype) for own in found]
+            for column, own in zip(columns, found, strict=True):
+                column[done : done + len(own)] = own
+            done += len(found[0])
             counts[present] += number
             for total, own in zip(totals, sums, strict=True):
                 total[present] += own
-    distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept = (
-        np.concatenate(found) for found in zip(*columns, strict=True)
-    )
+    distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept = columns
     thresholds, probabilities = rules.rounds[-1][1], kept if few else None
     labels = LabelFilter(
         dropped, own, thresholds, rules.mean, rules.scale, unjudged, suspicion, suggested, probabilities

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..compute.blocks import block_rows
+from ..compute import kernels
+from ..compute.blocks import block_rows, tiles
 from ..compute.passes import PerRow, map_blocks
 from ..handover import as_frame
 from ..records import FloatArray, IntArray
@@ -25,6 +26,7 @@ Vector = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
 
 _FEW_ROWS, _SOME_ROWS = 2048, 1 << 16
+_CENTERS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,7 @@ class Suspects:
     other: Labels
     other_distance: Vector
     tiers: npt.NDArray[np.int8]
-    reasons: npt.NDArray[np.str_]
+    reasons: npt.NDArray[Any]
     classes: Labels
     estimate: Vector | None
 
@@ -255,32 +257,42 @@ def suspects_from(
 def _nearest_others(
     rows: FloatArray, codes: IntArray, verdict: Verdict
 ) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
-    """Return by row the nearest other class, the distance to its centre, and whether no class reaches it."""
-    centers, thresholds = verdict.gate.centers, verdict.gate.thresholds
+    """Return by row the nearest other class, the distance to its centre, and whether no class reaches it.
+
+    Time: O(rows * classes * features) in BLAS. Memory beyond the input: O(block), O(classes * features).
+    """
+    centers, reach = verdict.gate.centers, verdict.gate.thresholds**2
     if len(centers) < 2:
         alone = np.full(len(rows), np.nan)
         return codes.copy(), alone, verdict.gate.far.copy()
     readable = rows if (codes >= 0).all() else cast(FloatArray, UsableRows(rows, codes >= 0))
     own_code = PerRow(codes)
+    points = centers - verdict.origin
+    # One product with these tells squared distances, up to the squared length of the row.
+    points = np.c_[-2 * points, np.add.reduce(points * points, axis=1)]
 
     def part(block: slice) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
-        squares = _squared_distances(readable[block], centers, verdict.origin)
-        lost: npt.NDArray[np.bool_] = np.logical_and.reduce(squares > thresholds * thresholds, axis=1)
-        place = np.arange(len(squares))
-        squares[place, own_code[block]] = np.inf
-        nearest = squares.argmin(axis=1)
-        return nearest, np.sqrt(squares[place, nearest]), lost
+        values, code = readable[block], own_code[block]
+        offsets = np.ones((len(values), values.shape[1] + 1))
+        np.subtract(values, verdict.origin, out=offsets[:, :-1], dtype=np.float64)
+        place, nearest, least = np.arange(len(values)), np.zeros(len(values), np.int64), np.inf
+        lost = kernels.group_distances(values, code, centers) ** 2 > reach[code]
+        far, length = np.flatnonzero(lost), np.add.reduce(offsets[lost, :-1] ** 2, axis=1)
+        for some in tiles(len(points), len(values)):
+            squares = offsets @ points[some].T
+            inside = np.flatnonzero((code >= some.start) & (code < some.stop))
+            squares[inside, code[inside] - some.start] = np.inf
+            best = squares.argmin(axis=1)
+            found = squares[place, best]
+            nearest = np.where(found < least, best + some.start, nearest)
+            least = np.minimum(found, least)
+            lost[far] &= np.logical_and.reduce(squares[far] + length[:, None] > reach[some], axis=1)
+        return nearest, kernels.group_distances(values, nearest, centers), lost
 
-    step = block_rows(max(rows.shape[1], len(centers)))
+    # Compiled before threads need it.
+    kernels.group_distances(np.empty((0, rows.shape[1]), rows.dtype), codes[:0], centers)
+    step = block_rows(max(rows.shape[1], min(len(centers), _CENTERS_AT_ONCE)))
     with threadpool_limits(1):
         found = zip(*map_blocks(part, readable, "measuring distances", step), strict=True)
         other, distances, lost = (np.concatenate(column) for column in found)
     return other, distances, lost
-
-
-def _squared_distances(rows: FloatArray, centers: Vector, origin: Vector) -> Vector:
-    """Return the squared distances (rows, centres), by inner products about a common origin."""
-    offsets, points = np.subtract(rows, origin, dtype=np.float64), centers - origin
-    lengths = np.add.reduce(offsets * offsets, axis=1)
-    squares: Vector = lengths[:, None] - 2 * (offsets @ points.T) + np.add.reduce(points * points, axis=1)
-    return np.maximum(squares, 0.0)

@@ -58,8 +58,8 @@ class Weighed:
 
     def reasons(
         self, codes: IntArray, classes: npt.NDArray[Any], lost: Mask | None = None
-    ) -> npt.NDArray[np.str_]:
-        """Say as a sentence what speaks against each row; nothing where nothing does.
+    ) -> npt.NDArray[Any]:
+        """Say as a sentence what speaks against each row, a str; an empty one where nothing does.
 
         `codes`, `classes`: class of each row, as a position in `classes`. `lost`: rows that are far outside
         every class, where that is known.
@@ -75,7 +75,7 @@ class Weighed:
             if key not in known:
                 known[key] = self._sentence(row, codes, names, lost)
             told[row] = known[key]
-        return told.astype(str)
+        return told
 
     def _sentence(self, row: int, codes: IntArray, names: list[str], lost: Mask | None) -> str:
         found = [*self._of_label(row, codes, names), *self._of_place(row, names[codes[row]], lost)]

@@ -51,7 +51,10 @@ def test_what_was_changed_is_said_in_words(folder):
     assert "6 by their label" in done.stdout
     assert "2 are copies of others" in done.stdout
     assert "of the labels are wrong (" in done.stdout
+    assert len(done.stdout.splitlines()) == 4  # a line for each thing told
+    assert "\\n" not in done.stdout
     assert "Changed 6 labels, by suggestions of 0.9 or more ('dog, big' to 'cat' 6 times)" in done.stdout
+    assert len(done.stdout.splitlines()) == 4
     table = pq.read_table("wrong.parquet").to_pydict()
     assert set(table["row"][:6]) == set(range(6))
     assert table["suggested"][:7] == ["cat"] * 6 + [None]
@@ -71,3 +74,9 @@ def test_what_cannot_be_is_refused_before_any_work(folder, words, status, said):
     assert done.exit_code == status
     assert said in done.stderr
     assert not (folder / "w.csv").exists()
+
+
+def test_labels_that_were_not_judged_are_no_right_labels(folder):
+    np.save("labels.npy", np.arange(len(np.load("rows.npy"))) // 2)
+    done = run("-o wrong.parquet")
+    assert done.stdout.splitlines()[1].startswith("The labels were not judged: they cannot be told")

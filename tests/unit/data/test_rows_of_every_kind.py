@@ -12,8 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.data import StackedRows, open_dataset, pieces, write_rows
+from gmmatch.compute import passes
+from gmmatch.compute.blocks import limit_threads
+from gmmatch.data import StackedRows, kept, open_dataset, pieces, write_rows
 from gmmatch.data.arrow import Decoder
+from gmmatch.data.kept import Buffers
 from gmmatch.data.pieces import PieceRows
 from gmmatch.errors import InvalidInput, MissingExtra
 
@@ -141,6 +144,7 @@ def test_columns_that_do_not_fit_are_read_where_they_are(make, tmp_path):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_that_are_expected_are_held_until_they_are_taken(threads, tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "BLOCK_BYTES", 24 * 10)
+    monkeypatch.setattr(pieces, "_SETTLED_ROWS", 100)
     path, columns = make_parquet(tmp_path)
     rows = open_dataset(path, memory=1 << 10, **columns).rows
     rows.threads = threads
@@ -163,6 +167,56 @@ def test_rows_that_are_expected_are_held_until_they_are_taken(threads, tmp_path,
     assert rows._expected == []
     rows.remember(wanted, ROWS[wanted])
     np.testing.assert_array_equal(rows[wanted[5:9]], ROWS[wanted[5:9]])
+
+
+def test_memory_is_used_again_once_nobody_looks_at_it():
+    buffers = Buffers(3, np.dtype(np.float32), most=2)
+    first, second = buffers.empty(8), buffers.empty(8)
+    part = first[2:5][1:]
+    part[:] = 7.0
+    place = first.base.ctypes.data
+    del first
+    third = buffers.empty(8)
+    third[:] = 0.0
+    second[:] = 0.0
+    assert (part == 7.0).all()
+    del part, third
+    found = [buffers.empty(8).base.ctypes.data for _ in range(3)]
+    assert len(set(found)) == 1  # one after the other
+    assert buffers.empty(100).base.ctypes.data != place
+
+
+def test_picks_that_the_disk_has_no_room_for_are_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(pieces, "_SETTLED_ROWS", 1)
+    path, columns = make_parquet(tmp_path)
+    wanted = np.arange(0, 700, 2)
+
+    def full(*words, **options):
+        raise OSError(28, "No space left on device")
+
+    for name in ("TemporaryFile", "gettempdir"):
+        rows = open_dataset(path, memory=1 << 10, **columns).rows
+        with monkeypatch.context() as patched:
+            patched.setattr(kept.tempfile, name, full)
+            rows.expect(wanted, settled=True)
+            rows.settle(wanted[:100], wanted[:100:5])
+            rows.settle(wanted[100:], wanted[100::5])
+        picks = wanted[::5]
+        assert len(rows.unknown(picks)) == len(picks)
+        np.testing.assert_array_equal(rows[picks], ROWS[picks])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("group", [3, 10, 64, 700])
+def test_stretches_side_by_side_give_blocks_in_order(threads, group, tmp_path, monkeypatch):
+    monkeypatch.setattr(passes, "_STRETCH_ROWS", 20)
+    pq.write_table(table(), tmp_path / "rows.parquet", row_group_size=group)
+    rows = open_dataset(tmp_path / "rows.parquet", labels="topic", ids="key", memory=1 << 10).rows
+    assert rows.begins == list(range(0, 700, group))
+    with limit_threads(threads):
+        found = list(passes.map_blocks(lambda block: (block.start, rows[block].copy()), rows, "reading", 9))
+    assert [start for start, _ in found] == list(range(0, 700, 9))
+    np.testing.assert_array_equal(np.concatenate([block for _, block in found]), ROWS)
 
 
 def test_each_block_is_decoded_once_by_any_number_of_threads(tmp_path, monkeypatch):

@@ -42,6 +42,9 @@ def test_quantiles_are_values_that_are_there(shares: tuple[float, ...]) -> None:
     assert np.isnan(found[[2, 5]]).all()
     assert (group_quantiles(values, codes, 5, shares)[4] == values[100]).all()  # the last group has rows
     assert group_quantiles(values, None, 1, (1.0,))[0, 0] == values.max()
+    many = group_quantiles(values, 700 * codes, 5000, shares)
+    np.testing.assert_array_equal(many[700 * np.arange(6)], found)
+    assert np.isnan(np.delete(many, 700 * np.arange(6), axis=0)).all()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

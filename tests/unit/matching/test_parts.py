@@ -19,14 +19,13 @@ from gmmatch.matching.batches import (
     windows,
 )
 from gmmatch.matching.candidates import (
-    Workspace,
     centered,
-    gram_matrices,
+    gram_matrix,
     gram_pays,
     prepare,
-    prepare_batches,
 )
-from gmmatch.matching.kmeans import kmeans, nearest, spread_out
+from gmmatch.matching.greedy import Matching, Step, match_batches
+from gmmatch.matching.kmeans import _nearest, kmeans, nearest, spread_out
 from gmmatch.matching.objectives import running_objective, running_objectives
 from gmmatch.matching.targets import StreamCenters, saved_centers, stream_centers
 
@@ -95,19 +94,16 @@ def test_products_of_centred_rows_are_those_of_numpy(dtype: type, monkeypatch: p
     rows, center = rng.normal(size=(36, 5)).astype(dtype) + 9, rng.normal(size=5) + 9
     exact = rows.astype(np.float64) - center
     accuracy = {"rtol": 1e-4, "atol": 1e-4} if dtype is np.float32 else {"rtol": 1e-10, "atol": 1e-10}
-    batches = prepare_batches(rows, center, 2)
-    for number, batch in enumerate(batches):
-        part = slice(18 * number, 18 * (number + 1))
-        np.testing.assert_allclose(batch.offsets, exact[part], **accuracy)
-        np.testing.assert_allclose(batch.gram, exact[part] @ exact[part].T, **accuracy)
-        np.testing.assert_allclose(batch.squares, (exact[part] ** 2).sum(axis=1), **accuracy)
-        assert (batch.rows == rows[part]).all()
+    ready = prepare(rows, center, 18)
+    np.testing.assert_allclose(ready.offsets, exact, **accuracy)
+    np.testing.assert_allclose(ready.gram, exact @ exact.T, **accuracy)
+    np.testing.assert_allclose(ready.squares, (exact**2).sum(axis=1), **accuracy)
+    assert (ready.rows == rows).all()
     offsets, squares = centered(rows, center)
     assert offsets.dtype == dtype
     np.testing.assert_allclose(offsets, exact, **accuracy)
     np.testing.assert_allclose(squares, (exact**2).sum(axis=1), rtol=1e-6)
-    stacked = rng.normal(size=(2, 19, 4))
-    np.testing.assert_allclose(gram_matrices(stacked), stacked @ stacked.transpose(0, 2, 1))
+    np.testing.assert_allclose(gram_matrix(exact), exact @ exact.T)
 
 
 @pytest.mark.parametrize("quota", [1, 30])
@@ -125,18 +121,46 @@ def test_a_gram_matrix_pays_where_many_are_picked_and_it_fits() -> None:
     assert not gram_pays(100, 100, 8, 79_999)
 
 
-def test_memory_is_used_again_while_it_is_large_enough() -> None:
-    space = Workspace()
-    first = space.empty("a", (4, 5), np.float64)
-    assert first.shape == (4, 5)
-    assert np.shares_memory(first, space.empty("a", (2, 3), np.float64))
-    assert not np.shares_memory(first, space.empty("b", (2, 3), np.float64))
-    assert space.empty("a", (2, 3), np.float32).dtype == np.float32
-    larger = space.empty("a", (5, 5), np.float32)
-    assert larger.shape == (5, 5)
-    assert np.shares_memory(larger, space.empty("a", (5, 5), np.float32))
-    rows, numbers = np.arange(12.0).reshape(6, 2), np.array([5, 0, 3])
-    assert space.take(rows, numbers).tolist() == rows[numbers].tolist()
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("step", ["residual", "projection"])
+def test_batches_are_picked_from_as_one_by_one_by_brute_force(dtype: type, step: Step) -> None:
+    rng = np.random.default_rng(4)
+    sizes, quotas = np.array([40, 1, 33, 40, 17]), np.array([9, 0, 4, 10, 1])
+    rows = rng.normal(size=(sizes.sum(), 7)).astype(dtype)
+    rows[3] = rows[2]  # a tie, which the first of them wins
+    center, start = rng.normal(size=7) / 9, rng.normal(size=7)
+    state = Matching.begin(center, start)
+    found = match_batches(rows, sizes, quotas, state, step)
+    theta, count, first = start.copy(), 0, 0
+    for size, quota, (places, scores, distances) in zip(sizes, quotas, found, strict=True):
+        offsets = rows[first : first + size].astype(np.float64) - center
+        first += size
+        left = list(range(size))
+        for place, score, distance in zip(places, scores, distances, strict=True):
+            gains = offsets[left] @ theta - (0.5 if step == "residual" else 0) * (offsets[left] ** 2).sum(
+                axis=1
+            )
+            best = left.pop(int(gains.argmax()))
+            theta, count = theta - offsets[best], count + 1
+            assert place == best
+            assert score == pytest.approx(np.linalg.norm(start - theta) / count)
+            assert distance == pytest.approx(np.linalg.norm(offsets[best]))
+        assert len(places) == quota
+    np.testing.assert_allclose(state.theta, theta)
+    assert state.count == count == quotas.sum()
+
+
+def test_batches_with_rows_beyond_float32_are_picked_from_all_the_same() -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(60, 4)).astype(np.float32)
+    rows[25] = 1e18
+    sizes, quotas, center = np.full(3, 20), np.array([4, 5, 3]), np.zeros(4)
+    ways = [
+        match_batches(kind, sizes, quotas, Matching.begin(center, center), "residual")
+        for kind in (rows, rows.astype(np.float64))
+    ]
+    for one, other in zip(*ways, strict=True):
+        assert one[0].tolist() == other[0].tolist()
 
 
 def test_the_running_objective_is_the_distance_of_the_mean_of_the_picks() -> None:
@@ -249,3 +273,26 @@ def test_medians_of_more_rows_than_a_window_start_from_a_sample(dtype: type) -> 
     np.testing.assert_allclose(found.points[1], rows[5], atol=1e-6)
     assert found.passes <= 12
     assert np.linalg.norm(found.points[0]) < 0.05
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["numbers", "few values", "far off", "copies", "large", "tiny", "equal"])
+def test_rows_of_one_number_have_the_nearest_that_all_comparisons_give(kind, dtype):
+    rng = np.random.default_rng(0)
+    rows, points = rng.normal(size=(500, 1)), rng.normal(size=(120, 1))
+    if kind == "few values":
+        rows, points = rng.integers(0, 9, (500, 1)).astype(float), rng.integers(0, 18, (120, 1)) / 2
+    elif kind == "far off":
+        rows, points = rows + 1e6, points + 1e6
+    elif kind == "copies":
+        points = np.repeat(rows[:40], 3, axis=0)
+    elif kind == "equal":
+        rows[:], points[:] = 3.0, 3.0
+    scale = {"large": 1e15, "tiny": 1e-15}.get(kind, 1.0)
+    rows, points = (scale * rows).astype(dtype), scale * points
+    assert (nearest(rows, points) == _nearest(rows, points)).all()
+
+
+def test_tiny_numbers_are_spread_out():
+    numbers = 1e-160 * np.random.default_rng(0).normal(size=(1000, 1))
+    assert len(np.unique(spread_out(numbers, 50, np.random.default_rng(0)))) <= 50

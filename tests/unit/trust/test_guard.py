@@ -329,3 +329,18 @@ def test_a_verdict_that_is_there_is_used_and_nothing_is_judged_again(monkeypatch
     found = GMMatching(0.1).fit(rows, labels, verdict=verdict).selection_
     assert found.indices.tolist() == expected.indices.tolist()
     assert found.facts == expected.facts
+
+
+@pytest.mark.parametrize(("n_rows", "n_columns", "n_classes"), [(3000, 1, 5), (2000, 64, 10), (300, 4, 3)])
+def test_labels_that_have_nothing_to_do_with_the_rows_are_not_judged(n_rows, n_columns, n_classes):
+    rng = np.random.default_rng(0)
+    rows, codes = rng.normal(size=(n_rows, n_columns)), np.arange(n_rows) % n_classes
+    found = judge(rows, codes, n_classes, 0)
+    assert found.reason == "the classes cannot be told from the rows"
+    assert found.summary()["labels"] == {"used": False, "reason": found.reason}
+    assert not (found.tiers == 1).any()
+    wrong = rng.random(n_rows) < 0.4
+    rows += rng.normal(size=(n_classes, n_columns))[codes]
+    codes = np.where(wrong, rng.integers(0, n_classes, n_rows), codes)
+    if n_columns > 1:
+        assert judge(rows, codes, n_classes, 0).reason is None

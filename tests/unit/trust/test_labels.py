@@ -174,7 +174,7 @@ def test_many_classes_and_few_columns_of_product_agree(monkeypatch):
     rows, codes, _ = make()
     head, folds = head_of(rows, codes)
     narrow = head.probabilities(rows, folds)
-    monkeypatch.setattr(head_module, "_NARROW", 0)
+    monkeypatch.setattr(head_module, "_CACHE_BYTES", 0)
     np.testing.assert_allclose(head.probabilities(rows, folds), narrow, atol=2e-9)
 
 

@@ -8,8 +8,9 @@ import pytest
 from gmmatch.compute import kernels
 from gmmatch.matching.features import MatchedRows
 from gmmatch.trust import head as heads
-from gmmatch.trust.guard import Verdict, judge
+from gmmatch.trust.guard import Verdict, _too_little, judge
 from gmmatch.trust.labels import decide
+from gmmatch.trust.suspects import _nearest_others
 
 N_CLASSES = 300
 
@@ -117,3 +118,35 @@ def test_the_way_of_computing_near_classes_does_not_matter(judged) -> None:
     np.testing.assert_allclose(kept[:], computed[:], atol=1e-4)
     some = np.array([5, 17, 4000])
     np.testing.assert_array_equal(computed[some], computed[:][some])
+
+
+def test_the_largest_are_the_first_of_a_stable_sort() -> None:
+    rng = np.random.default_rng(0)
+    for count in (1, 3, 20):
+        scores = rng.integers(0, 6, (50, 20)).astype(float)
+        expected = np.sort(np.argsort(-scores, axis=1, kind="stable")[:, :count], axis=1)
+        assert (heads._largest(scores, count) == expected).all()
+
+
+def test_the_nearest_others_of_very_many_classes() -> None:
+    rng = np.random.default_rng(0)
+    codes = np.arange(3000) % 1500
+    rows = rng.normal(size=(3000, 5)).astype(np.float32)
+    verdict = judge(rows, codes, 1500, 0)
+    centers = verdict.gate.centers
+    limits = replace(verdict.gate.limits, thresholds=rng.uniform(0.1, 0.6, 1500))
+    verdict = replace(verdict, gate=replace(verdict.gate, limits=limits))
+    apart = np.linalg.norm(rows[:, None] - centers, axis=2)
+    expected = (apart > limits.thresholds).all(axis=1)
+    apart[np.arange(3000), codes] = np.inf
+    other, distances, lost = _nearest_others(rows, codes, verdict)
+    assert (other == apart.argmin(axis=1)).all()
+    np.testing.assert_allclose(distances, apart.min(axis=1), rtol=1e-12)
+    assert (lost == expected).all()
+    assert 0 < lost.sum() < 3000
+
+
+def test_labels_of_more_classes_than_features_tell_apart_are_not_judged() -> None:
+    reason = _too_little(np.empty((0, 16)), 500_000, 100_000, 3)
+    assert reason == "100000 classes are more than a head of 16 features tells apart"
+    assert _too_little(np.empty((0, 16)), 500_000, 10_000, 3) is None

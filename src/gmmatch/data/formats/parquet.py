@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..request import Request
 from ..tables import table_dataset
 from .base import Format, is_shards
 
-_BUFFER = 1 << 20  # bytes that are read in one go
+_BUFFER = 1 << 18  # bytes that are read in one go
 _FAR_BUFFER = 8 << 20  # behind an address, where each go is a request
 
 
@@ -31,6 +32,15 @@ class ParquetFile:
     n_rows: int
     stamp: str
     travels = True
+
+    @property
+    def begins(self) -> list[int]:
+        """The first row of each row group; behind an address, where reading overshoots, of the file."""
+        if self.far:
+            return [0]
+        facts = ask(self.name, _facts, self.name, self.stamp)
+        sizes = [facts.row_group(number).num_rows for number in range(facts.num_row_groups)]
+        return [0, *accumulate(sizes[:-1])]
 
     @property
     def far(self) -> bool:
