@@ -75,6 +75,7 @@ class _Cursor:
         self.lock = threading.Lock()
         self._blocks = piece.blocks(start)
         self._held: deque[tuple[int, FloatArray]] = deque()
+        self._failed: Exception | None = None
 
     def take(self, start: int, stop: int) -> list[FloatArray] | None:
         """Return the blocks between two rows; None where the first of them has been given up."""
@@ -102,7 +103,13 @@ class _Cursor:
                 self.lock.release()
 
     def _pull(self) -> tuple[int, FloatArray]:
-        found = self.at, next(self._blocks)  # which ends with an error, not before its time
+        if self._failed is not None:
+            raise self._failed  # whoever read ahead met it and had nobody to tell
+        try:
+            found = self.at, next(self._blocks)
+        except Exception as error:
+            self._failed = error
+            raise
         self._held.append(found)
         self.at += len(found[1])
         if len(self._held) > self.kept:

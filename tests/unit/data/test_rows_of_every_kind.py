@@ -238,6 +238,25 @@ def test_each_block_is_decoded_once_by_any_number_of_threads(tmp_path, monkeypat
     assert len(decoded) == len(set(decoded))
 
 
+class Vanishing:
+    """A piece of which only the first ten rows can be read."""
+
+    n_rows, far, travels = 100, True, True
+
+    def blocks(self, start):
+        yield np.zeros((10, 2), np.float32)
+        raise InvalidInput("the object is gone")
+
+
+def test_what_stopped_reading_ahead_is_told_to_whoever_asks_next():
+    cursor = pieces._Cursor(Vanishing(), 0, 8)
+    cursor.take(0, 10)
+    with pytest.raises(InvalidInput, match="the object is gone"):
+        cursor.ahead()
+    with pytest.raises(InvalidInput, match="the object is gone"):
+        cursor.take(10, 20)
+
+
 def packed(kind):
     """Return a table whose vectors are kept in fewer bytes, and the rows that it means."""
     whole = RNG.integers(-100, 100, (300, 4))
