@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -192,6 +193,17 @@ def test_former_names_warn_and_work(tmp_path: Path) -> None:
         assert gmmatch.open_source(tmp_path / "rows.npy").shape == (4, 4)
     with pytest.warns(DeprecationWarning, match=r"Selection\.facts"):
         assert gmmatch.select(np.eye(4), keep=2).details["kept"] == 2
+    with pytest.warns(DeprecationWarning, match=r"Selection\.facts"):
+        assert gmmatch.GMMatching(keep=2).fit(np.eye(4)).details_["kept"] == 2
+
+
+def test_the_version_is_told_once() -> None:
+    root = Path(__file__).parents[2]
+    newest = re.search(r"^## (\S+) \((\S+)\)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE)
+    cited = (root / "CITATION.cff").read_text()
+    assert newest is not None
+    assert newest[1] == gmmatch.__version__
+    assert f"\nversion: {newest[1]}\ndate-released: {newest[2]}\n" in cited
 
 
 def test_exit_codes_of_the_errors() -> None:

@@ -21,7 +21,7 @@ from ..records import IntArray
 from ..validation import nearest
 from .arrow import arrow_table, refuse_bad
 from .dataset import Dataset
-from .delimited import DELIMITERS, Delimited, read_delimited, readable
+from .delimited import DELIMITERS, Delimited, is_number, read_delimited, readable
 from .formats.arrow import ipc_columns
 from .formats.base import SHARDS
 from .formats.idx import is_idx, read_idx
@@ -322,18 +322,10 @@ def label_column(
     if first[0].strip().lower() in NAMES[what]:
         return 0, True
     below = [record.cells[0] for record in found.records[1:] if len(record.cells) == 1]
-    numbers = bool(below) and all(_is_number(cell) for cell in below if cell)
+    numbers = bool(below) and all(is_number(cell) for cell in below if cell)
     if numbers:
-        return 0, not _is_number(first[0])
+        return 0, not is_number(first[0])
     return 0, n_rows is not None and len(found.records) == n_rows + 1
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _parsed(cells: Sequence[str | None]) -> list[Any]:

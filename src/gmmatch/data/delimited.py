@@ -38,6 +38,15 @@ class Delimited:
         """Cells of the first record."""
         return len(self.records[0].cells) if self.records else 0
 
+    @property
+    def has_header(self) -> bool:
+        """Whether the first record of a table names the columns: numbers do only where they count these."""
+        if self.delimiter is None or not self.records:
+            return False
+        first = self.records[0].cells
+        counts = any(first == [str(number + start) for number in range(self.width)] for start in (0, 1))
+        return not all(map(is_number, first)) or (counts and self.width > 1)
+
 
 def read_delimited(path: Path) -> Delimited:
     """Read a .csv or .tsv file, or another file line by line.
@@ -71,6 +80,15 @@ def read_bytes(path: Path) -> bytes:
     if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         raise InvalidInput(f"{path} is UTF-16; expected UTF-8")
     return content
+
+
+def is_number(cell: str) -> bool:
+    """Tell whether a cell holds a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def readable(cell: str) -> str | Unreadable:

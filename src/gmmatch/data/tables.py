@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -201,7 +202,10 @@ def _floats(table: Table, name: str) -> npt.NDArray[Any]:
 
 
 def delimited_table(path: Path) -> Table:
-    """Open a CSV or TSV file, whose first row names the columns, or the lines of a text."""
+    """Open a CSV or TSV file, or the lines of a text.
+
+    The first row names the columns; where it is of numbers, as all others, the columns are counted from 0.
+    """
     found = read_delimited(path)
     base = path.parent
     if found.delimiter is None:
@@ -211,11 +215,15 @@ def delimited_table(path: Path) -> Table:
         )
     if not found.records:
         raise InvalidInput(f"{path} is empty")
-    names = [readable(cell) for cell in found.records[0].cells]
+    first = found.records[0].cells
+    names = [readable(cell) for cell in first] if found.has_header else [str(n) for n in range(found.width)]
     for name in names:
         if isinstance(name, Unreadable):
             raise InvalidInput(f"the first line of {path}, which names the columns, is {name}")
-    rows = [record.cells for record in found.records[1:]]
+    twice = [name for name, count in Counter(names).items() if name and count > 1]
+    if twice:
+        raise InvalidInput(f"{path} has several columns called {twice[0]!r}; expected a name for each")
+    rows = [record.cells for record in found.records[found.has_header :]]
     broken = {
         row: f"{len(cells)} values for {len(names)} columns"
         for row, cells in enumerate(rows)

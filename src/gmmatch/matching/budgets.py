@@ -6,6 +6,7 @@ have rows left; of equal quotients the first class's. Where rows are judged, the
 come before the next tier of any. So the first k picks of a larger budget are the picks of a budget of k.
 """
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +76,7 @@ def weigh(
     """Return the weights of the classes, and how many rows each may give at most.
 
     `budgets`: `proportional` (to the class sizes), `sqrt` (to their square roots), `equal`, or a mapping from
-    every class to a number: counts, which add up to `k`, if all are of a whole-number type; else weights.
+    every class to a number. Numbers that are counts (see `_counts`) are kept to; others are weights.
     `labels`, `sizes`: the classes, and how many rows each has. `k`: how many rows to pick in all.
     """
     check_budgets(budgets)
@@ -88,27 +89,38 @@ def weigh(
         what = f"names class {unknown[0]!r}, which no row has" if unknown else f"has no class {missing[0]!r}"
         raise InvalidInput(f"budgets {what}; expected an entry for each of the {len(labels)} classes")
     values = [budgets[label] for label in labels]
-    if not all(is_whole(value) for value in values):
-        return Weights(np.array(values, np.float64)), sizes
-    counts = np.array(values, np.int64)
-    for label, count, size in zip(labels, counts, sizes, strict=True):
-        if count > size:
-            raise InvalidInput(f"budgets asks for {count} rows of class {label!r}, which has {size}")
-    if counts.sum() != k:
-        raise InvalidInput(f"budgets add up to {counts.sum()} rows, and keep gives {k}; expected the same")
-    return Weights(counts), counts
+    if _counts(values, sizes, k):
+        return Weights(np.array(values, np.int64)), np.array(values, np.int64)
+    return Weights(np.array(values, np.float64)), sizes
 
 
-def advise(budgets: Any, labels: Sequence[Any] | npt.NDArray[Any], sizes: IntArray) -> str | None:
-    """Point to other budgets where proportional ones give some class a tenth of another's picks, or less.
+def _counts(values: Sequence[Any], sizes: IntArray, k: int) -> bool:
+    """Tell whether budgets are counts: whole numbers that add up to `k`, none beyond its class."""
+    whole = all(is_whole(value) for value in values)
+    return whole and sum(values) == k and all(map(operator.le, values, sizes.tolist()))
 
-    >>> print(advise("proportional", ["cat", "dog", "ox"], np.array([900, 300, 45])))
+
+def advise(budgets: Any, labels: Sequence[Any] | npt.NDArray[Any], sizes: IntArray, k: int) -> str | None:
+    """Say what a user may not expect of budgets: whole numbers that are no counts, and long tails.
+
+    Tails are long where proportional budgets give some class a tenth of another's picks, or less.
+
+    >>> print(advise("proportional", ["cat", "dog", "ox"], np.array([900, 300, 45]), 100))
     class 'cat' has 20 times as many rows as 'ox'; budgets sqrt or equal give rare classes more picks
+    >>> print(advise({"cat": 1, "dog": 3}, ["cat", "dog"], np.array([30, 30]), 20))
+    budgets were taken as weights: as counts they would add up to 4 rows, and 20 are kept
     """
+    if isinstance(budgets, Mapping):
+        values = [budgets[label] for label in np.asarray(labels).tolist() if label in budgets]
+        if not all(map(is_whole, values)) or _counts(values, sizes[sizes > 0], k):
+            return None
+        wrong = "are more than some class has" if sum(values) == k else ""
+        wrong = wrong or f"would add up to {sum(values)} rows, and {k} are kept"
+        return f"budgets were taken as weights: as counts they {wrong}"
     present = np.flatnonzero(sizes)
     most, least = present[sizes[present].argmax()], present[sizes[present].argmin()]
     times = sizes[most] / sizes[least]
-    if not isinstance(budgets, str) or budgets != "proportional" or times <= _UNEVEN:
+    if budgets != "proportional" or times <= _UNEVEN:
         return None
     large, small = (np.asarray(labels)[code].item() for code in (most, least))
     return (

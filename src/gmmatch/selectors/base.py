@@ -51,8 +51,8 @@ class Selector(Estimator, ABC):
         Whether labels, where given, divide the rows and the budget.
     budgets
         How classes share the budget: `proportional` (to their sizes), `sqrt` (to the square roots of their
-        sizes), `equal`, or a mapping from every class to a number: counts, which add up to the budget, if
-        all are whole numbers, else weights. Every class has at least one pick, and none more than its rows.
+        sizes), `equal`, or a mapping from every class to a number: whole numbers that add up to the budget
+        are counts, others are weights. Every class has at least one pick, and none more than its rows.
     guard
         `auto` judges the rows and picks trusted ones first; `off` believes them all.
     random_state
@@ -188,6 +188,11 @@ class Selector(Estimator, ABC):
         self.distances_ = self.selection_.distances
         self.objective_ = self.selection_.objective
         return self
+
+    @property
+    def details_(self) -> Mapping[str, Any]:
+        """The former name of `selection_.facts`, as a dictionary."""
+        return self.selection_.details  # which warns
 
     def fit_resample(self, X: Any, y: Any = None) -> tuple[Any, Any]:
         """Fit, and return the kept rows and their labels in pick order."""
@@ -371,7 +376,8 @@ class Selector(Estimator, ABC):
         if checked.classes is None or checked.codes is None or not self.by_class:
             return None
         usable = slice(None) if checked.usable is None else checked.usable
-        return advise(self.budgets, checked.classes, np.bincount(checked.codes[usable]))
+        sizes = np.bincount(checked.codes[usable], minlength=len(checked.classes))
+        return advise(self.budgets, checked.classes, sizes, resolve_keep(self.keep, checked.n_usable))
 
 
 def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool) -> Evidence:

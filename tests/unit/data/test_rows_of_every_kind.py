@@ -303,6 +303,24 @@ def test_one_column_per_feature(kind, tmp_path):
         assert source.labels.tolist() == LABELS.tolist()
 
 
+def test_a_first_line_of_numbers_is_a_row_unless_it_counts_the_columns(tmp_path):
+    bare, counted = tmp_path / "bare.csv", tmp_path / "counted.tsv"
+    np.savetxt(bare, ROWS[:20], delimiter=",")
+    np.savetxt(counted, ROWS[:20], delimiter="\t", header="0\t1\t2\t3\t4\t5", comments="")
+    for path in (bare, counted):
+        found = open_dataset(path)
+        assert found.columns == ("0", "1", "2", "3", "4", "5")
+        np.testing.assert_array_equal(found.rows, ROWS[:20].astype(float))
+        write_rows(found, np.array([4, 0]), tmp_path)
+        np.testing.assert_array_equal(open_dataset(tmp_path / f"kept{path.suffix}").rows, found.rows[[4, 0]])
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,b,a\n1,2,3\n4,5,6\n")
+    with pytest.raises(InvalidInput, match=r"rows\.csv has several columns called 'a'; expected a name for"):
+        open_dataset(tmp_path / "rows.csv")
+
+
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_rows_without_numbers_that_are_found_when_they_are_read(ending, tmp_path):
     vectors = ROWS[:300].tolist()

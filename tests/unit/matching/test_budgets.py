@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gmmatch.errors import InvalidInput, InvalidParameter
 from gmmatch.matching import budgets as budgets_module
-from gmmatch.matching.budgets import Weights, class_budgets, sequence, share, split, weigh
+from gmmatch.matching.budgets import Weights, advise, class_budgets, sequence, share, split, weigh
 
 sizes = st.lists(st.integers(1, 10_000), min_size=1, max_size=30)
 LONG_TAIL = np.array([400, 160, 60, 25, 10, 4, 1, 1])
@@ -145,13 +145,36 @@ def test_too_small_a_budget_is_refused() -> None:
     [
         ({"a": 3}, "budgets has no class 'b'"),
         ({"a": 3, "b": 1, "c": 2}, "budgets names class 'c', which no row has"),
-        ({"a": 3, "b": 3}, "budgets add up to 6 rows, and keep gives 5; expected the same"),
-        ({"a": 1, "b": 4}, "budgets asks for 4 rows of class 'b', which has 3"),
     ],
 )
-def test_counts_that_do_not_fit_are_refused(given_as: dict[str, int], message: str) -> None:
+def test_budgets_of_other_classes_are_refused(given_as: dict[str, int], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         weigh(given_as, ["a", "b"], np.array([9, 3]), 5)
+
+
+@pytest.mark.parametrize(
+    ("given_as", "expected", "told"),
+    [
+        ({"a": 3, "b": 2}, [3, 2], None),  # counts: they add up
+        ({"a": 1, "b": 4}, [2, 3], "are more than some class has"),  # capped by what the class has
+        ({"a": 2, "b": 6}, [2, 3], "would add up to 8 rows, and 5 are kept"),
+        ({"a": 4, "b": 1.0}, [4, 1], None),
+    ],
+)
+def test_counts_are_kept_to_and_other_numbers_are_weights(
+    given_as: dict[str, float], expected: list[int], told: str | None
+) -> None:
+    size = np.array([9, 3])
+    weights, most = weigh(given_as, ["a", "b"], size, 5)
+    assert share(weights, most[None], 5).tolist() == expected
+    said = advise(given_as, np.array(["a", "b"]), size, 5)
+    assert said is None if told is None else told in str(said)
+
+
+def test_counts_hold_whatever_is_trusted() -> None:
+    trusted, others = np.array([1, 50]), np.array([19, 0])
+    weights, most = weigh({"a": 10, "b": 10}, ["a", "b"], trusted + others, 20)
+    assert share(weights, np.minimum([trusted, others], most), 20).tolist() == [10, 10]
 
 
 @pytest.mark.parametrize("value", [0, -1, 0.0, float("nan"), float("inf"), "many", True])

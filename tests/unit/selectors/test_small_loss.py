@@ -89,4 +89,4 @@ def test_uneven_classes_are_pointed_out_in_words_and_in_the_file(tmp_path):
     [("proportional", [50, 5], False), ("proportional", [51, 5], True), ("equal", [51, 5], False)],
 )
 def test_ten_times_are_not_pointed_out_more_are(budgets, sizes, said):
-    assert (advise(budgets, ["a", "b"], np.array(sizes)) is not None) == said
+    assert (advise(budgets, ["a", "b"], np.array(sizes), 11) is not None) == said

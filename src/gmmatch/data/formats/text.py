@@ -27,7 +27,7 @@ def _write_delimited(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     path = Path(dataset.files[0])
     found = read_delimited(path)
     records = [record.raw for record in found.records]
-    head = [] if found.delimiter is None else [_ended(records.pop(0))]
+    head = [_ended(records.pop(0))] if found.has_header else []
     text = "".join(head + [_ended(records[row]) for row in rows.tolist()])
     content = text.encode("utf-8", "surrogateescape")
     (folder / f"kept{path.suffix}").write_bytes(content)
