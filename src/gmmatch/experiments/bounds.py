@@ -11,25 +11,22 @@ r the length of the longest row: nothing that holds at a given k where rows lie 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..corrupt import contaminate
-from ..files import whole_files
 from ..location import geometric_median
 from ..pipeline import select
 from ..progress import task
 from .cells import commit
-from .convergence import SIZES, SPREAD
+from .convergence import GUARDED, MATCHING, SIZES, Size, convergence_rows
 from .markdown import DEVIATIONS, table
-from .palette import GREY, Look, look, new_figure, save, strip
+from .palette import GREY, Look, look, new_figure, strip, write_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,12 +36,7 @@ Vector = npt.NDArray[np.float64]
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.49)
 DISTANCES = (5.0, 100.0, 1e6)
 LEMMA = "geometric median"
-PICKED: dict[str, tuple[str, Mapping[str, Any]]] = {
-    "gm-matching, residual step": ("gm-matching", {"guard": "off"}),
-    "gm-matching-paper, projection step": ("gm-matching-paper", {}),
-    "herding": ("herding", {}),
-    "random": ("random", {}),
-}
+PICKED = {name: how for name, how in MATCHING.items() if name != GUARDED}
 
 
 @dataclass(frozen=True)
@@ -78,7 +70,7 @@ def run_bounds(scale: str) -> list[Measured]:
             for rate in RATES:
                 squares: dict[str, list[float]] = {}
                 for seed in range(size.seeds):
-                    for name, value in _measure(distance, rate, size.rows, size.features, seed).items():
+                    for name, value in _measure(distance, rate, size, seed).items():
                         squares.setdefault(name, []).append(value)
                     advance(1)
                 means = {name: float(np.sqrt(np.mean(values))) for name, values in squares.items()}
@@ -86,16 +78,13 @@ def run_bounds(scale: str) -> list[Measured]:
     return results
 
 
-def _measure(distance: float, rate: float, count: int, features: int, seed: int) -> dict[str, float]:
+def _measure(distance: float, rate: float, size: Size, seed: int) -> dict[str, float]:
     """Return squared distances to the mean of the clean rows, and the bound on them."""
-    rng = np.random.default_rng(seed)
-    clean = rng.normal(size=(count, features)) * np.linspace(2.0, 0.5, features)
-    changed, corrupted = contaminate(clean, rate, "far-cluster", rng, distance=distance, spread=SPREAD)
-    rows = np.asarray(changed, dtype=np.float64)
+    rows, corrupted = convergence_rows(rate, size, seed, distance)
     aim = rows[~corrupted].mean(axis=0)
     median = geometric_median(rows)
     picked = {
-        name: rows[select(rows, count // 10, method=method, random_state=seed, **params).indices].mean(axis=0)
+        name: rows[select(rows, size.rows // 10, method=method, random_state=seed, **params).indices].mean(0)
         for name, (method, params) in PICKED.items()
     }
     ends = {LEMMA: median.point, **picked}
@@ -108,22 +97,13 @@ def _measure(distance: float, rate: float, count: int, features: int, seed: int)
 def write_bounds(folder: Path, scale: str) -> list[Path]:
     """Write the bounds and what is measured as ``bounds.png``, ``.md`` and ``.csv``; return the files."""
     measured = run_bounds(scale)
-    folder.mkdir(parents=True, exist_ok=True)
-    picture, report, figures = (folder / f"bounds.{ending}" for ending in ("png", "md", "csv"))
-    save(draw_bounds(measured), picture)
-    with (
-        whole_files(report, figures) as (text, numbers),
-        numbers.open("w", newline="", encoding="utf-8") as file,
-    ):
-        text.write_text(bounds_report(measured, scale), encoding="utf-8")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["distance", "rate", "what", "to_clean_mean", "bound", "inside"])
-        for entry in measured:
-            for name, value in entry.found.items():
-                inside = value <= entry.bound
-                shown = f"{value:.6g}", f"{entry.bound:.6g}"
-                writer.writerow([f"{entry.distance:g}", entry.rate, name, *shown, inside])
-    return [picture, report, figures]
+    header = ["distance", "rate", "what", "to_clean_mean", "bound", "inside"]
+    lines = [
+        [f"{entry.distance:g}", entry.rate, name, f"{value:.6g}", f"{entry.bound:.6g}", value <= entry.bound]
+        for entry in measured
+        for name, value in entry.found.items()
+    ]
+    return write_page(folder, "bounds", draw_bounds(measured), bounds_report(measured, scale), header, lines)
 
 
 def bounds_report(measured: Sequence[Measured], scale: str) -> str:

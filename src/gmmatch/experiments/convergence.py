@@ -6,7 +6,6 @@ The paper proves that the distance falls like 1/k in the number of picks k, wher
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +17,13 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..corrupt import contaminate
-from ..files import whole_files
 from ..location import geometric_median
 from ..pipeline import select
 from ..progress import task
 from ..validation import check_choice
 from .cells import commit
 from .markdown import DEVIATIONS, GAP, table
-from .palette import GREY, LIGHT, Look, look, new_figure, save, strip
+from .palette import GREY, LIGHT, Look, look, new_figure, strip, write_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,11 +132,13 @@ def _radius(rows: Vector) -> float:
     return float(np.sqrt(np.mean(np.sum((rows - rows.mean(axis=0)) ** 2, axis=1))))
 
 
-def convergence_rows(rate: float, size: Size, seed: int) -> tuple[Vector, npt.NDArray[np.bool_]]:
+def convergence_rows(
+    rate: float, size: Size, seed: int, distance: float = DISTANCE
+) -> tuple[Vector, npt.NDArray[np.bool_]]:
     """Return rows of a Gaussian with unequal axes, a share of them replaced by a far cluster."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(size.rows, size.features)) * np.linspace(2.0, 0.5, size.features)
-    changed, corrupted = contaminate(rows, rate, "far-cluster", rng, distance=DISTANCE, spread=SPREAD)
+    changed, corrupted = contaminate(rows, rate, "far-cluster", rng, distance=distance, spread=SPREAD)
     return np.asarray(changed, dtype=np.float64), corrupted
 
 
@@ -158,20 +158,14 @@ def write_convergence(folder: Path, scale: str) -> list[Path]:
     """
     check_choice(scale, SIZES, "scale")
     curves = run_convergence(scale)
-    folder.mkdir(parents=True, exist_ok=True)
-    picture, report, figures = (folder / f"convergence.{ending}" for ending in ("png", "md", "csv"))
-    save(draw_convergence(curves), picture)
-    with (
-        whole_files(report, figures) as (text, numbers),
-        numbers.open("w", newline="", encoding="utf-8") as file,
-    ):
-        text.write_text(convergence_report(curves, scale), encoding="utf-8")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["rate", "method", "picks", "to_median", "to_clean_mean"])
-        for curve in curves:
-            for k, near, clean in zip(curve.picks, curve.to_median, curve.to_clean_mean, strict=True):
-                writer.writerow([curve.rate, curve.method, k, f"{near:.6g}", f"{clean:.6g}"])
-    return [picture, report, figures]
+    header = ["rate", "method", "picks", "to_median", "to_clean_mean"]
+    lines = [
+        [curve.rate, curve.method, k, f"{near:.6g}", f"{clean:.6g}"]
+        for curve in curves
+        for k, near, clean in zip(curve.picks, curve.to_median, curve.to_clean_mean, strict=True)
+    ]
+    page = convergence_report(curves, scale)
+    return write_page(folder, "convergence", draw_convergence(curves), page, header, lines)
 
 
 def convergence_report(curves: Sequence[Curve], scale: str) -> str:

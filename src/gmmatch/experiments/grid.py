@@ -7,7 +7,7 @@ what is needed to repeat it.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -100,6 +100,14 @@ class Block:
                 if value == top:
                     winners[name].add(at)
         return winners
+
+    def shown(self, show: Callable[[Value | None, int, bool], str]) -> Iterator[tuple[str, list[str]]]:
+        """Yield each method and its cells, the mean last; `show` takes a value, digits, and if it is best."""
+        best = self.best()
+        for method, values in self.rows.items():
+            mean = self.mean(method)
+            cells = [*values, None if mean is None else Value(mean)]
+            yield method, [show(value, self.digits, at in best[method]) for at, value in enumerate(cells)]
 
 
 def scenario_label(scenario: str) -> str:

@@ -74,7 +74,7 @@ def _tabular(blocks: Sequence[Block]) -> str:
             r"\midrule",
             rf"\multicolumn{{{width}}}{{c}}{{\textbf{{{escape(block.title)}}}}} \\",
             r"\midrule",
-            *_rows(block),
+            *(_line([escape(method), *cells]) for method, cells in block.shown(_cell)),
         ]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
@@ -92,17 +92,6 @@ def _group_header(columns: Sequence[Column]) -> list[str]:
         rules.append(rf"\cmidrule(r){{{start}-{start + size - 1}}}")
         start += size
     return [_line(["", *names, ""]), " ".join(rules)]
-
-
-def _rows(block: Block) -> list[str]:
-    best = block.best()
-    lines = []
-    for method, values in block.rows.items():
-        cells = [_cell(value, block.digits, at in best[method]) for at, value in enumerate(values)]
-        mean = block.mean(method)
-        average = _cell(None if mean is None else Value(mean), block.digits, len(values) in best[method])
-        lines.append(_line([escape(method), *cells, average]))
-    return lines
 
 
 def _cell(value: Value | None, digits: int, bold: bool) -> str:

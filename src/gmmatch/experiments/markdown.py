@@ -1,6 +1,6 @@
 """Blocks and standings as Markdown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from .grid import Block, Value, setting_label
 from .standings import Duel, Standing
@@ -25,14 +25,7 @@ def block_table(block: Block) -> str:
         (f"{setting_label(column.setting)}: " if several else "") + f"{100 * column.keep:g} %"
         for column in block.columns
     ]
-    best = block.best()
-    rows = []
-    for method, values in block.rows.items():
-        cells = [show(value, block.digits, at in best[method]) for at, value in enumerate(values)]
-        mean = block.mean(method)
-        average = show(None if mean is None else Value(mean), block.digits, len(values) in best[method])
-        rows.append([method, *cells, average])
-    return table([*header, "mean"], rows)
+    return table([*header, "mean"], ([method, *cells] for method, cells in block.shown(show)))
 
 
 def show(value: Value | None, digits: int, bold: bool) -> str:
@@ -56,57 +49,39 @@ def signed(value: float | None) -> str:
 
 def duels_table(found: Sequence[Duel]) -> str:
     """Return gm-matching against each other method."""
-    header = [
-        "gm-matching against",
-        "cells",
-        "better in",
-        "worse in",
-        "ahead on average",
-        "in its worst cell",
-    ]
-    return table(
-        header,
-        [
-            [
-                duel.method,
-                str(duel.cells),
-                str(duel.won),
-                str(duel.lost),
-                signed(duel.mean),
-                signed(duel.worst),
-            ]
-            for duel in found
-        ],
+    return _named(
+        {
+            "gm-matching against": duel.method,
+            "cells": str(duel.cells),
+            "better in": str(duel.won),
+            "worse in": str(duel.lost),
+            "ahead on average": signed(duel.mean),
+            "in its worst cell": signed(duel.worst),
+        }
+        for duel in found
     )
 
 
 def standings_table(standings: Sequence[Standing]) -> str:
     """Return where gm-matching stands, with the places where it does not lead."""
-    header = [
-        "scenario",
-        "gm-matching",
-        "best other",
-        "lead",
-        "over random",
-        "least over random",
-        "best in",
-        "where it does not lead",
-        "paper: lead",
-        "paper: over random",
-    ]
-    rows = [
-        [
-            entry.name,
-            f"{entry.ours:.2f}",
-            GAP if entry.other is None else f"{entry.other:.2f} ({entry.best})",
-            signed(entry.lead),
-            signed(entry.over_random),
-            signed(entry.least),
-            f"{entry.won} of {entry.cells}",
-            entry.remark,
-            signed(entry.paper_lead),
-            signed(entry.paper_over_random),
-        ]
+    return _named(
+        {
+            "scenario": entry.name,
+            "gm-matching": f"{entry.ours:.2f}",
+            "best other": GAP if entry.other is None else f"{entry.other:.2f} ({entry.best})",
+            "lead": signed(entry.lead),
+            "over random": signed(entry.over_random),
+            "least over random": signed(entry.least),
+            "best in": f"{entry.won} of {entry.cells}",
+            "where it does not lead": entry.remark,
+            "paper: lead": signed(entry.paper_lead),
+            "paper: over random": signed(entry.paper_over_random),
+        }
         for entry in standings
-    ]
-    return table(header, rows)
+    )
+
+
+def _named(lines: Iterable[Mapping[str, str]]) -> str:
+    """Return a table of cells by the names of their columns; at least one line."""
+    rows = list(lines)
+    return table(list(rows[0]), [list(row.values()) for row in rows])

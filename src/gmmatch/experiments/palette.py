@@ -5,13 +5,15 @@ Hues are those of Okabe and Ito; lines of one hue differ in marker and dashes.
 
 from __future__ import annotations
 
+import csv
 import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import require
-from ..files import whole_file
+from ..files import whole_file, whole_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,6 +106,28 @@ def save(figure: Figure, path: Path, dpi: int = 130) -> None:
         with Image.open(drawn) as picture:
             small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
             small.save(partial, "PNG", optimize=True)
+
+
+def write_page(
+    folder: Path,
+    name: str,
+    figure: Figure,
+    page: str,
+    header: Sequence[str],
+    lines: Iterable[Sequence[Any]],
+    dpi: int = 130,
+) -> list[Path]:
+    """Write a figure, its page and its numbers as ``.png``, ``.md`` and ``.csv``; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    picture, report, figures = (folder / f"{name}.{ending}" for ending in ("png", "md", "csv"))
+    save(figure, picture, dpi)
+    with (
+        whole_files(report, figures) as (text, numbers),
+        numbers.open("w", newline="", encoding="utf-8") as file,
+    ):
+        text.write_text(page, encoding="utf-8")
+        csv.writer(file, lineterminator="\n").writerows([header, *lines])
+    return [picture, report, figures]
 
 
 def strip(axes: Any) -> None:

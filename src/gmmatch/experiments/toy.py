@@ -7,9 +7,8 @@ right, as in the paper.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..files import whole_files
 from ..pipeline import select
 from ..progress import task
 from ..validation import check_choice
 from .cells import commit
 from .markdown import DEVIATIONS, table
-from .palette import CLEAN_COLOR, OURS_COLOR, new_figure, save
+from .palette import CLEAN_COLOR, OURS_COLOR, new_figure, write_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,26 +138,13 @@ def write_toy(folder: Path, scale: str) -> list[Path]:
     """
     check_choice(scale, SIZES, "scale")
     found = run_toy(scale)
-    folder.mkdir(parents=True, exist_ok=True)
-    picture, caption, figures = (folder / f"toy.{ending}" for ending in ("png", "md", "csv"))
     with threadpool_limits(1):
         figure = draw_toy(SIZES[scale][0])
-    save(figure, picture, dpi=110)
-    with (
-        whole_files(caption, figures) as (text, numbers),
-        numbers.open("w", newline="", encoding="utf-8") as file,
-    ):
-        text.write_text(toy_caption(found, scale), encoding="utf-8")
-        writer = csv.DictWriter(file, list(asdict(found[0])), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(
-            {
-                key: round(value, 6) if isinstance(value, float) else value
-                for key, value in asdict(row).items()
-            }
-            for row in found
-        )
-    return [picture, caption, figures]
+    header = [entry.name for entry in fields(ToyRow)]
+    lines = [
+        [round(value, 6) if isinstance(value, float) else value for value in astuple(row)] for row in found
+    ]
+    return write_page(folder, "toy", figure, toy_caption(found, scale), header, lines, dpi=110)
 
 
 def toy_caption(found: Sequence[ToyRow], scale: str) -> str:

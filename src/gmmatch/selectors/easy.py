@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ..records import IntArray
-from .groups import Group
-from .ranking import Ranking, Vector, smallest
+from .ranking import Ranking
 
 
 class Easy(Ranking):
@@ -20,6 +18,3 @@ class Easy(Ranking):
     """
 
     name = "easy"
-
-    def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
-        return smallest(scores, k)

@@ -69,6 +69,3 @@ class Moderate(Ranking):
         kept = np.zeros(len(scores), dtype=bool)
         kept[members[smallest(scores[members], int(budgets.sum()))]] = True
         return np.array([np.count_nonzero(kept[group.members]) for group in groups])
-
-    def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
-        return smallest(scores, k)

@@ -4,7 +4,6 @@ Such a method puts the rows of a class in one order that does not depend on the 
 keeps the beginning of it. So a smaller budget's picks of a class are always a prefix of a larger one's.
 """
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -25,16 +24,16 @@ Vector = npt.NDArray[np.float64]
 class Ranking(Selector):
     """Base of the methods that score every row once and keep the first in some order.
 
-    A method defines `_order` and, where its score is not the distance to the centre, `_score`. The smallest
-    row number wins ties.
+    A method defines `_score` where its score is not the distance to the centre, and `_order` where it does
+    not keep the smallest scores. The smallest row number wins ties.
 
     Time: the passes that the centre needs, one more, and a sort. Memory: a few numbers per row, and the kept
     rows.
     """
 
-    @abstractmethod
     def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
-        """Return the positions of the first `k` rows of a group in the method's order."""
+        """Return the positions of the first `k` rows of a group in the method's order: by their scores."""
+        return smallest(scores, k)
 
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
         """Return the score of every row of the input; by default its distance to its centre."""

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidInput
-from ..records import IntArray
 from .groups import Group
-from .ranking import Ranking, Vector, as_scores, smallest
+from .ranking import Ranking, Vector, as_scores
 
 _LEAST = 1e-9  # probabilities are rounded to this
 
@@ -62,6 +61,3 @@ class SmallLoss(Ranking):
             raise InvalidInput(f"{self.name} needs labels that can be judged{reason}, or scores")
         losses: Vector = -np.log(np.maximum(verdict.labels.own, _LEAST))
         return losses
-
-    def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
-        return smallest(scores, k)
