@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .checking import leave_out_bad_rows
 from .checkpoints import FileCheckpoint, recalled
 from .compute.engine import open_engine
 from .compute.passes import Engine, use_engine
@@ -23,6 +22,7 @@ from .steps import (
     describe,
     find_suspects,
     judge_once,
+    leave_out_bad_rows,
     open_content_of,
     open_plan,
     scores_of_all_rows,

@@ -1,4 +1,4 @@
-"""The steps of a run: open, train, judge once, and say what was found."""
+"""The steps of a run: open, look at all rows once, train, judge once, and say what was found."""
 
 import os
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .compute.keys import row_keys
+from .compute.keys import look_at_rows, row_keys
 from .data import Dataset
 from .errors import InvalidInput, InvalidParameter
 from .opening import open_data
@@ -18,7 +18,7 @@ from .selectors import Selector
 from .selectors.base import evidence_of
 from .trust import Suspects, Verdict, apart_from_copies, find_copies, folds_for, judge, suspects_from
 from .trust.guard import Recall, make_now
-from .validation import CheckedRows, as_seed
+from .validation import CheckedRows, as_seed, describe_bad_rows
 
 
 def open_plan(plan: Plan) -> Dataset:
@@ -42,6 +42,36 @@ def open_plan(plan: Plan) -> Dataset:
         engine=plan.engine,
         **own,
     )
+
+
+def leave_out_bad_rows(checked: CheckedRows, data: Dataset, on_bad_rows: str, seed: int = 0) -> CheckedRows:
+    """Return what is left without bad rows, with the hashes of the rows, or refuse them.
+
+    Parameters
+    ----------
+    checked
+        Rows whose values were not looked at yet.
+    data
+        Where they come from, and which of them were found bad when it was opened.
+    on_bad_rows
+        `error` or `drop`.
+    seed
+        Seed of the hashes.
+    """
+    good, keys, digest = look_at_rows(checked.rows, seed)
+    checked = replace(checked, digest=digest)
+    bad = np.flatnonzero(~good)
+    if bad.size and on_bad_rows == "error":
+        raise InvalidInput(f"{data.name} has {describe_bad_rows(bad)}")
+    bad = np.union1d(bad, data.bad_rows)
+    if not bad.size:
+        return replace(checked, hashes=(seed, keys))
+    if len(bad) == len(checked.rows):
+        raise InvalidInput(f"all {len(bad)} rows of {data.name} are bad; nothing is left to choose from")
+    usable = np.ones(len(checked.rows), dtype=bool)
+    usable[bad] = False
+    keys[bad] = 0  # as if they were rows of zeros, so that their values change nothing
+    return replace(checked, usable=usable, hashes=(seed, keys))
 
 
 def open_content_of(plan: Plan, data: Dataset) -> Any:

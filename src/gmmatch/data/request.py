@@ -61,6 +61,7 @@ class Request:
         for option, value in (("text", self.text), ("image", self.image), ("embedding", self.embedding)):
             if value is not None:
                 raise InvalidParameter(f"--{option} {value} does not fit {where}: it has no columns")
+        self.check_columns((), where)
 
 
 def machine_memory() -> int:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..checking import find_bad_rows
 from ..compute.keys import look_at_rows
 from ..data import Dataset, MappedRows
 from ..errors import InvalidInput
@@ -88,7 +87,7 @@ def prepare(
     centers = selection.centers
     if centers is None:
         groups = groups.copy()
-        groups[find_bad_rows(rows)] = -1
+        groups[~look_at_rows(rows)[0]] = -1
         medians = group_medians(rows, groups, int(groups.max()) + 1, _EPSILON)
         centers = np.stack([median.point for median in medians])
     if centers.shape != (int(groups.max()) + 1, rows.shape[1]):

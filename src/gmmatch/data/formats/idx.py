@@ -42,7 +42,6 @@ def _recognise(x: Any, request: Request) -> bool:
 def _open(place: Place, request: Request) -> Dataset:
     """Open the images of an IDX file, with the labels of the file beside it, if there is one."""
     request.refuse_columns(place.name)
-    request.check_columns((), place.name)
     path = place.path if place.folder is None else _of_split(place, request)
     images = read_idx(path, request.most)
     twin = path.with_name(re.sub(r"images([-.])idx3", r"labels\1idx1", path.name))

@@ -36,7 +36,6 @@ def _open(place: Place, request: Request) -> Dataset:
     if request.wanted == "rows":
         raise InvalidInput(f"{root} holds images; expected embeddings, or an encoder that takes images")
     request.refuse_columns(place.name)
-    request.check_columns((), place.name)
     nested = ["/" in name for name in names]
     notes = [*_notes(root, names, others)]
     if any(nested) and not all(nested):

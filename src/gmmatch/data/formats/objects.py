@@ -23,7 +23,6 @@ from .npy import is_images
 def _open_array(x: Any, request: Request) -> Dataset:
     """Open rows of numbers, or uint8 images."""
     request.refuse_columns("an array")
-    request.check_columns((), "an array")
     array = np.asarray(x) if hasattr(x, "detach") and str(x.dtype) == "torch.uint8" else x
     if isinstance(array, np.ndarray) and (
         is_images(array) if request.wanted is None else request.wanted == "image"
@@ -51,7 +50,6 @@ def _is_list(x: Any, request: Request) -> bool:
 def _open_list(x: Sequence[Any], request: Request) -> Dataset:
     """Open a list of images, paths or texts."""
     request.refuse_columns("a list")
-    request.check_columns((), "a list")
     if len(x) == 0:
         raise InvalidInput(f"expected at least one {request.wanted}; got an empty {type(x).__name__}")
     words = all(isinstance(item, (str, os.PathLike)) for item in x)
@@ -88,7 +86,6 @@ def _is_torch_dataset(x: Any, request: Request) -> bool:
 def _open_torch_dataset(x: Any, request: Request) -> Dataset:
     """Open a map-style dataset of (value, label) pairs or of values: vectors, images or texts."""
     request.refuse_columns("a torch dataset")
-    request.check_columns((), "a torch dataset")
     if not hasattr(x, "__len__") or len(x) == 0:
         raise InvalidInputType("the torch dataset has no length or no items; expected a map-style dataset")
     values, labels = [], []
