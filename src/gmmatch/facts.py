@@ -43,6 +43,14 @@ class Evidence:
         per_row = (entry.name for entry in fields(self) if entry.name not in ("labels_judged", "estimate"))
         return replace(self, **{name: getattr(self, name)[rows] for name in per_row})
 
+    def among(self, present: npt.NDArray[np.int64], n_classes: int | None) -> Evidence:
+        """Return it by other positions of the classes: `present` says where each is among `n_classes`."""
+        estimate = self.estimate
+        if estimate is not None and n_classes is not None:
+            estimate = np.zeros((n_classes, estimate.shape[1]))
+            estimate[present] = self.estimate
+        return replace(self, suggested=present[self.suggested], estimate=estimate)
+
     def pack(self) -> dict[str, Any]:
         """Return it as text that JSON can hold: some ten bytes per row."""
         flags = sum(getattr(self, name).astype(np.uint8) << bit for bit, name in enumerate(_FLAGS))

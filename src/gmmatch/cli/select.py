@@ -11,7 +11,7 @@ import typer
 from .. import pipeline
 from ..checkpoints import is_there
 from ..data import read_values
-from ..data.request import hand_back_memory
+from ..data.memory import hand_back_memory
 from ..estimating import Estimate
 from ..facts import Facts
 from ..validation import parse_keep

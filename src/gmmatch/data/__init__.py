@@ -4,10 +4,10 @@ from .columns import read_values
 from .dataset import Dataset
 from .formats import FORMATS, Format, register_format
 from .items import Items, Kind, Unreadable
+from .memory import machine_memory
 from .opening import open_dataset, write_rows
 from .pieces import PieceRows
 from .remote import as_address, check_free, send
-from .request import machine_memory
 from .rows import ChosenRows, MappedRows, Rows, StackedRows
 
 __all__ = [

@@ -12,8 +12,9 @@ from .dataset import Dataset, stamp_of
 from .formats import FORMATS, find_format
 from .formats.base import write_arrays, write_images
 from .items import Kind
+from .memory import hand_back_memory, machine_memory
 from .places import Place, find_place
-from .request import Request, hand_back_memory, machine_memory
+from .request import Request
 
 
 def open_dataset(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
 from .kept import Buffers, Expected, KeptRows
-from .request import trim_memory
+from .memory import trim_memory
 from .rows import JoinedRows
 
 BLOCK_BYTES = 1 << 20

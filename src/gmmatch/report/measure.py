@@ -10,6 +10,7 @@ from ..compute.blocks import blocks, group_order, map_in_order, row_norms
 from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import FloatArray, IntArray
+from ..selectors.groups import turns
 from ..validation import bad_rows
 from .records import Curve
 from .setting import Setting
@@ -76,17 +77,6 @@ def measure(rows: FloatArray, groups: IntArray, centers: Vector) -> Measures:
     squares = np.bincount(groups[usable], distances[usable] ** 2, len(centers)) / counted
     bias = np.add.reduce((totals / counted[:, None]) ** 2, axis=1)
     return Measures(usable, distances, sizes, bias, np.maximum(squares - bias, 0.0))
-
-
-def turns(groups: IntArray) -> IntArray:
-    """Return for each entry how many entries before it are of its group."""
-    order = np.argsort(groups, kind="stable")
-    ordered = groups[order]
-    place = np.arange(len(groups))
-    first = np.r_[True, ordered[1:] != ordered[:-1]]
-    result = np.empty(len(groups), np.int64)
-    result[order] = place - np.maximum.accumulate(np.where(first, place, 0))
-    return result
 
 
 def objective_of_prefixes(groups: IntArray, scores: Vector) -> Vector:

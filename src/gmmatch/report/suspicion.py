@@ -75,12 +75,7 @@ def judge_rows(
     copies = find_copies(rows, keys, own >= 0)
     judged, stands = apart_from_copies(own, copies)
     verdict = judge(rows, judged, len(present), seed, folds_for(len(rows)), keys=keys)
-    evidence = verdict.evidence(judged).take(stands)
-    if evidence.estimate is not None:
-        estimate = np.zeros((len(classes), evidence.estimate.shape[1]))
-        estimate[present] = evidence.estimate
-        evidence = replace(evidence, estimate=estimate)
-    evidence = replace(evidence, suggested=present[evidence.suggested])
+    evidence = verdict.evidence(judged).take(stands).among(present, len(classes))
     weighed = weigh(evidence, codes, copies)
     found = _ordered(
         replace(weighed, keep=numbers[weighed.keep]), evidence, np.arange(len(rows)), codes, classes

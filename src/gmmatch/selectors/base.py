@@ -383,9 +383,5 @@ class Selector(Estimator, ABC):
 def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool) -> Evidence:
     """Return the evidence of a verdict, with the suggested classes among all classes of the input."""
     codes, present = checked.judged(by_class)
-    evidence = verdict.evidence(codes, doubt=False)
-    estimate = evidence.estimate
-    if estimate is not None and checked.classes is not None:
-        estimate = np.zeros((len(checked.classes), estimate.shape[1]))
-        estimate[present] = evidence.estimate
-    return replace(evidence, suggested=present[evidence.suggested], estimate=estimate)
+    n_classes = None if checked.classes is None else len(checked.classes)
+    return verdict.evidence(codes, doubt=False).among(present, n_classes)

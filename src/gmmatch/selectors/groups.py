@@ -85,7 +85,7 @@ class Shares:
         lengths = np.array([len(rows) for rows in picked])
         first = lengths - np.bincount(self.rest_groups, minlength=len(picked))
         group, turn = sequence(self.weights, first[None])
-        rest_turn = _places(self.rest_groups, len(picked)) + first[self.rest_groups]
+        rest_turn = turns(self.rest_groups) + first[self.rest_groups]
         start = np.cumsum(lengths) - lengths
         return np.concatenate([start[group] + turn, start[self.rest_groups] + rest_turn])
 
@@ -122,21 +122,21 @@ def share_out(
     codes = np.repeat(np.arange(len(groups)), [len(own) for own in waiting])
     order = np.lexsort((rows, suspicion[rows]))
     rows, codes = rows[order], codes[order]
-    allowed = _places(codes, len(groups)) < (most - budgets)[codes]
+    allowed = turns(codes) < (most - budgets)[codes]
     return Shares(weights, members, budgets, rows[allowed][:left], codes[allowed][:left])
 
 
-def _places(codes: IntArray, n_groups: int) -> IntArray:
+def turns(codes: IntArray) -> IntArray:
     """Return for each entry how many entries of its group come before it.
 
-    >>> _places(np.array([1, 0, 1, 1]), 2)
+    >>> turns(np.array([1, 0, 1, 1]))
     array([0, 0, 1, 2])
     """
     order = np.argsort(codes, kind="stable")
-    starts = np.cumsum(np.bincount(codes, minlength=n_groups)) - np.bincount(codes, minlength=n_groups)
-    places = np.empty(len(codes), np.int64)
-    places[order] = np.arange(len(codes)) - starts[codes[order]]
-    return places
+    sizes = np.bincount(codes)
+    found = np.empty(len(codes), np.int64)
+    found[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[codes[order]]
+    return found
 
 
 def divide_rows(checked: CheckedRows, by_class: bool, seed: int) -> list[Group]:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from ...errors import InvalidInput
 from ..dataset import Dataset
 from ..items import array_items
+from ..memory import check_room
 from ..places import Place
-from ..request import Request, check_room
+from ..request import Request
 from .base import Format, write_images
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

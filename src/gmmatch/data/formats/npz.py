@@ -16,8 +16,9 @@ from ...errors import InvalidInput, first_line
 from ...records import IntArray
 from ..dataset import Dataset
 from ..items import Items, array_items
+from ..memory import check_room
 from ..places import Place
-from ..request import Request, check_room
+from ..request import Request
 from ..rows import as_floats
 from .base import Format, is_shards, kept_arrays, write_images
 from .npy import DAMAGED, is_images
