@@ -28,7 +28,7 @@ def take_rows(x: Any, indices: Indices, n_rows: int) -> Any:
     if taker is None or not hasattr(x, "__len__"):
         raise InvalidInputType(
             "expected a list, an array, a pandas, polars or Arrow table, a Hugging Face or a torch dataset"
-            f" with a length; got {type(x).__name__}"
+            f" with a length, or what gmmatch.open returns; got {type(x).__name__}"
         )
     if len(x) != n_rows:
         raise InvalidInput(f"the selection was made from {n_rows} rows; got {type(x).__name__} of {len(x)}")
@@ -65,6 +65,8 @@ def _taker(x: Any) -> Callable[[Any, Indices], Any] | None:
     libraries = {kind.__module__.partition(".")[0] for kind in type(x).__mro__}
     if "datasets" in libraries and hasattr(x, "select"):
         return lambda data, rows: data.select(rows)
+    if "gmmatch" in libraries and hasattr(x, "chosen"):
+        return lambda data, rows: data.chosen(rows)
     if "pandas" in libraries and hasattr(x, "iloc"):
         return lambda table, rows: table.iloc[rows]
     if "pyarrow" in libraries and hasattr(x, "take"):

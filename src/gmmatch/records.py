@@ -197,7 +197,8 @@ class Selection:
         ----------
         x
             A list, a NumPy array, a torch tensor, a pandas, polars or Arrow table, a Hugging Face
-            ``Dataset`` (its ``select``) or a torch ``Dataset`` (a ``Subset``), with one entry per input row.
+            ``Dataset`` (its ``select``), a torch ``Dataset`` (a ``Subset``) or what `gmmatch.open` returned,
+            with one entry per input row.
 
         Examples
         --------

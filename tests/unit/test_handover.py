@@ -21,6 +21,25 @@ def test_lists_and_arrays(selection):
     np.testing.assert_array_equal(selection.apply(np.arange(ROWS) * 2), selection.indices * 2)
 
 
+def test_what_gmmatch_opened(selection):
+    rows = np.random.default_rng(0).normal(size=(ROWS, 6))
+    labels = np.array(["cat", "dog"])[np.arange(ROWS) % 2]
+    data = gmmatch.open(rows, labels=labels, ids=[f"row-{row}" for row in range(ROWS)])
+    assert repr(data) == "Dataset(X: 40 rows of 6 numbers, labelled)"
+    kept = selection.apply(data)
+    np.testing.assert_array_equal(kept.rows, rows[selection.indices])
+    assert kept.labels.tolist() == labels[selection.indices].tolist()
+    assert kept.ids.tolist() == [f"row-{row}" for row in selection.indices]
+    assert len(gmmatch.select(kept, keep=3)) == 3
+
+
+def test_texts_that_gmmatch_opened(selection):
+    data = gmmatch.open([f"text {row}" for row in range(ROWS)])
+    assert repr(data) == "Dataset(the list: 40 rows)"
+    kept = selection.apply(data)
+    assert kept.content.all() == [f"text {row}" for row in selection.indices]
+
+
 def test_pandas(selection):
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     frame = pandas.DataFrame({"number": range(ROWS)}, index=range(1000, 1000 + ROWS))

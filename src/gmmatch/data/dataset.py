@@ -81,6 +81,11 @@ class Dataset:
     original: Any = None
     stamps: Mapping[str, Stamp] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        size = f"{len(self)} rows" + ("" if self.rows is None else f" of {self.shape[1]} numbers")
+        labelled = "" if self.labels is None else ", labelled"
+        return f"Dataset({self.name}: {size}{labelled})"
+
     def __len__(self) -> int:
         if self.rows is not None:
             return len(self.rows)
@@ -116,6 +121,24 @@ class Dataset:
         back: FloatArray = np.empty_like(taken)
         back[order] = taken
         return back
+
+    def chosen(self, rows: IntArray) -> Dataset:
+        """Return a dataset of some rows, in the order asked for; numbers are in memory, no files behind it.
+
+        >>> data = Dataset(np.eye(3), "X", "array", labels=np.array(["a", "b", "a"]))
+        >>> data.chosen(np.array([1, 0])).labels.tolist()
+        ['b', 'a']
+        """
+        numbers = rows.tolist()
+        return Dataset(
+            None if self.rows is None else self.take(rows),
+            f"{len(rows)} rows of {self.name}",
+            "list" if self.rows is None else "array",
+            ids=None if self.ids is None else self.ids[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            content=None if self.content is None else self.content.chosen(numbers),
+            bad={place: self.bad[row] for place, row in enumerate(numbers) if row in self.bad},
+        )
 
     def fingerprint(self) -> str:
         """Return a short digest that tells these rows and labels from others."""

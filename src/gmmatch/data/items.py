@@ -1,5 +1,7 @@
 """What rows look like: images or texts, one per row, read when they are asked for."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,15 @@ class Items:
 
     def __len__(self) -> int:
         return self.n_items
+
+    def chosen(self, rows: Sequence[int]) -> Items:
+        """Return those of some rows, in the order asked for."""
+
+        def read(start: int, stop: int) -> list[Any]:
+            return [self.read(row, row + 1)[0] for row in rows[start:stop]]
+
+        paths = None if self.paths is None else [self.paths[row] for row in rows]
+        return Items(self.kind, len(rows), read, paths)
 
     def all(self) -> list[Any]:
         """Return all of them."""
