@@ -73,7 +73,7 @@ class FileCheckpoint:
         return state
 
     def save(self, state: Arrays) -> None:
-        """Put `state` in place of what was saved, unless that was a moment ago."""
+        """Replace the saved state by this one, unless the last save was only a moment ago."""
         started = time.monotonic()
         if started < self._next_save:
             return
@@ -132,7 +132,7 @@ def recalled(checkpoint: FileCheckpoint | None) -> Callable[[str, Callable[[], A
 
 
 def beside(path: Path, name: str) -> Path:
-    """Return the file of what is finished, beside that of the state."""
+    """Return the path of the file that keeps a finished part of the run under this name."""
     return path.with_name(f"{path.name}.{name}")
 
 

@@ -150,7 +150,7 @@ class Facts:
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Facts:
-        """Return the facts among what a file or a JSON document tells."""
+        """Return the facts from a dictionary that may hold other entries too, as read from a file or from JSON."""
         known = {"classes": None} | {
             entry.name: told[entry.name] for entry in fields(cls) if entry.name in told
         }

@@ -58,7 +58,7 @@ def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
 
 
 def _flush(path: Path) -> None:
-    """See that a file is on the disk, or that a folder lists what it holds."""
+    """Make sure that a file, or the list of files of a folder, has reached the disk."""
     if sys.platform == "win32":  # which flushes only what may be written to
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -90,7 +90,7 @@ def check_folder(path: Path) -> None:
 
 
 def check_new(path: Path, overwrite: bool) -> None:
-    """Refuse to replace what is there, unless that is asked for."""
+    """Refuse an output that exists already, unless it may be replaced."""
     if path.exists() and not overwrite:
         way = "name a new folder" if path.is_dir() else "--overwrite replaces it"
         raise InvalidInput(f"cannot write {path}: it exists already; {way}")

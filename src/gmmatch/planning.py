@@ -43,7 +43,7 @@ class OwnDefault(str):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """What was asked for; see `gmmatch.select` for what each means."""
+    """All that was asked for; `gmmatch.select` describes each field."""
 
     source: Any
     keep: float | int | str
@@ -82,7 +82,7 @@ class Plan:
 
     @classmethod
     def of(cls, source: Any, keep: float | int | str, options: Mapping[str, Any]) -> Plan:
-        """Return a plan from arguments; those that are none of a plan's are the method's parameters."""
+        """Return a plan from arguments; those that are no field of a plan are parameters of the method."""
         names = {entry.name for entry in fields(cls)}
         asked = {name: value for name, value in options.items() if name in names}
         params = {name: value for name, value in options.items() if name not in names}

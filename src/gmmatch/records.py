@@ -320,7 +320,7 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
 
 
 def _selection(table: Any, facts: dict[str, Any]) -> Selection:
-    """Return the selection that a table and its metadata tell of."""
+    """Build the selection from the table of a file and its metadata."""
     import pyarrow as pa
 
     labels, centers, against = table.column("label"), facts["centers"], facts.get("evidence")
@@ -347,7 +347,7 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
-    """Return the table of a selection file and what its metadata tells."""
+    """Return the table of a selection file, and its metadata as a dictionary."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

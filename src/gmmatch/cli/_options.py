@@ -29,7 +29,7 @@ def words(text: str, name: str) -> tuple[str, ...]:
 
 
 def column(text: str, metavar: str = "COLUMN") -> Any:
-    """Return an option that names what is read beside the rows."""
+    """Return an option that names a column, such as that of the labels."""
     return option(text, metavar=metavar, panel=READ)
 
 

@@ -175,7 +175,7 @@ def _corrupted(
 
 
 def _content(opened: ArrayFile | LabelFile, kind: list[str] | None) -> str:
-    """Return what the file is taken to hold: what the kind is for, or else what it looks like."""
+    """Return `labels`, `images` or `embeddings`: what the kinds asked for apply to, or what the file looks like."""
     looks_like = _looks_like(opened)
     if not kind:
         return looks_like

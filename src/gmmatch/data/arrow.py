@@ -56,7 +56,7 @@ class InMemory:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What Arrow can read in pieces, and what is known before reading it."""
+    """A source that Arrow reads in pieces, and what its schema says before anything is read."""
 
     name: str
     schema: pa.Schema
@@ -193,7 +193,7 @@ class ColumnPiece:
         self.file.check()
 
     def blocks(self, start: int) -> Iterator[FloatArray]:
-        """Yield the rows from `start` on; what was lost on the way is asked for again."""
+        """Yield the rows from `start` on; where a connection is lost, the rest is asked for again."""
         decoder, at = self.decoder, start
         names = [*decoder.names, *([decoder.scales] if decoder.scales else [])]
         size = rows_per_block(decoder.width * np.dtype(decoder.dtype).itemsize)

@@ -20,7 +20,7 @@ Stamp = tuple[int, int] | None
 
 
 def stamp_of(file: str) -> Stamp:
-    """Return the size and the modification time of a file; None of what is none, such as an address."""
+    """Return the size and the modification time of a file; None for an address, or where there is no file."""
     try:
         found = os.stat(file)
     except (OSError, ValueError):

@@ -40,7 +40,7 @@ class Items:
         return self.n_items
 
     def chosen(self, rows: Sequence[int]) -> Items:
-        """Return those of some rows, in the order asked for."""
+        """Return the images or texts of some rows, in the order asked for."""
 
         def read(start: int, stop: int) -> list[Any]:
             return [self.read(row, row + 1)[0] for row in rows[start:stop]]

@@ -32,7 +32,7 @@ class Place:
         return frozenset(Path(file).suffix.lower() for file in self.files)
 
     def of_kind(self, *endings: str) -> Place:
-        """Return the place with those files alone whose names end so."""
+        """Return the same place with only the files whose names have one of these endings."""
         files = tuple(file for file in self.files if Path(file).suffix.lower() in endings)
         return Place(self.name, files, self.folder)
 

@@ -42,7 +42,7 @@ _REASONS = (
 
 
 class Lost(Exception):
-    """What was asked for did not come; asking again may help."""
+    """A store did not answer, or not in full; asking again may help."""
 
 
 def is_remote(name: Any) -> bool:
@@ -99,7 +99,7 @@ def open_bytes(file: str) -> AbstractContextManager[Any]:
 
 
 class Attempt:
-    """One of several tries; it is told how it went."""
+    """Tries to read from a store, one after the other, with longer and longer pauses between them."""
 
     def __init__(self, name: str, patience: float) -> None:
         self.name, self.patience = name, patience
@@ -110,7 +110,7 @@ class Attempt:
         self.since, self.pause = time.monotonic(), _FIRST_PAUSE
 
     def failed(self, error: Exception) -> None:
-        """Wait before the next try, or raise what is to be said where there is none."""
+        """Wait before the next try, or raise a sentence where another try is of no use or patience is over."""
         said = str(error) or type(error).__name__
         for words, meaning in _REASONS:
             if any(word in said for word in words):
@@ -132,7 +132,7 @@ def patiently(name: str) -> Iterator[Attempt]:
 
 
 def ask(name: str, function: Any, *arguments: Any) -> Any:
-    """Call a function that may lose what it asks for, again and again."""
+    """Call a function until it succeeds: again after a pause where an answer is lost, while patience lasts."""
     for attempt in patiently(name):
         try:
             return function(*arguments)

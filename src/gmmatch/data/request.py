@@ -31,7 +31,7 @@ class Request:
 
     @property
     def wanted(self) -> Kind | None:
-        """What to look for, by what is named."""
+        """What to look for: what was asked for, or what a named column of texts or images implies."""
         if self.holds is not None:
             return self.holds
         return "text" if self.text is not None else "image" if self.image is not None else None

@@ -46,7 +46,7 @@ def efficientnet_lite0(size: int = 96, cache_dir: PathLike | None = None) -> Onn
 
 
 def _model(folder: Path, name: str, weights: Path) -> Path:
-    """Return the ONNX file, made if there is none, or if it is not what its name says was written."""
+    """Return the ONNX file; write it first if it is missing, or if its digest is not that in its name."""
     for found in folder.glob(f"{glob.escape(name)}-*.onnx"):
         if found.stem.rpartition("-")[2] == file_digest(found):
             return found

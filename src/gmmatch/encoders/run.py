@@ -31,7 +31,7 @@ class BadRow:
 
 @dataclass
 class _Batch:
-    """Rows of which some are new: those are being prepared, the others wait for them."""
+    """The new contents of a batch, which are being prepared, and how many rows the batch has in all."""
 
     rows: list[int]
     keys: list[bytes]
@@ -113,7 +113,7 @@ class Run:
         pool: ThreadPoolExecutor,
         all_keys: list[bytes],
     ) -> _Batch:
-        """Find what is known already, and begin to prepare what is not; take note of the keys."""
+        """Look up which contents of a batch have vectors already, and begin to prepare the others."""
         all_keys += keys
         batch = _Batch([], [], [], len(contents))
         known = self.store.find(_as_array(keys))

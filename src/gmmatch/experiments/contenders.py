@@ -34,12 +34,12 @@ class Contender:
 
     @property
     def entry(self) -> Method:
-        """What the registry tells of the method."""
+        """The entry of the method in the registry."""
         return find_method(self.method)
 
     @property
     def signal(self) -> str | None:
-        """What it selects by, where that comes out of a training run."""
+        """The signal of a training run that it selects by; None where it needs no training."""
         return self.entry.signal
 
     @property

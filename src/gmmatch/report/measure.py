@@ -20,7 +20,7 @@ Vector = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """What a pass over the rows tells."""
+    """What one pass over the rows measures."""
 
     usable: npt.NDArray[np.bool_]  # rows without NaN, infinite or absurd values, that belong to a group
     distances: Vector  # distance of each row to the centre of its group; NaN where it is not usable

@@ -26,7 +26,7 @@ _MARGIN = 0.08
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Places of rows in the plane, and what they are, in words."""
+    """Places of rows in the plane, and in words how they were found."""
 
     places: Vector
     about: str

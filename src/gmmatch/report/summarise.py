@@ -130,7 +130,7 @@ def _judge_all(setting: Setting, usable: IntArray, seed: int) -> Suspicion | Non
 
 
 def _dropped_nearest(setting: Setting, measures: Measures, usual: Vector) -> IntArray:
-    """Return dropped rows that are nearest to the centre, in units of what is usual in their class."""
+    """Return the dropped rows nearest to the centre, by distance over the median distance of their class."""
     waiting = measures.usable.copy()
     waiting[setting.selection.indices] = False
     rows = np.flatnonzero(waiting)

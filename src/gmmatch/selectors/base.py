@@ -81,7 +81,7 @@ class Selector(Estimator, ABC):
         return [self._select(group, int(budget)) for group, budget in zip(groups, budgets, strict=True)]
 
     def _wants_features(self) -> bool:
-        """Tell whether rows may be compared by label-aware features instead of as they are."""
+        """Tell whether the method may compare rows by label-aware features."""
         return True
 
     def _lift(self) -> str | int:
@@ -104,11 +104,11 @@ class Selector(Estimator, ABC):
         return judge(groups[0].source, codes, len(groups), seed, labelled=labelled, keys=keys, recall=recall)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
-        """Divide rows without labels further, and say what that tells of them; by default they stay."""
+        """Divide rows without labels into cells; return the groups and the verdict on them. By default none are."""
         return groups, verdict
 
     def _as_matched(self, source: FloatArray) -> FloatArray:
-        """Return the rows as centres and distances are told: as they are, by default."""
+        """Return the rows in the form that centres and distances refer to: as they are given, by default."""
         return source
 
     def _check(self) -> None:
@@ -253,7 +253,7 @@ class Selector(Estimator, ABC):
     def _tell_as_one(
         self, groups: list[Group], rows: IntArray, found: list[Picks], verdict: Verdict
     ) -> Picks:
-        """Return the picks of all cells as those of one group: the rows without labels, and their centre."""
+        """Return the picks of all cells as those of one group, whose centre is that of all trusted rows."""
         source = self._as_matched(groups[0].source)
         together = np.where(verdict.tiers == TRUSTED, 0, -1)
         middle = stream_centers("geometric-median", source, together, [None], groups[0].seed[0])
@@ -273,7 +273,7 @@ class Selector(Estimator, ABC):
         )
 
     def _tell(self, picks: Picks, center: Vector, objectives: Vector, distances: Vector) -> Picks:
-        """Return picks in the rows' own coordinates, with those that follow after them."""
+        """Return picks with scores, distances and centre in the rows' own coordinates, later picks included."""
         scores = objectives.copy()
         if not self.scores_are_objectives:
             scores[: len(picks.scores)] = picks.scores
@@ -283,7 +283,7 @@ class Selector(Estimator, ABC):
         )
 
     def _view(self, groups: list[Group], shares: Shares, verdict: Verdict) -> MatchedRows | None:
-        """Return the rows as they are compared; None: as they are given."""
+        """Return the features that rows are compared by; None: the rows as they are given."""
         if not self._wants_features():
             return None
         lift = self._lift()

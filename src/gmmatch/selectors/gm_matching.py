@@ -230,7 +230,7 @@ class GMMatching(Selector):
         return Picks(order, scores, distances, center, float(scores[-1]), epsilon, _name(target))
 
     def _parts(self, group: Group) -> list[IntArray]:
-        """Divide the rows of a large cell into parts at random; those of a small one, or of a class, stay."""
+        """Divide the rows of a large cell into parts at random; small cells and classes stay whole."""
         size = len(group.members)
         number = size // AUTO_BATCH if group.label is None and group.n_classes > 1 else 1
         order = np.random.default_rng([*group.seed, _PARTS_SEED]).permutation(size) if number > 1 else None

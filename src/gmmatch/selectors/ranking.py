@@ -40,7 +40,7 @@ class Ranking(Selector):
         return distances
 
     def _rebudget(self, groups: list[Group], scores: Vector, budgets: IntArray) -> IntArray:
-        """Return the budgets of the groups in view of the scores; by default those given."""
+        """Return the budgets of the groups, which may depend on the scores; by default those given."""
         return budgets
 
     def _select(self, group: Group, k: int) -> Picks:

@@ -72,7 +72,7 @@ def write_arrays(dataset: Dataset, rows: IntArray, folder: Path) -> None:
 
 
 def kept_arrays(dataset: Dataset, rows: IntArray) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that belong to some rows: what they are, labels and ids."""
+    """Return the images or embeddings, the labels and the ids of some rows, as arrays by name."""
     if dataset.content is not None and dataset.content.array is not None:
         arrays = {"images": dataset.content.array[rows]}
     else:

@@ -97,7 +97,7 @@ class NpyPiece:
             raise InvalidInput(f"{self.name} has another number of rows than before")
 
     def blocks(self, start: int) -> Iterator[FloatArray]:
-        """Yield the rows from `start` on; what was lost on the way is asked for again."""
+        """Yield the rows from `start` on; where a connection is lost, the rest is asked for again."""
         size = self.width * np.dtype(self.kind).itemsize
         step, at = rows_per_block(size), start
         for attempt in patiently(self.name):

@@ -42,7 +42,7 @@ def load_npz(path: Path, name: str, most: int | None = None) -> npt.NDArray[Any]
 
 
 def _declared(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and the type that the header of an array tells."""
+    """Read the shape and the type of an array from its header."""
     version = np.lib.format.read_magic(member)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
     shape, _, dtype = (read or np.lib.format.read_array_header_2_0)(member)

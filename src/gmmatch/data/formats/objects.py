@@ -71,7 +71,7 @@ def _text(item: Any) -> Any:
 
 
 def _image(item: Any) -> Any:
-    """Return what an image is made of, so that its key says all of it; bytes are that already."""
+    """Return the pixels of an image, by which the cache of vectors knows it; bytes of a file do as they are."""
     try:
         return item if isinstance(item, bytes) else as_pixels(item, None)
     except Unreadable as error:
