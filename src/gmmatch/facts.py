@@ -150,7 +150,7 @@ class Facts:
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Facts:
-        """Return the facts from a dictionary that may hold other entries too, as read from a file or from JSON."""
+        """Return the facts from a dictionary, as read from a file or JSON, that may hold more."""
         known = {"classes": None} | {
             entry.name: told[entry.name] for entry in fields(cls) if entry.name in told
         }

@@ -175,7 +175,7 @@ def _corrupted(
 
 
 def _content(opened: ArrayFile | LabelFile, kind: list[str] | None) -> str:
-    """Return `labels`, `images` or `embeddings`: what the kinds asked for apply to, or what the file looks like."""
+    """Return `labels`, `images` or `embeddings`: what the kinds are for, or what it looks like."""
     looks_like = _looks_like(opened)
     if not kind:
         return looks_like

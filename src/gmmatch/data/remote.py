@@ -110,7 +110,7 @@ class Attempt:
         self.since, self.pause = time.monotonic(), _FIRST_PAUSE
 
     def failed(self, error: Exception) -> None:
-        """Wait before the next try, or raise a sentence where another try is of no use or patience is over."""
+        """Wait before the next try, or raise a sentence where trying is of no use or patience is over."""
         said = str(error) or type(error).__name__
         for words, meaning in _REASONS:
             if any(word in said for word in words):
@@ -132,7 +132,7 @@ def patiently(name: str) -> Iterator[Attempt]:
 
 
 def ask(name: str, function: Any, *arguments: Any) -> Any:
-    """Call a function until it succeeds: again after a pause where an answer is lost, while patience lasts."""
+    """Call a function until it succeeds: again after a pause where an answer is lost, as patience lasts."""
     for attempt in patiently(name):
         try:
             return function(*arguments)

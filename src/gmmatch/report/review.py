@@ -25,7 +25,7 @@ Pairs = tuple[int, IntArray, IntArray, npt.NDArray[np.float64]]
 
 
 def find_rows(setting: Setting, measures: Measures, evidence: Suspicion) -> dict[str, Pairs]:
-    """Return for each tab how many rows it has, the first of them, the rows to compare them with, and scores."""
+    """Return for each tab its number of rows, the first of them, those to compare them with, and scores."""
     typical = _typical(setting, measures, evidence)
     wrong, outlier, duplicate = evidence["wrong_label"], evidence["outlier"], evidence["duplicate"]
     group, keep, suggested = evidence["group"], evidence["keep"], evidence["suggested"]

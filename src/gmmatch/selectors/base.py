@@ -104,7 +104,7 @@ class Selector(Estimator, ABC):
         return judge(groups[0].source, codes, len(groups), seed, labelled=labelled, keys=keys, recall=recall)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
-        """Divide rows without labels into cells; return the groups and the verdict on them. By default none are."""
+        """Divide rows without labels into cells, with a verdict on them; by default nothing is divided."""
         return groups, verdict
 
     def _as_matched(self, source: FloatArray) -> FloatArray:
@@ -273,7 +273,7 @@ class Selector(Estimator, ABC):
         )
 
     def _tell(self, picks: Picks, center: Vector, objectives: Vector, distances: Vector) -> Picks:
-        """Return picks with scores, distances and centre in the rows' own coordinates, later picks included."""
+        """Return picks with scores, distances and centre in the rows' own coordinates."""
         scores = objectives.copy()
         if not self.scores_are_objectives:
             scores[: len(picks.scores)] = picks.scores

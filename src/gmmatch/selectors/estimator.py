@@ -54,7 +54,7 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags of an estimator; only scikit-learn calls this, so that importing it costs nothing."""
+        """Return the tags of an estimator; scikit-learn alone calls this, and so is imported already."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))

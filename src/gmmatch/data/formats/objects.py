@@ -71,7 +71,7 @@ def _text(item: Any) -> Any:
 
 
 def _image(item: Any) -> Any:
-    """Return the pixels of an image, by which the cache of vectors knows it; bytes of a file do as they are."""
+    """Return the pixels of an image, by which the cache knows it; the bytes of a file do as they are."""
     try:
         return item if isinstance(item, bytes) else as_pixels(item, None)
     except Unreadable as error:
