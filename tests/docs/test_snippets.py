@@ -68,7 +68,7 @@ def test_shell_lines_work(page: Path, tmp_path: Path) -> None:
         assert expected in done.stdout
 
 
-WRITTEN = re.compile(r"(?:-o|--output|--report|--suspects|--materialize|--fix) (\\S+)")
+WRITTEN = re.compile(r"(?:-o|--output|--report|--suspects|--materialize|--fix) (\S+)")
 
 
 def test_pages_that_are_typed_one_after_the_other_write_different_files() -> None:
