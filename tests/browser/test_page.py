@@ -344,7 +344,7 @@ def test_decisions_are_made_by_keys_and_fed_back_as_labels(visit, digits, tmp_pa
     labels, _, copies = report.review.tabs
     card, counted = page.locator("#review-card"), page.locator("#review-count")
     expect(page.get_by_role("button", name="Save labels")).to_be_disabled()
-    card.focus()
+    page.get_by_role("tab", name="Labels").click()
     for key in ("w", "R", "s", "ArrowRight", "ArrowLeft", "ArrowLeft", "w"):
         page.keyboard.press(key)
     expect(counted).to_have_text("3 decisions: 2 wrong, 1 right")

@@ -68,6 +68,21 @@ def test_shell_lines_work(page: Path, tmp_path: Path) -> None:
         assert expected in done.stdout
 
 
+WRITTEN = re.compile(r"(?:-o|--output|--report|--suspects|--materialize|--fix) (\S+)")
+
+
+def test_pages_that_are_typed_one_after_the_other_write_different_files() -> None:
+    """A file that exists is not replaced: who goes from page to page would be stopped."""
+    writers: dict[str, set[str]] = {}
+    for page in SCRIPTS:
+        if page.parent.name in ("start", "howto"):
+            for language, text in blocks(page):
+                for file in WRITTEN.findall(text) if language == "sh" else []:
+                    writers.setdefault(file, set()).add(name(page))
+    assert writers
+    assert {file: pages for file, pages in writers.items() if len(pages) > 1} == {}
+
+
 def test_python_is_run_as_doctests() -> None:
     """A block of Python without ``>>>`` would be run by nobody."""
     unrun = [

@@ -150,7 +150,9 @@ def print_table(
 
     table = Table(box=None, header_style="bold", pad_edge=False, title=title, title_justify="left")
     for place, name in enumerate(header):
-        table.add_column(name, justify="left" if place < words else "right", overflow="fold")
+        table.add_column(
+            name, justify="left" if place < words else "right", overflow="fold", no_wrap=place == 0
+        )
     for line in lines:
         table.add_row(*line)
     console = Console()

@@ -11,7 +11,7 @@ from ..errors import InvalidParameter
 READ, CHOOSE, WRITE, RUN = "What is read", "How rows are chosen", "What is written", "How it runs"
 
 
-def option(text: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
+def option(text: str, *flags: str, panel: str = RUN, **more: Any) -> Any:
     """Return an option with its help text, under a heading of the help."""
     return typer.Option(*flags, help=text, rich_help_panel=panel, **more)
 
@@ -33,7 +33,7 @@ def column(text: str, metavar: str = "COLUMN") -> Any:
     return option(text, metavar=metavar, panel=READ)
 
 
-def flag(name: str, text: str, panel: str | None = None) -> Any:
+def flag(name: str, text: str, panel: str = RUN) -> Any:
     """Return an option that is there or not."""
     return option(text, f"--{name}", panel=panel)
 
@@ -43,9 +43,9 @@ def file(text: str, panel: str = WRITE, metavar: str = "FILE", **more: Any) -> A
     return option(text, panel=panel, metavar=metavar, **more)
 
 
-def output(text: str, panel: str | None = None) -> Any:
+def output(text: str, metavar: str = "FILE") -> Any:
     """Return the option that says where to write."""
-    return option(text, "--output", "-o", panel=panel)
+    return option(text, "--output", "-o", panel=WRITE, metavar=metavar)
 
 
 # What is read.
@@ -77,12 +77,13 @@ Unlabelled = Annotated[
     str, column("Rows without a label: as --on-bad-rows says, or a class of their own.", "error|class")
 ]
 # How rows are chosen.
-Keep = Annotated[str, option("How many rows to keep: 10%, 0.1 or 5000.", panel=CHOOSE)]
+Keep = Annotated[str, option("How many rows to keep: 10%, 0.1 or 5000.", panel=CHOOSE, metavar="BUDGET")]
 Method = Annotated[str, option("A name that `gmmatch methods` lists.", panel=CHOOSE)]
 Budgets = Annotated[
     str,
     option(
-        "How classes share the budget: proportional to their sizes, sqrt (of these) or equal.", panel=CHOOSE
+        "How classes share the budget: proportional to their sizes, sqrt (of these) or equal.",
+        panel=CHOOSE,
     ),
 ]
 Param = Annotated[
@@ -96,7 +97,8 @@ Param = Annotated[
 Guard = Annotated[
     str | None,
     option(
-        "auto: pick trusted rows first (the default of gm-matching); off (or --no-guard): believe all rows.",
+        "auto: judge the rows, and pick those that seem right first (the default of gm-matching);"
+        " off (or --no-guard): believe all rows.",
         panel=CHOOSE,
         metavar="auto|off",
         show_default=False,
@@ -118,27 +120,34 @@ SaveScores = Annotated[
 ]
 Projection = Annotated[
     str,
-    option("How the report's map is laid out: pca, umap, or auto (umap where it is installed).", panel=WRITE),
+    option(
+        "How the report's map is laid out: pca, umap, or auto (umap where it is installed).",
+        panel=WRITE,
+        metavar="pca|umap|auto",
+    ),
 ]
-Folder = Annotated[Path, output("Folder for the results.")]
+Folder = Annotated[Path, output("Folder for the results.", "DIR")]
 AsJson = Annotated[bool, flag("json", "Print one JSON document.", WRITE)]
 # How it runs.
 Memory = Annotated[
     str | None,
-    option("Memory to use, such as 4GB; less takes longer, and changes no picks.", panel=RUN, metavar="SIZE"),
+    option("Memory to use, such as 4GB; less takes longer, and changes no picks.", metavar="SIZE"),
 ]
-Engine = Annotated[str, option("local: this machine; ray: a Ray cluster, with the same result.", panel=RUN)]
+Engine = Annotated[
+    str,
+    option("local: this machine; ray: a Ray cluster, with the same result.", metavar="local|ray"),
+]
 Address = Annotated[
     str | None,
-    option("With --engine ray: a running cluster, or auto; by default a new one, here.", panel=RUN),
+    option("With --engine ray: a running cluster, or auto; by default a new one, here."),
 ]
 Workers = Annotated[
-    int | None, option("With --engine ray: worker processes; one per core by default.", panel=RUN, min=1)
+    int | None, option("With --engine ray: worker processes; one per core by default.", min=1)
 ]
 TrainConfig = Annotated[Path | None, file("How to train, for methods that need it: .toml or .json.", RUN)]
-Device = Annotated[str, option("Where networks run: auto, cpu, cuda, cuda:N or mps.", panel=RUN)]
+Device = Annotated[str, option("Where networks run: auto, cpu, cuda, cuda:N or mps.")]
 Resume = Annotated[bool, flag("resume", "Go on where a killed run stopped.", RUN)]
 DryRun = Annotated[bool, flag("dry-run", "Say what would be done, and stop.", RUN)]
-Seed = Annotated[int, option("Seed of everything random.", panel=RUN, min=0)]
+Seed = Annotated[int, option("Seed of everything random.", min=0)]
 Processes = Annotated[int | None, option("Processes.  [default: one per core]", min=1, show_default=False)]
-Quiet = Annotated[bool, option("No progress.", "--quiet", "-q", panel=RUN)]
+Quiet = Annotated[bool, option("No progress.", "--quiet", "-q")]

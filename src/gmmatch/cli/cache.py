@@ -5,17 +5,16 @@ import shutil
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ..encoders.files import cache_limit, default_cache_dir
 from . import _options as options
 from ._friendly import say
 
 
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it.")] = False,
+    clear: Annotated[bool, options.flag("clear", "Remove all of it.")] = False,
     cache_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the cache, in place of $GMMATCH_CACHE or the user's.")
+        Path | None,
+        options.option("Folder of the cache, in place of $GMMATCH_CACHE or the user's.", metavar="DIR"),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -1,7 +1,8 @@
 """The commands by name; a command is imported when it is run, so that help is there at once."""
 
 from importlib import import_module
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -9,6 +10,7 @@ from typer.main import get_command
 
 from ..version import __version__
 from ._friendly import friendly
+from ._options import RUN
 
 # In the order of the help; each is the first line of the command's own.
 COMMANDS = {
@@ -32,6 +34,9 @@ _SETTINGS: dict[str, Any] = {
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
 
+# What the help shows for the value of an option that has no word of its own; a flag has no value.
+_VALUES = {bool: "", int: "N", float: "NUMBER", Path: "FILE"}
+
 
 class _Commands(TyperGroup):
     """Commands that are known by a line of help, and imported when they are run."""
@@ -44,6 +49,12 @@ class _Commands(TyperGroup):
 class _Command(TyperCommand):
     """A command whose `--guard` may stand alone, for `--guard auto`, and has an opposite."""
 
+    def get_help_option(self, ctx: Any) -> Any:
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.metavar, found.rich_help_panel = "", RUN  # type: ignore[attr-defined]
+        return found
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = []
         for at, word in enumerate(args):
@@ -55,8 +66,15 @@ class _Command(TyperCommand):
 def load_command(name: str) -> Any:
     """Import a command."""
     single = typer.Typer(add_completion=False, **_SETTINGS)
-    single.command(name, cls=_Command)(friendly(getattr(import_module(f".{name}", __package__), name)))
-    return get_command(single)
+    function = getattr(import_module(f".{name}", __package__), name)
+    single.command(name, cls=_Command)(friendly(function))
+    command = get_command(single)
+    kinds = get_type_hints(function)
+    for option in command.params:
+        if option.param_type_name == "option" and option.metavar is None:
+            kind = next(iter(get_args(kinds[str(option.name)])), kinds[str(option.name)])
+            option.metavar = _VALUES.get(kind, "NAME")
+    return command
 
 
 def _not_loaded() -> None:

@@ -11,9 +11,10 @@ from ..selectors import compared_methods
 from ..validation import parse_keep
 from . import _options as options
 from ._friendly import show_progress
-from ._options import option
+from ._options import CHOOSE, READ, option
 from .reproduce import print_means
 
+MEASURE = "How they are measured"
 Data = Annotated[
     str,
     typer.Argument(
@@ -27,47 +28,58 @@ Methods = Annotated[
     option(
         "Names that `gmmatch methods` lists, with commas; name+guard: trusted rows first."
         f"  [default: {', '.join(compared_methods())}]",
+        panel=CHOOSE,
+        metavar="A,B,...",
         show_default=False,
     ),
-]
-Budgets = Annotated[
-    str, option("How classes share the budget: proportional to their sizes, sqrt (of these) or equal.")
 ]
 Damage = Annotated[
     str,
     option(
         "Damage done to the training part on purpose, with commas: clean (none), labels-20,"
-        " images-20, gross-20; any percentage."
+        " images-20, gross-20; any percentage.",
+        panel=MEASURE,
+        metavar="A,B,...",
     ),
 ]
 Proxy = Annotated[
     str,
     option(
         "Whose features of images the methods see: pixels, a network (trained here) or an encoder"
-        " such as efficientnet-lite0."
+        " such as efficientnet-lite0.",
+        panel=READ,
     ),
 ]
-HeldOut = Annotated[str, option("Share of each class held out to measure on; its labels are believed.")]
+HeldOut = Annotated[
+    str,
+    option(
+        "Share of each class held out to measure on; its labels are believed.", panel=MEASURE, metavar="SHARE"
+    ),
+]
 
 
 def compare(
     source: Data,
     labels: options.Labels = None,
     methods: Methods = None,
-    keep: Annotated[str, option("Shares to keep, with commas.")] = "5%,10%,30%",
-    budgets: Budgets = "proportional",
+    keep: Annotated[
+        str, option("Shares to keep, with commas.", panel=CHOOSE, metavar="10%,20%")
+    ] = "5%,10%,30%",
+    budgets: options.Budgets = "proportional",
     corrupt: Damage = "clean",
     target: Annotated[
-        str, option("What learns the kept rows: linear-probe, or for images a network.")
+        str, option("What learns the kept rows: linear-probe, or for images a network.", panel=MEASURE)
     ] = "linear-probe",
     encoder: Proxy = "pixels",
     embedding: options.Embedding = None,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
     test_share: HeldOut = "25%",
-    seeds: Annotated[int, option("How many splits to average over.", min=1)] = 3,
-    epochs: Annotated[int | None, option("Of a network's training.", min=1, show_default=False)] = None,
-    severity: Annotated[int, option("Of damaged images.", min=1, max=5)] = 3,
+    seeds: Annotated[int, option("How many splits to average over.", panel=MEASURE, min=1)] = 3,
+    epochs: Annotated[
+        int | None, option("Of a network's training.", panel=MEASURE, min=1, show_default=False)
+    ] = None,
+    severity: Annotated[int, option("Of damaged images.", panel=MEASURE, min=1, max=5)] = 3,
     output: options.Folder = Path("out/compare"),
     workers: options.Processes = None,
     as_json: options.AsJson = False,

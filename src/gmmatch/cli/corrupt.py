@@ -11,8 +11,9 @@ from ..corrupt.inputs import corrupt_input
 from ..errors import InvalidParameter
 from . import _options as options
 from ._friendly import say
-from ._options import option
+from ._options import READ, WRITE, option
 
+DAMAGE = "What is done to it"
 Input = Annotated[
     Path | None,
     typer.Argument(
@@ -30,22 +31,26 @@ Kind = Annotated[
         " far-cluster (default), outliers, other-class, sign-flip, adversary.",
         "--kind",
         "-k",
+        panel=DAMAGE,
     ),
 ]
 Share = Annotated[
     str | None,
     option(
         "How much of the rows to corrupt, as 20% or 0.2. Default 20%; with --kind matrix what the"
-        " matrix implies."
+        " matrix implies.",
+        panel=DAMAGE,
+        metavar="SHARE",
     ),
 ]
 Output = Annotated[
-    Path | None, options.output("Where to write: a new folder or file. The mask goes beside it.")
+    Path | None, options.output("Where to write: a new folder or file. The mask goes beside it.", "PATH")
 ]
 Preview = Annotated[
     Path | None,
     option(
-        "Write a contact sheet: one image (the first of INPUT, or a sample) under all kinds and severities."
+        "Write a contact sheet: one image (the first of INPUT, or a sample) under all kinds and severities.",
+        panel=WRITE,
     ),
 ]
 
@@ -55,16 +60,21 @@ def corrupt(
     kind: Kind = None,
     share: Share = None,
     output: Output = None,
-    severity: Annotated[int, option("Strength of image damage, 1 to 5.")] = 3,
-    seed: Annotated[int, option("Same seed, same output.")] = 0,
+    severity: Annotated[int, option("Strength of image damage, 1 to 5.", panel=DAMAGE)] = 3,
+    seed: Annotated[int, option("Same seed, same output.", panel=DAMAGE)] = 0,
     labels: Annotated[
-        str | None, option("Labels, for --kind other-class: a file. Of a table: as --column.")
+        str | None,
+        options.column("Labels, for --kind other-class: a file. Of a table: as --column.", "FILE_OR_COLUMN"),
     ] = None,
-    features: Annotated[Path | None, option("Array file, for --kind instance.")] = None,
-    matrix: Annotated[Path | None, option("Transition matrix (.npy, .csv), for --kind matrix.")] = None,
-    distance: Annotated[float | None, option("How far embeddings go, in units of the data's radius.")] = None,
-    column: Annotated[str | None, option("Label column of a .csv or .tsv INPUT.")] = None,
-    array: Annotated[str | None, option("Name of the array in a .npz INPUT.")] = None,
+    features: Annotated[Path | None, option("Array file, for --kind instance.", panel=READ)] = None,
+    matrix: Annotated[
+        Path | None, option("Transition matrix (.npy, .csv), for --kind matrix.", panel=READ)
+    ] = None,
+    distance: Annotated[
+        float | None, option("How far embeddings go, in units of the data's radius.", panel=DAMAGE)
+    ] = None,
+    column: Annotated[str | None, options.column("Label column of a .csv or .tsv INPUT.")] = None,
+    array: Annotated[str | None, options.column("Name of the array in a .npz INPUT.", "NAME")] = None,
     preview: Preview = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
@@ -75,17 +85,17 @@ def corrupt(
     Exactly the rounded share of the rows is changed, the others stay as they are. The mask is written
     beside the output: OUT.mask.npy for arrays, OUT.mask.csv for folders, and so on.
 
-    For example:
+    Examples
+    --------
+        gmmatch corrupt photos/ --share 20% -o spoilt/
 
-      gmmatch corrupt photos/ --share 20% -o spoilt/
+        gmmatch corrupt images.npy --kind fog --kind motion_blur --severity 5 -o foggy.npy
 
-      gmmatch corrupt images.npy --kind fog --kind motion_blur --severity 5 -o foggy.npy
+        gmmatch corrupt labels.csv --kind symmetric --share 40% -o noisy.csv
 
-      gmmatch corrupt labels.csv --kind symmetric --share 40% -o noisy.csv
+        gmmatch corrupt embeddings.npy --kind far-cluster --share 45% -o bad.npy
 
-      gmmatch corrupt embeddings.npy --kind far-cluster --share 45% -o bad.npy
-
-      gmmatch corrupt --preview sheet.png
+        gmmatch corrupt --preview sheet.png
     """
     start = time.perf_counter()
     facts = corrupt_input(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def demo(
     output: options.Folder = Path("out/demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the damage and the methods.", min=0)] = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """Damage real handwritten digits on purpose, keep 10 % by every method, and compare.
 

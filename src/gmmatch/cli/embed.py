@@ -13,7 +13,7 @@ from .. import pipeline
 from ..encoders import FAMILIES, Embedded, spec_form
 from . import _options as options
 from ._friendly import parse_params, say, show_progress
-from ._options import option
+from ._options import READ, column, option
 
 SHOWN = 10
 
@@ -33,17 +33,18 @@ def embed(
         str | None,
         option(
             f"{', '.join(map(spec_form, FAMILIES))}."
-            " By default efficientnet-lite0 for images, wordllama for text."
+            " By default efficientnet-lite0 for images, wordllama for text.",
+            panel=READ,
         ),
     ] = None,
-    text: Annotated[str | None, option("Column of a table that holds the texts.")] = None,
-    image: Annotated[str | None, option("Column of a table that holds the images (paths or bytes).")] = None,
-    labels: Annotated[str | None, option("Labels: a column, an array of the .npz file, or a file.")] = None,
-    ids: Annotated[str | None, option("Column of ids; otherwise row numbers or paths.")] = None,
-    split: Annotated[str, option("train or test, where INPUT has both.")] = "train",
+    text: options.Text = None,
+    image: options.Image = None,
+    labels: options.Labels = None,
+    ids: Annotated[str | None, column("Column of ids; otherwise row numbers or paths.")] = None,
+    split: Annotated[str, column("Which part, where INPUT has both.", "train|test")] = "train",
     size: Annotated[int | None, option("Side of the images in pixels, in place of the encoder's.")] = None,
     param: Annotated[
-        list[str] | None, option("Another parameter of the encoder, KEY=VALUE; repeatable.")
+        list[str] | None, option("Another parameter of the encoder; repeatable.", metavar="KEY=VALUE")
     ] = None,
     device: options.Device = "auto",
     batch_size: Annotated[
@@ -53,7 +54,7 @@ def embed(
     unlabelled: options.Unlabelled = "error",
     cache: Annotated[bool, option("Keep vectors by content, so that nothing is encoded twice.")] = True,
     cache_dir: Annotated[
-        Path | None, option("Folder of the cache, in place of $GMMATCH_CACHE or the user's.")
+        Path | None, option("Folder of the cache, in place of $GMMATCH_CACHE or the user's.", metavar="DIR")
     ] = None,
     overwrite: options.Overwrite = False,
     engine: options.Engine = "local",

@@ -10,22 +10,23 @@ import typer
 from ..report import report as make_report
 from . import _options as options
 from ._friendly import say, show_progress
-from ._options import option
 
 
 def report(
-    selection: Annotated[Path, typer.Argument(help="What `gmmatch select` wrote: .parquet.")],
+    selection: Annotated[
+        Path, typer.Argument(metavar="SELECTION", help="What `gmmatch select` wrote: .parquet.")
+    ],
     source: Annotated[str, typer.Argument(metavar="INPUT", help="What the rows were selected from.")],
     output: Annotated[Path, options.output("The page to write: .html.")] = Path("report.html"),
     images: Annotated[
         Path | None,
-        option("Images of the rows: a folder, a table, .npy, .npz, IDX or CIFAR.", metavar="PATH"),
+        options.column("Images of the rows: a folder, a table, .npy, .npz, IDX or CIFAR.", "PATH"),
     ] = None,
     texts: Annotated[
-        Path | None, option("Texts of the rows: .txt, .csv, .jsonl or .parquet.", metavar="FILE")
+        Path | None, options.column("Texts of the rows: .txt, .csv, .jsonl or .parquet.", "FILE")
     ] = None,
     labels: Annotated[
-        str | None, option("Labels, if the selection was made with some.", metavar="FILE_OR_COLUMN")
+        str | None, options.column("Labels, if the selection was made with some.", "FILE_OR_COLUMN")
     ] = None,
     ids: options.Ids = None,
     embedding: options.Embedding = None,

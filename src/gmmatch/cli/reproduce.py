@@ -13,21 +13,24 @@ from ..errors import InvalidParameter
 from ..validation import check_choice, check_keep, parse_keep
 from . import _options as options
 from ._friendly import print_table, show_progress
-from ._options import option
+from ._options import READ, RUN, option
 
 if TYPE_CHECKING:
     from ..experiments.grid import Mean
     from ..experiments.reproduce import Reproduced
 
 
+PART = "Which part of it"
+
+
 def _some(text: str, metavar: str = "A,B,...") -> Any:
     """Return an option that names a part of a table, with commas."""
-    return option(text, metavar=metavar, show_default=False)
+    return option(text, panel=PART, metavar=metavar, show_default=False)
 
 
-def _number(text: str) -> Any:
+def _number(text: str, panel: str) -> Any:
     """Return an option that takes a number of at least one."""
-    return option(text, min=1, show_default=False)
+    return option(text, panel=panel, min=1, show_default=False)
 
 
 def reproduce(
@@ -38,7 +41,9 @@ def reproduce(
         str,
         option(
             "smoke: a minute, on built-in data; cpu: an hour or two on two cores; paper: the paper's"
-            " networks and recipes, for a GPU."
+            " networks and recipes, for a GPU.",
+            panel=PART,
+            metavar="smoke|cpu|paper",
         ),
     ] = "smoke",
     data: Annotated[
@@ -46,6 +51,8 @@ def reproduce(
         option(
             "Folder of the datasets: cifar-10-batches-py, cifar-100-python, tiny-imagenet-200,"
             " fashion-mnist, cifar10.npz.  [default: the folder named by GMMATCH_DATA]",
+            panel=READ,
+            metavar="DIR",
             show_default=False,
         ),
     ] = None,
@@ -54,9 +61,11 @@ def reproduce(
     datasets: Annotated[str | None, _some("Some of its datasets.")] = None,
     scenarios: Annotated[str | None, _some("Some of its kinds of damage.")] = None,
     keep: Annotated[str | None, _some("Some of its budgets.", metavar="10%,20%")] = None,
-    seeds: Annotated[int | None, _number("The first so many of its seeds.")] = None,
-    epochs: Annotated[int | None, _number("Of every training, to try a run out: other figures.")] = None,
-    workers: Annotated[int | None, _number("Processes.  [default: one per GPU, else per core]")] = None,
+    seeds: Annotated[int | None, _number("The first so many of its seeds.", PART)] = None,
+    epochs: Annotated[
+        int | None, _number("Of every training, to try a run out: other figures.", PART)
+    ] = None,
+    workers: Annotated[int | None, _number("Processes.  [default: one per GPU, else per core]", RUN)] = None,
     device: Annotated[str, option("auto, cpu, mps, cuda (every GPU), or some: cuda:0,cuda:1.")] = "auto",
     dry_run: Annotated[
         bool, options.flag("dry-run", "Run nothing; count what is left, and estimate the hours.")
@@ -225,4 +234,4 @@ def _show_list(as_json: bool) -> None:
     for spec in specs:
         sizes = (f"{scale} ({count})" if count else scale for scale, count in cells[spec.name].items())
         lines.append((spec.name, ", ".join(sizes), spec.about))
-    print_table(("name", "scales (cells)", "what it shows"), lines, width=120, words=3)
+    print_table(("name", "scales (results)", "what it shows"), lines, width=120, words=3)

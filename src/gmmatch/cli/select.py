@@ -45,9 +45,7 @@ def select(
     device: options.Device = "auto",
     output: Annotated[
         Path,
-        options.output(
-            "The selection, in pick order: .parquet or .csv; .npy or .txt for the ids alone.", options.WRITE
-        ),
+        options.output("The selection, in pick order: .parquet or .csv; .npy or .txt for the ids alone."),
     ] = Path("kept.parquet"),
     all_rows: options.AllRows = False,
     materialize: options.Materialize = None,
@@ -155,7 +153,7 @@ def describe(found: Estimate) -> str:
     start = f"would keep {found.keep:,} of {found.rows:,} rows"
     if found.features is None:
         return f"{start}{classes} by {found.method}, encoded first; nothing was encoded or written"
-    batches = "against all rows of a class" if found.batch_size is None else "in batches, one pass"
+    batches = "against all rows of a class" if found.batch_size is None else "in batches"
     training = ", beside the training run" if found.trains else ""
     short = "" if found.enough_memory else " (more than --memory allows)"
     return (

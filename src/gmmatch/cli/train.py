@@ -18,10 +18,13 @@ from ..records import IntArray, load_selection
 from ..validation import as_labels
 from . import _options as options
 from ._friendly import say, show_progress
-from ._options import option
+from ._options import READ, option
 
 if TYPE_CHECKING:
     from ..training.networks import Network
+
+
+LEARN = "How it learns"
 
 
 def train(
@@ -31,24 +34,33 @@ def train(
             metavar="IMAGES", help="Images of one size: a folder, .npy, .npz, IDX, CIFAR, a table."
         ),
     ],
-    labels: Annotated[str | None, option("Labels: a column or an array of IMAGES, or a file.")] = None,
-    network: Annotated[str | None, option(f"{', '.join(training.NETWORKS)}.  [default: resnet8]")] = None,
-    recipe: Annotated[
-        str | None, option(f"{', '.join(training.RECIPES)}.  [default: cpu; fine-tune with --from]")
+    labels: Annotated[
+        str | None, options.column("Labels: a column or an array of IMAGES, or a file.", "FILE_OR_COLUMN")
     ] = None,
-    epochs: Annotated[int | None, option("In place of the recipe's.", min=1)] = None,
-    batch_size: Annotated[int | None, option("In place of the recipe's.", min=1)] = None,
-    rows: Annotated[Path | None, option("A selection (Parquet): train on the rows it keeps.")] = None,
-    test: Annotated[Path | None, option("Images to measure the accuracy on, as IMAGES.")] = None,
-    test_labels: Annotated[str | None, option("Their labels, as --labels.")] = None,
-    start: Annotated[Path | None, option("A trained network (.pt) to fine-tune.", "--from")] = None,
+    network: Annotated[
+        str | None, option(f"{', '.join(training.NETWORKS)}.  [default: resnet8]", panel=LEARN)
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        option(f"{', '.join(training.RECIPES)}.  [default: cpu; fine-tune with --from]", panel=LEARN),
+    ] = None,
+    epochs: Annotated[int | None, option("In place of the recipe's.", panel=LEARN, min=1)] = None,
+    batch_size: Annotated[int | None, option("In place of the recipe's.", panel=LEARN, min=1)] = None,
+    rows: Annotated[
+        Path | None, option("A selection (Parquet): train on the rows it keeps.", panel=READ)
+    ] = None,
+    test: Annotated[Path | None, option("Images to measure the accuracy on, as IMAGES.", panel=READ)] = None,
+    test_labels: Annotated[str | None, options.column("Their labels, as --labels.", "FILE_OR_COLUMN")] = None,
+    start: Annotated[
+        Path | None, option("A trained network (.pt) to fine-tune.", "--from", panel=LEARN)
+    ] = None,
     output: Annotated[Path, options.output("Where to write the network.")] = Path("network.pt"),
     resume: Annotated[
         bool, options.flag("resume", "Go on with the run that --output was left with.")
     ] = False,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
-    device: Annotated[str, option("auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    device: options.Device = "auto",
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,

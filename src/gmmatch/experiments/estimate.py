@@ -57,7 +57,7 @@ class Estimate:
             count[kind.purpose, kind.network] += times
             hours[kind.purpose, kind.network] += self.seconds[kind] * times / 3600
         return [
-            f"{self.cells} cells to do",
+            f"{self.cells} results to do",
             *(f"{count[key]} x {key[0]} {key[1]}: {hours[key]:.2g} hours" for key in count),
             f"{self.hours:.2g} hours of training on {', '.join(dict.fromkeys(self.places))}"
             f" with {len(self.places)} worker{'s' if len(self.places) > 1 else ''};"

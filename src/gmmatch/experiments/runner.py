@@ -239,7 +239,7 @@ def _opened(data: Datasets, name: str, seed: int, train_rows: int | None, test_r
 
 
 class _Clock:
-    """Tells now and then how many cells are done and how long the rest will take."""
+    """Tells now and then how many results are there and how long the rest will take."""
 
     def __init__(self, total: int, say: Progress | None, every: float = 30.0) -> None:
         self.total, self.say, self.every = total, say, every
@@ -253,4 +253,5 @@ class _Clock:
         if self.say is not None and (now - self.last >= self.every or self.done == self.total):
             self.last = now
             left = (now - self.started) / self.done * (self.total - self.done)
-            self.say(f"{self.done} of {self.total} cells done, about {left / 60:.0f} min left")
+            wait = f", about {left / 60:.0f} min left" if left >= 90 else ", little left" if left else ""
+            self.say(f"{self.done} of {self.total} results done{wait}")

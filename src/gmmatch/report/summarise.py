@@ -18,7 +18,7 @@ from .review import compared_rows, find_rows, make_review
 from .sample import choose_rows
 from .setting import Setting, prepare, python_call, shell_command
 from .suspicion import Suspicion, from_evidence, judge_rows, worth_judging
-from .tables import class_table, make_map, plain_params, typical_distances
+from .tables import class_table, count_suspects, make_map, plain_params, typical_distances
 
 Vector = npt.NDArray[np.float64]
 
@@ -166,10 +166,7 @@ def _glance(
     picks = np.bincount(setting.picked_groups, minlength=len(setting.centers))
     random = float(measures.random_objective(picks[None])[0])
     guard = selection.facts.guard
-    if selection.tiers is None or selection.evidence is not None:
-        suspects, judged = int(evidence["suspect"].sum()), len(evidence.rows)
-    else:
-        suspects, judged = int((selection.tiers[measures.usable] > 0).sum()), int(measures.usable.sum())
+    wrong, judged = count_suspects(setting, measures, evidence)
     return Glance(
         source=source.name,
         rows=selection.n_rows,
@@ -187,8 +184,8 @@ def _glance(
         objective=selection.objective,
         random_objective=random,
         times_closer=random / selection.objective if selection.objective > 0 else None,
-        suspects=suspects,
-        judged=judged,
+        suspects=len(wrong),
+        judged=len(judged),
         command=command or shell_command(selection, source.name, setting.labelled),
         python=python_call(selection, setting.labelled),
         versions=dict(selection.versions),
@@ -214,6 +211,11 @@ def _notes(
             f"Suspicion was measured among the {len(evidence.rows):,} rows of the map alone;"
             " --guard, or --suspects, measures it among all rows."
         )
+        if setting.selection.tiers is not None:
+            notes.append(
+                "Suspects are counted as the rows that were not trusted, which are more than those that seem"
+                " wrong."
+            )
     if setting.labelled and not evidence.labels_judged:
         notes.append(
             "There are too few rows, or too few or too many classes, to judge labels; suspicion is about"

@@ -86,10 +86,7 @@ def class_table(setting: Setting, measures: Measures, evidence: Suspicion, budge
         np.bincount(code * BINS + place, minlength=n_classes * BINS).reshape(n_classes, BINS)
         for code, place in ((own, bins), (own[kept[usable]], bins[kept[usable]]))
     ]
-    if selection.tiers is None:
-        judged, wrong = evidence.rows, evidence.rows[evidence.tiers > 0]
-    else:
-        judged, wrong = usable, usable[selection.tiers[usable] > 0]
+    wrong, judged = count_suspects(setting, measures, evidence)
     counts = counts_at(codes[selection.indices], n_classes, budgets)
     steps = np.diff(counts, axis=0, prepend=0)
     listed = listed_classes(setting)
@@ -111,6 +108,18 @@ def class_table(setting: Setting, measures: Measures, evidence: Suspicion, budge
         steps=steps[:, listed].tolist(),
         left_out=n_classes - len(listed),
     )
+
+
+def count_suspects(setting: Setting, measures: Measures, evidence: Suspicion) -> tuple[IntArray, IntArray]:
+    """Return the rows that seem wrong, and those that were judged; the page has one count of them.
+
+    Where the rows of the map alone were weighed, picks are too many among them: rows that the selection did
+    not trust are counted instead.
+    """
+    usable, tiers = np.flatnonzero(measures.usable), setting.selection.tiers
+    if tiers is not None and len(evidence.rows) < len(usable):
+        return usable[tiers[usable] > 0], usable
+    return evidence.rows[evidence["suspect"]], evidence.rows
 
 
 def bin_edges(distances: Vector) -> Vector:

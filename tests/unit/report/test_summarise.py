@@ -88,6 +88,22 @@ def test_the_table_of_classes_counts_right(made):
         )
 
 
+def test_suspects_are_counted_the_same_everywhere(tmp_path):
+    """Rows in doubt are not trusted, but only those that seem wrong are suspects: beside the tabs too."""
+    rng = np.random.default_rng(3)
+    truth = np.arange(600) % 3
+    rows = rng.normal(size=(600, 8)) + 1.2 * np.eye(3, 8)[truth]
+    labels = np.where(rng.random(600) < 0.3, rng.integers(0, 3, 600), truth)
+    selection = gmmatch.select(rows, 60, labels, output=tmp_path / "kept.parquet")
+    known = gmmatch.load_selection(tmp_path / "kept.parquet")
+    for one in (selection, known, replace(selection, evidence=None)):
+        report = summarise(one, as_source(rows, labels))
+        assert report.glance.suspects < int((selection.tiers > 0).sum())
+        assert report.glance.suspects == sum(report.classes.suspects)
+        assert report.glance.suspects >= max(tab.total for tab in report.review.tabs)
+        assert report.glance.judged == sum(report.classes.judged) == 600
+
+
 def test_galleries_show_what_they_say(made):
     selection, source = made
     report = summarise(selection, source)

@@ -11,7 +11,7 @@ const KINDS = {
   outliers: { score: "Distance, 0.5 being the most that the class allows", beside: (at) => (report.labelled ? `Typical of ${classOf(rows.code[at])}` : "Typical row") },
   copies: { score: "Likeness", beside: () => "The row to keep" },
 };
-const reviewed = { tab: 0, places: review.tabs.map(() => 0), decisions: new Map() };
+const reviewed = { tab: 0, places: review.tabs.map(() => 0), decisions: new Map(), saved: false };
 const betterOf = (at) => (rows.suggested[at] >= 0 ? rows.suggested[at] : rows.code[at]);
 const tabNow = () => review.tabs[reviewed.tab];
 const placeNow = () => reviewed.places[reviewed.tab];
@@ -31,6 +31,7 @@ function decide(choice) {
   const tab = tabNow();
   const at = tab.rows[placeNow()];
   if (at === undefined) return;
+  reviewed.saved = false;
   if (choice === "skip") reviewed.decisions.delete(at);
   else reviewed.decisions.set(at, { choice, tab: tab.name, label: choice === "wrong" ? newLabel(tab, at) : rows.code[at] });
   step(1);
@@ -201,6 +202,7 @@ function saveLabels() {
   const link = element("a", { href: address, download: "labels.csv" });
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), 10000);
+  reviewed.saved = true;
   byId("review-saved").textContent = "Saved as labels.csv.";
 }
 
@@ -213,13 +215,17 @@ function makeReview() {
     event.preventDefault();
     openTab(reviewed.tab + by);
   });
-  byId("review-card").addEventListener("keydown", (event) => {
+  byId("review").addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const choice = DECISIONS.find(([, , key]) => key === event.key.toLowerCase());
+    if (choice) decide(choice[0]); // also from a tab, a button or the strip
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!choice && !by) return;
+    if (by && byId("review-panel").contains(event.target)) step(by);
+    else if (!choice) return;
     event.preventDefault();
-    if (choice) decide(choice[0]);
-    else step(by);
+  });
+  // Decisions live in the page alone until they are saved.
+  window.addEventListener("beforeunload", (event) => {
+    if (reviewed.decisions.size && !reviewed.saved) event.preventDefault();
   });
 }

@@ -1,0 +1,47 @@
+"""What `--help` says: every option under a heading, values by name, examples that can be typed."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from gmmatch.cli.commands import COMMANDS, app, load_command
+
+
+def examples(name: str) -> list[str]:
+    """Return the lines of a command's help that show how it is typed."""
+    said = inspect.cleandoc(load_command(name).help or "")
+    joined = re.sub(r"\n +(?=--)", " ", said)
+    return [line.strip() for line in joined.splitlines() if re.match(r"\s*(Example: )?gmmatch ", line)]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_explained_under_a_heading(name: str) -> None:
+    for option in load_command(name).params:
+        assert option.help, option.name
+        if option.param_type_name == "option":
+            assert option.rich_help_panel, option.name
+            assert (option.metavar == "") == bool(option.is_flag), option.name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_has_no_words_of_the_machine(name: str) -> None:
+    shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "100", "NO_COLOR": "1"}).output
+    assert "Usage: gmmatch" in shown
+    options = shown[shown.rindex("Arguments") if "Arguments" in shown else 0 :]
+    assert not re.search(r"-\w.* <(bool|str|path|float|int|list)", options)
+    assert "─ Options ─" not in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_can_be_typed(name: str) -> None:
+    found = examples(name)
+    assert found
+    for line in found:
+        words = shlex.split(line.removeprefix("Example: "))
+        assert words[:2] == ["gmmatch", name]
+        load_command(name).make_context(name, words[2:])
