@@ -42,15 +42,14 @@ OPERATE = {
     ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitXor: ast.BitAnd,
 }  # fmt: skip
 
+# What calls the packages: these tests should notice as well.
 WIDER = (
+    *(f"tests/unit/{name}" for name in ("matching", "trust", "selectors", "compute")),
     "tests/contract",
-    "tests/unit/selectors",
-    "tests/unit/compute",
     "tests/integration/test_streaming.py",
-)  # what calls it: these notice beside the package's own tests
-NO_TRAINING = (
-    "not (forgetting or el2n or grand or optimization or torch)"  # networks are slow, and use little of this
 )
+# Networks are slow, and use little of what is changed.
+NO_TRAINING = "not (forgetting or el2n or grand or optimization or torch)"
 PATIENCE = 60.0  # seconds of tests for one change: one that these do not notice has survived
 
 # What follows is left as it is, since no result depends on it: a change there is no fault.
@@ -449,7 +448,7 @@ def main() -> int:
         ".".join(file.relative_to(SRC).with_suffix("").parts) for file in found if file.stem != "__init__"
     ]
     package = given.package.split(".")[0]
-    tests = given.tests or [f"tests/unit/{package}", f"src/gmmatch/{package}", *WIDER]
+    tests = given.tests or list(dict.fromkeys([f"tests/unit/{package}", f"src/gmmatch/{package}", *WIDER]))
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
     hypothesis.settings.register_profile(
         "mutants", database=None, derandomize=True, deadline=None, phases=phases,
