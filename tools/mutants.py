@@ -42,15 +42,20 @@ OPERATE = {
     ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitXor: ast.BitAnd,
 }  # fmt: skip
 
-# What calls the packages: these tests should notice as well.
-WIDER = (
-    *(f"tests/unit/{name}" for name in ("matching", "trust", "selectors", "compute")),
-    "tests/contract",
-    "tests/integration/test_streaming.py",
-)
+# Quick tests that should notice beside a package's own: the frozen picks, and those of what calls it.
+WIDER = {
+    "matching": [
+        "tests/unit/selectors/test_gm_matching.py",
+        "tests/unit/selectors/test_sampled_median.py",
+        "tests/unit/trust/test_guard.py",
+        "tests/unit/trust/test_lift.py",
+        "tests/unit/trust/test_many_classes.py",
+    ],
+}
+FROZEN = "tests/contract/test_frozen.py"
 # Networks are slow, and use little of what is changed.
 NO_TRAINING = "not (forgetting or el2n or grand or optimization or torch)"
-PATIENCE = 60.0  # seconds of tests for one change: one that these do not notice has survived
+PATIENCE = 20.0  # seconds of tests for one change: one that these do not notice has survived
 
 # What follows is left as it is, since no result depends on it: a change there is no fault.
 # Progress that is shown; hints to a reader about what comes next; how many threads a library may use.
@@ -189,8 +194,10 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         yield "sign", node.operand
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
         yield "constant", ast.Constant(_other(node.value))
-    elif isinstance(node, ast.If | ast.While | ast.IfExp) and not isinstance(
-        node.test, ast.Compare | ast.BoolOp
+    elif (
+        isinstance(node, ast.If | ast.While | ast.IfExp)
+        and not isinstance(node.test, ast.Compare | ast.BoolOp)
+        and ast.unparse(node.test).split("(")[0] not in IDLE_NAMES
     ):
         other = copy.deepcopy(node)
         other.test = ast.UnaryOp(ast.Not(), other.test)
@@ -377,21 +384,19 @@ class Tester:
             seen.update([(module, name), (module, frame.f_lineno)])
             return tracer
 
-        # A first round without a tracer compiles what is compiled on first use; the second tells the seconds.
-        for traced in (None, tracer):
-            for item in items:
-                seen.clear()
-                started = time.process_time()
-                sys.settrace(traced)
-                threading.settrace(traced)  # type: ignore[arg-type]
-                self._run(item)
-                sys.settrace(None)
-                threading.settrace(None)  # type: ignore[arg-type]
-                self.seconds[item.nodeid] = time.process_time() - started
-                for key in seen:
-                    self.reached.setdefault(key, []).append(item)
-            if self.failed:
-                raise SystemExit(f"tests fail before anything is changed: {' '.join(self.failed)}")
+        for item in items:
+            seen.clear()
+            started = time.process_time()
+            sys.settrace(tracer)
+            threading.settrace(tracer)
+            self._run(item)
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+            self.seconds[item.nodeid] = time.process_time() - started
+            for key in seen:
+                self.reached.setdefault(key, []).append(item)
+        if self.failed:
+            raise SystemExit(f"tests fail before anything is changed: {' '.join(self.failed)}")
 
     def _killed(self, mutant: Mutant, items: list[Any]) -> bool:
         """Tell whether a test fails, in a process of its own, or takes far longer than it should."""
@@ -450,7 +455,12 @@ def main() -> int:
         ".".join(file.relative_to(SRC).with_suffix("").parts) for file in found if file.stem != "__init__"
     ]
     package = given.package.split(".")[0]
-    tests = given.tests or list(dict.fromkeys([f"tests/unit/{package}", f"src/gmmatch/{package}", *WIDER]))
+    tests = given.tests or [
+        f"tests/unit/{package}",
+        f"src/gmmatch/{package}",
+        FROZEN,
+        *WIDER.get(package, []),
+    ]
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
     hypothesis.settings.register_profile(
         "mutants", database=None, derandomize=True, deadline=None, phases=phases,

@@ -26,7 +26,7 @@ from gmmatch.matching.candidates import (
     prepare,
     product_error,
 )
-from gmmatch.matching.greedy import Matching, Step, match_batches
+from gmmatch.matching.greedy import Matching, Step, match, match_batches, match_in_parts
 from gmmatch.matching.kmeans import _nearest, kmeans, nearest, spread_out
 from gmmatch.matching.objectives import running_objective, running_objectives
 from gmmatch.matching.targets import (
@@ -183,6 +183,22 @@ def test_batches_are_picked_from_as_one_by_one_by_brute_force(dtype: type, step:
         assert len(places) == quota
     np.testing.assert_allclose(state.theta, theta)
     assert state.count == count == quotas.sum()
+
+
+def test_parts_of_a_group_give_picks_by_their_share_one_after_the_other() -> None:
+    rng = np.random.default_rng(11)
+    rows, center = rng.normal(size=(100, 5)), np.full(5, 0.2)
+    parts = np.split(rng.permutation(100), [30, 37])
+    state, carried = Matching.begin(center, np.zeros(5)), Matching.begin(center, np.zeros(5))
+    order, scores, distances = match_in_parts(rows, 45, state, "residual", parts)
+    expected = []
+    for part, quota in zip(parts, (13, 3, 29), strict=True):  # 13.5, 16.65 and 45, rounded down
+        expected += part[match(rows[part], quota, carried, "residual")[0]].tolist()
+    assert order.tolist() == expected
+    means = np.cumsum(rows[order], axis=0) / np.arange(1, 46)[:, None]
+    np.testing.assert_allclose(scores, np.linalg.norm(means - center, axis=1))
+    np.testing.assert_allclose(distances, np.linalg.norm(rows[order] - center, axis=1))
+    assert state.count == 45
 
 
 def test_batches_with_rows_beyond_float32_are_picked_from_all_the_same() -> None:

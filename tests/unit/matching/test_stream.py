@@ -146,11 +146,13 @@ class OneByOne:
 
     def __init__(self) -> None:
         self.lengths: list[int] = []
+        self.maps = 0
 
     def holds(self, rows: Any) -> bool:
         return True
 
     def map(self, function: Any, items: Any) -> Iterator[Any]:
+        self.maps += 1
         return reversed([function(item) for item in reversed(items)])
 
     def follow(self, function: Any, sequences: Any, states: Any) -> Iterator[Any]:
@@ -196,6 +198,19 @@ def test_segments_end_as_soon_as_they_have_enough_rows() -> None:
     assert [part.sizes.tolist() for part in segments(turns, 1000)] == [[100, 49, 1], [150], [200], [30]]
 
 
+def test_turns_of_a_chain_that_follow_each_other_are_read_together_up_to_so_many_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chains_module, "_TOGETHER_VALUES", 300)
+    turns = [
+        Turn(chain, np.arange(size), 1)
+        for chain, size in [(0, 50), (0, 50), (0, 51), (0, 50), (1, 1), (1, 99)]
+    ]
+    found = [[len(turn.rows) for turn in part] for part in chains_module._together(turns, 3)]
+    assert found == [[50, 50], [51], [50], [1, 99]]
+    assert not list(chains_module._together([], 3))
+
+
 def test_objectives_that_an_engine_measures_in_parts_are_those_of_the_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -205,8 +220,10 @@ def test_objectives_that_an_engine_measures_in_parts_are_those_of_the_whole(
     orders = [rng.permutation(700)[:size] for size in (600, 5, 90)]
     centers = list(rng.normal(size=(3, 16)))
     plain = running_objectives(rows, orders, centers)
-    with use_engine(OneByOne()):
+    engine = OneByOne()
+    with use_engine(engine):
         found = running_objectives(rows, orders, centers)
+    assert engine.maps == 2  # for sums, and with them
     for one, other, order, center in zip(found, plain, orders, centers, strict=True):
         np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
         means = np.cumsum(rows[order], axis=0) / np.arange(1, len(order) + 1)[:, None]
