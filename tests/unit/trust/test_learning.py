@@ -12,7 +12,7 @@ from gmmatch.compute.keys import draw_order, row_keys
 from gmmatch.location.geometric_median import geometric_median
 from gmmatch.trust import head as head_module
 from gmmatch.trust import learning as module
-from gmmatch.trust.copies import _sketch, _typical_gap
+from gmmatch.trust.copies import _near, _sketch, _typical_gap
 from gmmatch.trust.guard import TIERS, expected_reads, judge
 from gmmatch.trust.head import Inputs, Labelled, _lead, _sharpness, assign_folds
 from gmmatch.trust.learning import _choose_head, _origin
@@ -153,6 +153,8 @@ def test_what_a_head_gains_is_how_much_chance_would_not_give() -> None:
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_in_one_pass_every_row_is_judged_by_what_was_learned(rounds: int) -> None:
     rows, codes = noisy(wrong=0.12 if rounds == 1 else 0.35)
+    rows[200:240] = rows[200] + 1e-3 * np.random.default_rng(4).normal(size=(40, 8))
+    codes[200:240] = codes[200]
     learned = judge(rows, codes, 3, 0)
     assert learned.rounds == rounds
     case = module.Case(rows, codes, 3, learned.folds, 3, learned.keys, np.ones(len(rows), bool), 0, True)
@@ -162,20 +164,26 @@ def test_in_one_pass_every_row_is_judged_by_what_was_learned(rounds: int) -> Non
     gate, labels, means = judge_rows(rows, codes, learned.folds, learned.gate.limits, rules)
     limits = learned.gate.limits
     apart = np.linalg.norm(rows - limits.centers[codes], axis=1)
-    far = (codes >= 0) & (apart > limits.thresholds[codes] * (1 + 1e-9))
+    clumped = np.array([
+        code >= 0 and any(np.linalg.norm(row - spot) <= limits.reaches[code] for spot in limits.spots[code])
+        for row, code in zip(rows, codes, strict=True)
+    ])  # fmt: skip
+    far = (codes >= 0) & ~clumped & (apart > limits.thresholds[codes] * (1 + 1e-9))
     assert gate.far.tolist() == far.tolist()
+    assert gate.clumped.tolist() == clumped.tolist()
+    assert clumped.sum() >= 38
     np.testing.assert_allclose(gate.distances[codes >= 0], apart[codes >= 0])
     dropped, suspicion = np.zeros(len(codes), bool), np.zeros(len(codes))
     for head, thresholds in heads:
         told = head.probabilities(rows, learned.folds)
-        for row in np.flatnonzero((codes >= 0) & ~far):
+        for row in np.flatnonzero((codes >= 0) & ~far & ~clumped):
             likely = [code for code in range(3) if told[row, code] >= thresholds[code]]
             dropped[row] |= bool(likely) and max(likely, key=lambda code: told[row, code]) != codes[row]
             fits = told[row] / thresholds
             best = np.delete(fits, codes[row]).max()
             suspicion[row] = best / (best + fits[codes[row]])
     assert labels.dropped.tolist() == dropped.tolist()
-    judged = (codes >= 0) & ~far
+    judged = (codes >= 0) & ~far & ~clumped
     np.testing.assert_allclose(labels.suspicion[judged], suspicion[judged])
     np.testing.assert_allclose(labels.own, told[np.arange(len(codes)), codes])
     np.testing.assert_array_equal(labels.probabilities, told)
@@ -288,6 +296,26 @@ def test_distances_in_the_sketch_are_about_those_of_the_rows(width: int) -> None
         np.testing.assert_allclose(found, (rows - 5.0) / 0.5, rtol=1e-5)
     ratio = np.linalg.norm(found[1:] - found[:-1], axis=1) / np.linalg.norm(rows[1:] - rows[:-1], axis=1)
     assert np.mean(ratio**2) == pytest.approx(4.0, rel=0.25)
+
+
+def test_pairs_in_a_cell_of_a_grid_are_near_and_five_grids_have_nearly_all_of_them() -> None:
+    rng = np.random.default_rng(7)
+    sketch = 40.0 * rng.normal(size=(1000, 16))
+    moved = rng.normal(size=(500, 16))
+    length = rng.uniform(0.1, 1.6, 500)
+    sketch[500:] = sketch[:500] + moved * (length / np.linalg.norm(moved, axis=1))[:, None]
+    sketch = sketch.astype(np.float32)
+    found = [_near(sketch, np.arange(1000), grid) for grid in range(5)]
+    assert all((np.abs(one - other) == 500).all() for one, other in found)
+    hits = [np.isin(np.arange(500), np.minimum(*pairs)) for pairs in found]
+    assert not any(hit[length > 1.001].any() for hit in hits)
+    # As the module says: of the farthest near copies one grid has 0.43, of those at half the distance 0.66.
+    half, far = np.abs(length - 0.5) < 0.1, np.abs(length - 0.95) < 0.05
+    assert np.mean([hit[half].mean() for hit in hits]) == pytest.approx(0.66, abs=0.1)
+    assert np.mean([hit[far].mean() for hit in hits]) == pytest.approx(0.43, abs=0.15)
+    assert np.any(hits, axis=0)[length < 0.5].mean() > 0.99
+    chosen = np.arange(0, 1000, 2)
+    assert np.isin(_near(sketch, chosen, 0), chosen).all()
 
 
 def test_copies_under_one_label_are_judged_once() -> None:
