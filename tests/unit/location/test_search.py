@@ -124,6 +124,17 @@ def test_guesses_that_miss_end_in_a_plain_step_from_the_best_point() -> None:
     assert search._best.objective == 8.5
 
 
+def test_a_plain_step_is_no_guess_and_a_guess_as_good_as_the_best_is_no_miss() -> None:
+    search = Search(np.zeros(1), 1e-6, 50)
+    search._next(visit(0, 10, 1))
+    search._next(visit(1, 11, 0.5, epsilon=2.0))  # after the first step, worse or not
+    assert search._best is not None
+    assert search._best.objective == 11
+    latest = visit(2, 11, 0.1, epsilon=2.0)
+    search._next(latest)
+    assert search._best is latest
+
+
 def test_a_guess_with_a_better_certificate_is_taken_although_its_objective_is_worse() -> None:
     search = Search(np.zeros(1), 1e-6, 50)
     search._next(visit(0, 10, 1))
