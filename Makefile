@@ -81,9 +81,10 @@ wheel: .venv/.dev
 
 # Small changes of the code that no test notices: `make mutants PACKAGE=trust.gate SAMPLE=100`.
 PACKAGE ?= location
-SAMPLE ?= 200
+SAMPLE ?= 150
+SEED ?= 2
 mutants: .venv/.dev
-	$(BIN)/python tools/mutants.py --sample $(SAMPLE) $(PACKAGE) tests/unit/$(firstword $(subst ., ,$(PACKAGE)))
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tools/mutants.py --sample $(SAMPLE) --seed $(SEED) $(PACKAGE)
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

@@ -1,9 +1,10 @@
 """Change the code in small ways, one at a time, and tell which changes no test notices.
 
-Run as `python tools/mutants.py --sample 300 location tests/unit/location`: the package, then the tests that
-should notice. Tests are collected once; each change is made in a forked process, which runs the tests that
-call the changed function, the quickest first, until one fails. Prints one line for each change that survives,
-then the score.
+Run as `python tools/mutants.py --sample 150 --seed 1 location`. The tests that should notice are quick ones:
+the package's unit tests and doctests, and those of what calls it (`WIDER`), frozen picks among them; or those
+named after the package. They are collected once. Each change is made in a forked process, which runs the
+tests that reach the changed line, those that noticed most for their time first, until one fails or takes far
+longer than it should. Prints one line for each change that survives, then the score.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
@@ -38,22 +42,93 @@ OPERATE = {
     ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitXor: ast.BitAnd,
 }  # fmt: skip
 
+# Quick tests that should notice beside a package's own: the frozen picks, and those of what calls it.
+WIDER = {
+    "matching": [
+        "tests/unit/selectors/test_gm_matching.py",
+        "tests/unit/selectors/test_sampled_median.py",
+        "tests/unit/trust/test_guard.py",
+        "tests/unit/trust/test_lift.py",
+        "tests/unit/trust/test_many_classes.py",
+    ],
+}
+FROZEN = "tests/contract/test_frozen.py"
+# Networks are slow, and use little of what is changed.
+NO_TRAINING = "not (forgetting or el2n or grand or optimization or torch)"
+PATIENCE = 20.0  # seconds of tests for one change: one that these do not notice has survived
+
+# What follows is left as it is, since no result depends on it: a change there is no fault.
+# Progress that is shown; hints to a reader about what comes next; how many threads a library may use.
+IDLE_CALLS = ("advance", "task", "read_ahead", "settle", "threadpool_limits", "limit_threads")
+# `strict` of zip is an assertion, as `assert` is; the others tell a library what it need not do.
+IDLE_KEYWORDS = ("strict", "ahead", "copy", "overwrite_a", "check_finite")
+IDLE_COMMENT = "# compiled before threads"  # beside a call for whose result nobody asks
+# How much is done at a time, or which of two ways to one result is taken; that the ways agree is tested.
+IDLE_NAMES = {
+    "GRAM_BYTES": "a Gram matrix, or a product per pick",
+    "_GRAM_PAYS_FROM": "the same",
+    "_PRODUCTS_PAY_TO": "the same, in a compiled loop",
+    "_CACHE_BYTES": "the same",
+    "gram_pays": "the same",
+    "products_pay": "the same",
+    "_CALL_VALUES": "picks between two reports of progress",
+    "_TILE_ROWS": "tiles of a matrix of products",
+    "_TOGETHER_VALUES": "batches that are read in one go",
+    "SEGMENT_ROWS": "batches that are sent to a worker in one go",
+    "_AHEAD": "work that waits for a thread; picks that are put in order at a time",
+    "_BUNDLES": "chains that a worker is given in one go",
+    "_BLOCKS_AT_ONCE": "blocks in one product of matrices",
+    "_SORTED_AT_ONCE": "picks in one sort",
+    "_HALVINGS": "of a range that is found to its last digit before",
+    "_MANY_PROTOTYPES": "all points, or the two beside a number",
+    "_CHUNK_BYTES": "columns of which medians are found at a time",
+    "_MANY_GROUPS": "quantiles group by group, or of all groups from one order",
+    "_compile": "compiles loops before threads need them",
+    "make_ready": "the same",
+    "_CENTERS_AT_ONCE": "points in one product of matrices",
+    "_MOST_KEPT": "probabilities are kept, or found again from the same head",
+}
+
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed module."""
+    """One change of a module."""
 
     module: str
     line: int
+    lines: range  # of the statement, without what is inside it
     owner: str  # the outermost function or method that is changed, or nothing
+    names: tuple[str, ...]  # what the statement assigns to
     change: str
-    tree: ast.Module
+    place: tuple[int, int]  # which node, and which of the changes that it allows
+
+    def tree(self) -> ast.Module:
+        """Return the changed module."""
+        tree = ast.parse(source(self.module))
+        node = list(places(tree))[self.place[0]].node
+        new = list(changes(node))[self.place[1]][1]
+        ast.copy_location(new, node)
+        changed: ast.Module = ast.fix_missing_locations(_Swap(node, new).visit(tree))
+        return changed
 
 
-def places(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
-    """Yield the nodes of a module that run, each with the name of its function or method."""
+class Place(NamedTuple):
+    """A node of a module that runs."""
 
-    def below(node: ast.AST, owner: str, depth: int) -> Iterator[tuple[ast.AST, str]]:
+    node: ast.AST
+    owner: str
+    statement: ast.stmt | None
+
+
+def source(module: str) -> str:
+    """Return the text of a module."""
+    return (SRC / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
+
+
+def places(tree: ast.Module) -> Iterator[Place]:
+    """Yield the nodes of a module that run, each with its function or method and its statement."""
+
+    def below(node: ast.AST, owner: str, depth: int, statement: ast.stmt | None) -> Iterator[Place]:
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list"):
                 continue
@@ -63,10 +138,11 @@ def places(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
                 inner, deeper = owner, depth
                 if isinstance(child, ast.FunctionDef | ast.ClassDef) and depth < 2 and _open(owner, tree):
                     inner, deeper = f"{owner}.{child.name}".lstrip("."), depth + 1
-                yield child, inner
-                yield from below(child, inner, deeper)
+                own = child if isinstance(child, ast.stmt) else statement
+                yield Place(child, inner, own)
+                yield from below(child, inner, deeper, own)
 
-    return below(tree, "", 0)
+    return below(tree, "", 0, None)
 
 
 def _open(owner: str, tree: ast.Module) -> bool:
@@ -83,6 +159,16 @@ def _idle(node: ast.AST) -> bool:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return True
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in IDLE_CALLS:
+        return True
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _idle(node.value):
+        return True
+    if isinstance(node, ast.keyword) and node.arg in IDLE_KEYWORDS:
+        return True
+    if isinstance(node, ast.FunctionDef) and node.name in IDLE_NAMES:
+        return True
+    if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in IDLE_NAMES:
         return True
     return isinstance(node, ast.Assign) and ast.unparse(node.value).split("[")[0] in (
         "npt.NDArray", "tuple", "list", "dict", "Callable", "Literal",
@@ -108,8 +194,10 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         yield "sign", node.operand
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
         yield "constant", ast.Constant(_other(node.value))
-    elif isinstance(node, ast.If | ast.While | ast.IfExp) and not isinstance(
-        node.test, ast.Compare | ast.BoolOp
+    elif (
+        isinstance(node, ast.If | ast.While | ast.IfExp)
+        and not isinstance(node.test, ast.Compare | ast.BoolOp)
+        and ast.unparse(node.test).split("(")[0] not in IDLE_NAMES
     ):
         other = copy.deepcopy(node)
         other.test = ast.UnaryOp(ast.Not(), other.test)
@@ -137,24 +225,22 @@ class _Swap(ast.NodeTransformer):
 
 
 def mutants(module: str) -> Iterator[Mutant]:
-    """Yield every changed version of a module."""
-    text = (SRC / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
-    count = len(list(places(ast.parse(text))))
-    for number in range(count):
-        turn = 0
-        while True:
-            tree = ast.parse(text)
-            node, owner = list(places(tree))[number]
-            found = list(changes(node))
-            if turn >= len(found):
-                break
-            word, new = found[turn]
-            before = ast.unparse(node)
-            ast.copy_location(new, node)
-            changed = ast.fix_missing_locations(_Swap(node, new).visit(tree))
-            said = f"{word}: {before.splitlines()[0]} -> {ast.unparse(new).splitlines()[0]}"
-            yield Mutant(module, node.lineno, owner, said, changed)
-            turn += 1
+    """Yield every change of a module."""
+    text = source(module)
+    told = text.splitlines()
+    for number, (node, owner, statement) in enumerate(places(ast.parse(text))):
+        for turn, (word, new) in enumerate(changes(node)):
+            assert statement is not None
+            body = getattr(statement, "body", None)
+            end = body[0].lineno - 1 if body else statement.end_lineno or statement.lineno
+            lines = range(statement.lineno, max(end, statement.lineno) + 1)
+            if any(IDLE_COMMENT in line for line in told[lines.start - 1 : lines.stop - 1]):
+                continue
+            said = f"{word}: {ast.unparse(node).splitlines()[0]} -> {ast.unparse(new).splitlines()[0]}"
+            names = tuple(
+                n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            )
+            yield Mutant(module, node.lineno, lines, owner, names, said, (number, turn))
 
 
 def functions(namespace: dict[str, Any], module: str) -> Iterator[tuple[str, FunctionType]]:
@@ -169,7 +255,12 @@ def functions(namespace: dict[str, Any], module: str) -> Iterator[tuple[str, Fun
 
 
 def _plain(value: Any) -> Any:
-    value = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+    if isinstance(value, classmethod | staticmethod):
+        value = value.__func__
+    elif isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, cached_property):
+        value = value.func
     return getattr(value, "__wrapped__", value)
 
 
@@ -177,7 +268,7 @@ def apply(mutant: Mutant) -> None:
     """Put the changed code in the place of the module's own, for everyone who has imported it."""
     module = sys.modules[mutant.module]
     changed = dict.fromkeys(("__name__",), mutant.module) | {"__package__": module.__package__}
-    exec(compile(mutant.tree, str(module.__file__), "exec"), changed)
+    exec(compile(mutant.tree(), str(module.__file__), "exec"), changed)
     own = dict(functions(vars(module), mutant.module))
     for name, function in functions(changed, mutant.module):
         if name in own and function.__code__.co_freevars == own[name].__code__.co_freevars:
@@ -185,6 +276,10 @@ def apply(mutant: Mutant) -> None:
             own[name].__defaults__, own[name].__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     for name, value in changed.items():
         before = vars(module).get(name)
+        if isinstance(value, type) and value.__module__ == mutant.module:
+            for inner, plain in vars(value).items():  # values that a class gives to all its objects
+                if isinstance(plain, bool | int | float) and vars(before).get(inner) != plain:
+                    setattr(before, inner, plain)
         if name.startswith("__") or isinstance(value, type | FunctionType | ModuleType) or before is value:
             continue
         if isinstance(before, dict):
@@ -203,6 +298,10 @@ class Tester:
         self.survivors: list[Mutant] = []
         self.total = 0
         self.failed: list[str] = []
+        self.seconds: dict[str, float] = {}
+        self.noticed: Counter[str] = Counter()  # how many changes each test noticed
+        self.reached: dict[tuple[str, int | str], list[Any]] = {}  # tests by line, and by function
+        self.names: dict[str, Any] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take note of a test that fails."""
@@ -213,83 +312,122 @@ class Tester:
         """Run everything."""
         reporter = session.config.pluginmanager.getplugin("terminalreporter")
         session.config.pluginmanager.unregister(reporter)
-        # A doctest can be run once only.
-        session.items = [item for item in session.items if not isinstance(item, pytest.DoctestItem)]
         for module in self.modules:
             import_module(module)
-        files = {str(sys.modules[module].__file__): module for module in self.modules}
-        seconds, callers = self._measure(session, files)
+        # A doctest forgets its names when it has run.
+        self.names = {
+            item.nodeid: item.dtest.globs.copy()
+            for item in session.items
+            if isinstance(item, pytest.DoctestItem) and item.dtest
+        }
+        self._measure(session.items)
         chosen = [
             m for module in self.modules for m in mutants(module) if self.pattern in f"{m.module} {m.change}"
         ]
+        print(
+            f"{len(session.items)} tests, {sum(self.seconds.values()):.0f} s; {len(chosen)} changes",
+            flush=True,
+        )
         if self.sample is not None and self.sample < len(chosen):
             chosen = random.Random(self.seed).sample(chosen, self.sample)
         chosen.sort(key=lambda mutant: (mutant.module, mutant.line))
         self.total = len(chosen)
         for mutant in chosen:
-            items = callers.get((mutant.module, mutant.owner)) or session.items
-            items = sorted(items, key=lambda item: seconds[item.nodeid])
-            if not self._killed(session, mutant, items, sum(seconds[item.nodeid] for item in items)):
+            if not self._killed(mutant, self._tests(mutant, session.items)):
                 self.survivors.append(mutant)
                 print(f"\n{mutant.module}:{mutant.line}: {mutant.owner}: {mutant.change}", end="", flush=True)
             else:
                 print(".", end="", flush=True)
         return True
 
-    def _measure(
-        self, session: pytest.Session, files: dict[str, str]
-    ) -> tuple[dict[str, float], dict[Any, Any]]:
-        """Return the seconds of each test, and the tests that call each function."""
+    def _run(self, item: Any) -> None:
+        if item.nodeid in self.names:
+            item.dtest.globs = self.names[item.nodeid].copy()
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+
+    def _tests(self, mutant: Mutant, items: list[Any]) -> list[Any]:
+        """Return the tests that could notice a change, in the order to run them, until patience ends."""
+        keys: list[tuple[str, int | str]] = [(mutant.module, line) for line in mutant.lines]
+        if not mutant.owner or mutant.owner not in dict(
+            functions(vars(sys.modules[mutant.module]), mutant.module)
+        ):
+            users = (
+                (module, name)
+                for module in self.modules
+                for name, function in functions(vars(sys.modules[module]), module)
+                if any(set(mutant.names) & set(code.co_names) for code in _codes(function.__code__))
+            )
+            keys = list(users)
+        found = {item.nodeid: item for key in keys for item in self.reached.get(key, ())}
+        found = found or {
+            item.nodeid: item for item in self.reached.get((mutant.module, mutant.owner), items)
+        }
+        order = sorted(
+            found.values(), key=lambda item: self.seconds[item.nodeid] / (1 + self.noticed[item.nodeid])
+        )
+        spent = accumulate((self.seconds[item.nodeid] for item in order), initial=0.0)
+        return [item for item, before in zip(order, spent, strict=False) if before < PATIENCE]
+
+    def _measure(self, items: list[Any]) -> None:
+        """Find the seconds of each test, and the tests that reach each line and each function."""
         outer: dict[CodeType, tuple[str, str]] = {}
         for module in self.modules:
             for name, function in functions(vars(sys.modules[module]), module):
                 for code in _codes(function.__code__):
                     outer[code] = module, name
-        seen: set[tuple[str, str]] = set()
+        seen: set[tuple[str, int | str]] = set()
 
-        def tracer(frame: Any, event: str, argument: Any) -> None:
-            if frame.f_code in outer:
-                seen.add(outer[frame.f_code])
+        def tracer(frame: Any, event: str, argument: Any) -> Any:
+            if frame.f_code not in outer:
+                return None
+            module, name = outer[frame.f_code]
+            seen.update([(module, name), (module, frame.f_lineno)])
+            return tracer
 
-        seconds, callers = {}, {}
-        # A first round without a tracer compiles what is compiled on first use, and tells the seconds.
-        for traced in (False, True):
-            for item in session.items:
-                seen.clear()
-                started = time.perf_counter()
-                if traced:
-                    sys.settrace(tracer)
-                    threading.settrace(tracer)
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-                sys.settrace(None)
-                threading.settrace(None)  # type: ignore[arg-type]
-                if not traced:
-                    seconds[item.nodeid] = time.perf_counter() - started
-                for key in seen:
-                    callers.setdefault(key, []).append(item)
+        for item in items:
+            seen.clear()
+            started = time.process_time()
+            sys.settrace(tracer)
+            threading.settrace(tracer)
+            self._run(item)
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+            self.seconds[item.nodeid] = time.process_time() - started
+            for key in seen:
+                self.reached.setdefault(key, []).append(item)
         if self.failed:
             raise SystemExit(f"tests fail before anything is changed: {' '.join(self.failed)}")
-        return seconds, callers
 
-    def _killed(self, session: pytest.Session, mutant: Mutant, items: list[Any], seconds: float) -> bool:
+    def _killed(self, mutant: Mutant, items: list[Any]) -> bool:
         """Tell whether a test fails, in a process of its own, or takes far longer than it should."""
+        reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(10 + int(4 * seconds))
+            for kind in (signal.SIGALRM, signal.SIGPROF):
+                signal.signal(kind, signal.SIG_DFL)
             silent = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silent, 1)
             os.dup2(silent, 2)
             try:
                 apply(mutant)
-                for item in items:
-                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                for number, item in enumerate(items):
+                    os.write(writer, number.to_bytes(4, "big"))
+                    # Of the processor, which others may use as well; and of the clock, for one that waits.
+                    signal.setitimer(signal.ITIMER_PROF, 5 + 5 * self.seconds[item.nodeid])
+                    signal.alarm(60 + int(30 * self.seconds[item.nodeid]))
+                    self._run(item)
                     if self.failed:
                         os._exit(1)
             except BaseException:
                 os._exit(1)
             os._exit(0)
-        return bool(os.waitpid(child, 0)[1])
+        os.close(writer)
+        with os.fdopen(reader, "rb") as told:
+            begun = told.read()
+        killed = bool(os.waitpid(child, 0)[1])
+        if killed and begun:
+            self.noticed[items[int.from_bytes(begun[-4:], "big")].nodeid] += 1
+        return killed
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -305,16 +443,23 @@ def main() -> int:
     parser.add_argument(
         "package", help="a package or module below gmmatch, such as location or matching.budgets"
     )
-    parser.add_argument("tests", nargs="+", help="files and folders of tests")
+    parser.add_argument("tests", nargs="*", help="files and folders of tests, in place of the usual ones")
     parser.add_argument("--sample", type=int, help="so many changes, drawn at random, not all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="only changes whose module and description have this text")
-    parser.add_argument("-k", default="", help="pytest's -k")
+    parser.add_argument("-k", default=NO_TRAINING, help="pytest's -k")
     given = parser.parse_args()
     path = SRC / "gmmatch" / given.package.replace(".", "/")
     found = sorted(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
     modules = [
         ".".join(file.relative_to(SRC).with_suffix("").parts) for file in found if file.stem != "__init__"
+    ]
+    package = given.package.split(".")[0]
+    tests = given.tests or [
+        f"tests/unit/{package}",
+        f"src/gmmatch/{package}",
+        FROZEN,
+        *WIDER.get(package, []),
     ]
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
     hypothesis.settings.register_profile(
@@ -334,7 +479,7 @@ def main() -> int:
             "no:xdist",
             "-k",
             given.k,
-            *given.tests,
+            *tests,
         ],
         plugins=[tester],
     )

@@ -122,7 +122,9 @@ class Stream:
         """Run the chains on an engine, side by side; yield how many rows were seen."""
         # Rows in pieces are read by every bundle: one each.
         many = 1 if hasattr(source_of(self.rows), "expect") else _BUNDLES
-        together = bundles([chain.n_rows - chain.seen for chain in chains], many * engine.workers)
+        left = [number for number, chain in enumerate(chains) if chain.seen < chain.n_rows]
+        sizes = [chains[number].n_rows - chains[number].seen for number in left]
+        together = [[left[place] for place in own] for own in bundles(sizes, many * engine.workers)]
         home = {chain: number for number, bundle in enumerate(together) for chain in bundle}
         turns: list[list[Turn]] = [[] for _ in together]
         for turn in self._plan(chains, ahead=False):
@@ -135,8 +137,8 @@ class Stream:
             segment = sequences[number][done[number]]
             done[number] += 1
             picked = zip(*(_split(part, segment.quotas) for part in (rows, scores, distances)), strict=True)
-            sizes = segment.sizes.tolist()
-            for chain, size, picks in zip(segment.chains.tolist(), sizes, picked, strict=True):
+            turned = zip(segment.chains.tolist(), segment.sizes.tolist(), picked, strict=True)
+            for chain, size, picks in turned:
                 chains[chain].take(size, *picks)
             for place, chain in enumerate(carried.chains.tolist()):
                 chains[chain].matching.theta = carried.thetas[place]

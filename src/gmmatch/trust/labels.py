@@ -94,7 +94,7 @@ def filter_labels(
     """
     few = may_be_kept(len(rows), n_classes)
     step = head.block_rows
-    prepare(head)
+    make_ready(head)
 
     own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
 
@@ -155,7 +155,7 @@ def decide(
     return told, (wrong, odds, other)
 
 
-def prepare(head: Head) -> None:
+def make_ready(head: Head) -> None:
     """Have all that `decide` needs compiled and made before threads need it."""
     nobody = np.empty(0, np.int64)
     decide(head, np.empty((0, head.inputs.width)), nobody, nobody, np.ones(head.weights.shape[2]))

@@ -12,7 +12,7 @@ from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .gate import Gate, Limits
 from .head import Head, nearest_of
-from .labels import LabelFilter, decide, may_be_doubted, may_be_kept, prepare
+from .labels import LabelFilter, decide, make_ready, may_be_doubted, may_be_kept
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -75,7 +75,7 @@ def judge_rows(
     own_code, own_fold = PerRow(codes), PerRow(folds)
     _compile(rows, limits)
     for head, _ in rules.rounds:
-        prepare(head)
+        make_ready(head)
 
     def part(block: slice) -> tuple[_Columns, _Sums]:
         return _judge_block(np.asarray(rows[block]), own_code[block], own_fold[block], limits, rules, few)

@@ -74,6 +74,7 @@ def test_every_center_by_name_of_all_groups_is_that_of_each(name: str) -> None:
         alone, certified = find_center(name, ROWS[code == CODES])
         np.testing.assert_allclose(point, alone, atol=1e-4)
         assert (epsilon is None) == (certified is None)
+        assert name != "mean" or epsilon == 0.0
     assert find_center("mean", ROWS)[1] == 0.0
     assert find_center("huber", ROWS)[1] == huber(ROWS).epsilon
     assert len(find_centers(name, ROWS, None, [None])) == 1
@@ -151,7 +152,20 @@ def test_ten_rough_steps_come_near_the_geometric_median() -> None:
     assert rough < 0.999 * np.linalg.norm(rows - rows.mean(axis=0), axis=1).sum()
 
 
-@pytest.mark.parametrize("n_rows", [7, 50])
+def test_rough_steps_are_ten_means_weighted_by_the_inverse_distances() -> None:
+    rows = np.random.default_rng(7).normal(size=(40, 3))
+    rows[0] = rows.mean(axis=0)
+    rows[1:6] *= 30.0
+    weights = np.full(40, 1 / 40)
+    for _ in range(10):
+        weights = 1 / np.linalg.norm(rows - weights @ rows, axis=1)
+        weights /= weights.sum()
+    np.testing.assert_allclose(_weiszfeld(Sample.of(rows).gram), weights, rtol=1e-6)
+    alike = _weiszfeld(np.zeros((4, 4)))  # no distance at all: every row weighs the same
+    assert alike.tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 7, 50, 51, 59, 60])
 def test_the_half_ball_is_the_smallest_of_all_that_are_tried(n_rows: int) -> None:
     rows = np.random.default_rng(n_rows).normal(size=(n_rows, 3))
     rows[: n_rows // 3] += 4.0

@@ -93,9 +93,8 @@ def visit(point: Any, objective: float, move: Any, epsilon: float = 1.0, pull: A
 def test_moves_that_shrink_by_a_factor_are_followed_to_their_end() -> None:
     assert _secant(visit(0, 9, 1), visit(1, 8, 0.5)).tolist() == [2.0]
     assert _secant(visit(0, 9, 3), visit(3, 8, 1.0)).tolist() == [4.5]
-    assert (
-        _secant(visit([0, 1], 9, [4, 0]), visit([4, 1], 8, [1, 0])).round(12).tolist() == [16 / 3, 1.0]
-        or True
+    assert _secant(visit([0, 1], 9, [4, 0]), visit([4, 1], 8, [1, 0])).tolist() == pytest.approx(
+        [16 / 3, 1.0]
     )
     assert _secant(visit(0, 9, 1), visit(5, 8, 1)).tolist() == [6.0]  # no change: the plain step
 
@@ -123,6 +122,17 @@ def test_guesses_that_miss_end_in_a_plain_step_from_the_best_point() -> None:
     assert search._next(visit(1.5, 8.5, 0.25)).tolist() == _secant(second, visit(1.5, 8.5, 0.25)).tolist()
     assert search._best is not None
     assert search._best.objective == 8.5
+
+
+def test_a_plain_step_is_no_guess_and_a_guess_as_good_as_the_best_is_no_miss() -> None:
+    search = Search(np.zeros(1), 1e-6, 50)
+    search._next(visit(0, 10, 1))
+    search._next(visit(1, 11, 0.5, epsilon=2.0))  # after the first step, worse or not
+    assert search._best is not None
+    assert search._best.objective == 11
+    latest = visit(2, 11, 0.1, epsilon=2.0)
+    search._next(latest)
+    assert search._best is latest
 
 
 def test_a_guess_with_a_better_certificate_is_taken_although_its_objective_is_worse() -> None:

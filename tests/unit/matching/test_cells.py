@@ -83,8 +83,9 @@ def test_copies_of_few_rows_are_few_cells(levels, monkeypatch):
 
 
 def test_light_cells_are_those_far_below_the_ordinary_one():
-    codes = np.repeat(np.arange(8), [40, 20, 20, 19, 2, 2, 1, 1])
+    codes = np.repeat(np.arange(-1, 8), [9, 40, 20, 20, 19, 2, 2, 1, 1])
     np.testing.assert_array_equal(np.unique(codes[light_cells(codes)]), [6, 7])
+    assert light_cells(np.repeat([0, 1, 2, -1], [1, 40, 39, 5])).tolist() == [True] + [False] * 84
 
 
 def test_how_many_cells_follows_from_the_picks_and_the_rows():
@@ -93,6 +94,56 @@ def test_how_many_cells_follows_from_the_picks_and_the_rows():
     assert cell_count("auto", 100_000, 1_000_000) == module.MOST_CELLS
     assert cell_count(40, 100, 5000) == 40
     assert cell_count(40, 100, 30) == 30
+    assert cell_count("auto", 1, 2) == cell_count("auto", 1, 5) == cell_count(0, 1, 5) == 1
+    assert cell_count("auto", 3, 1000) == 8  # rounded up
+    assert cell_count("auto", 10**6, module.SAMPLE_ROWS) == module.SAMPLE_ROWS // 3
+    assert cell_count("auto", 10**6, module.SAMPLE_ROWS + 1) == module.MOST_CELLS
+    assert cell_count(9000, 10**6, module.SAMPLE_ROWS + 1) == 9000
+
+
+def test_coarse_cells_are_divided_by_how_many_rows_they_have_and_how_far_these_spread(monkeypatch):
+    monkeypatch.setattr(module, "_FLAT_WORK", 0.0)
+    monkeypatch.setattr(module, "_COARSE_ROWS", 700)
+    rows, _ = blobs()
+    rows[:300] = rows[0]  # copies of one row
+    asked = []
+
+    def noted(given, count, rng, rounds=module._ROUNDS):
+        found = lloyd(given, count, rng, rounds)
+        asked.append((given, count, rounds, found))
+        return found
+
+    monkeypatch.setattr(module, "lloyd", noted)
+    found = module._divide(rows, 90, 3)
+    coarse = asked[0][3]
+    assert (len(asked[0][0]), *asked[0][1:3]) == (700, 10, 12)  # the root of 90, rounded up
+    np.testing.assert_array_equal(found.coarse, coarse)
+    apart = ((rows[:, None] - coarse) ** 2).sum(axis=2)
+    own = apart.argmin(axis=1)
+    weights = np.array([np.sqrt((own == g).sum() * apart[own == g, g].sum()) for g in range(len(coarse))])
+    shares = np.maximum(1, np.round(90 * weights / weights.sum()))
+    fine = {given.tobytes(): (count, rounds) for given, count, rounds, _ in asked[1:]}
+    for group in range(len(coarse)):
+        if (own == group).any():
+            assert fine[rows[own == group].tobytes()] == (shares[group], 6)
+    assert len(found) == sum(len(points) for points in found.fine)
+    codes = found.assign(rows)
+    first = 0
+    for group, points in enumerate(found.fine):
+        members = rows[own == group]
+        if len(members):
+            best = ((members[:, None] - points) ** 2).sum(axis=2).argmin(axis=1)
+            np.testing.assert_array_equal(codes[own == group], first + best)
+        first += len(points)
+
+
+def test_centres_move_until_none_does_or_the_rounds_are_over():
+    rows, _ = blobs(n=300, groups=4)
+    points = module.spread_out(rows, 9, np.random.default_rng(2))
+    for rounds in range(30):
+        np.testing.assert_allclose(lloyd(rows, 9, np.random.default_rng(2), rounds), points, atol=1e-9)
+        owner = ((rows[:, None] - points) ** 2).sum(axis=2).argmin(axis=1)
+        points = np.array([rows[owner == code].mean(axis=0) for code in range(9)])
 
 
 def test_without_labels_every_group_has_picks_and_few_are_outliers():

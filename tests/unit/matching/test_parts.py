@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import gmmatch
 from gmmatch.compute.blocks import block_rows
 from gmmatch.location.geometric_median import certify
 from gmmatch.matching import candidates as candidates_module
@@ -23,11 +24,18 @@ from gmmatch.matching.candidates import (
     gram_matrix,
     gram_pays,
     prepare,
+    product_error,
 )
-from gmmatch.matching.greedy import Matching, Step, match_batches
+from gmmatch.matching.greedy import Matching, Step, match, match_batches, match_in_parts
 from gmmatch.matching.kmeans import _nearest, kmeans, nearest, spread_out
 from gmmatch.matching.objectives import running_objective, running_objectives
-from gmmatch.matching.targets import StreamCenters, saved_centers, stream_centers
+from gmmatch.matching.targets import (
+    StreamCenters,
+    _sample_medians,
+    sampled_medians,
+    saved_centers,
+    stream_centers,
+)
 
 
 @pytest.mark.parametrize("n_rows", [1, 255, 256, 257, 5000])
@@ -64,6 +72,26 @@ def test_rows_are_dealt_out_to_batches_of_their_class_in_the_order_of_their_visi
             part = expected[16 * batch.number : 16 * (batch.number + 1)]
             assert batch.rows.tolist() == sorted(part.tolist())
         assert sum(len(batch.rows) for batch in own) == len(expected)
+
+
+@pytest.mark.parametrize("n_blocks", [9, 16, 40, 41])
+def test_a_window_is_a_stretch_of_each_of_eight_lanes(n_blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gmmatch.matching.batches._MOST_BLOCKS", 16)
+    n_rows = BLOCK_ROWS * n_blocks - 3
+    found = [np.unique(window // BLOCK_ROWS).tolist() for window in windows(n_rows, 4, seed=3)]
+    if n_blocks <= 16:
+        assert found == [list(range(n_blocks))]
+        return
+    lanes = [
+        list(range(n_blocks))[start : start + -(-n_blocks // 8)]
+        for start in range(0, n_blocks, -(-n_blocks // 8))
+    ]
+    expected = [
+        sorted(block for lane in lanes for block in lane[at : at + 2]) for at in range(0, len(lanes[0]), 2)
+    ]
+    assert found == expected
+    order = logical_order(n_rows, 4, seed=3)
+    assert not (np.diff(order[:1000]) > 0).all()  # and shuffled
 
 
 @pytest.mark.parametrize(("n_rows", "k", "size"), [(100, 10, 16), (100, 100, 16), (7, 3, 100), (64, 5, 16)])
@@ -114,6 +142,13 @@ def test_rows_whose_squares_leave_float32_are_worked_on_in_float64(quota: int) -
     assert (prepare(rows, np.zeros(3), quota).gram is None) == (quota == 1)
 
 
+def test_the_bound_on_the_rounding_of_products_is_four_roots_of_the_width_in_half_units() -> None:
+    for dtype in (np.float32, np.float64):
+        for width in (1, 16, 400):
+            half_unit = np.finfo(dtype).eps / 2
+            assert product_error(np.ones((2, width), dtype)) == pytest.approx(4 * np.sqrt(width) * half_unit)
+
+
 def test_a_gram_matrix_pays_where_many_are_picked_and_it_fits() -> None:
     assert gram_pays(400, 11, 8)
     assert not gram_pays(400, 10, 8)
@@ -148,6 +183,22 @@ def test_batches_are_picked_from_as_one_by_one_by_brute_force(dtype: type, step:
         assert len(places) == quota
     np.testing.assert_allclose(state.theta, theta)
     assert state.count == count == quotas.sum()
+
+
+def test_parts_of_a_group_give_picks_by_their_share_one_after_the_other() -> None:
+    rng = np.random.default_rng(11)
+    rows, center = rng.normal(size=(100, 5)), np.full(5, 0.2)
+    parts = np.split(rng.permutation(100), [30, 37])
+    state, carried = Matching.begin(center, np.zeros(5)), Matching.begin(center, np.zeros(5))
+    order, scores, distances = match_in_parts(rows, 45, state, "residual", parts)
+    expected = []
+    for part, quota in zip(parts, (13, 3, 29), strict=True):  # 13.5, 16.65 and 45, rounded down
+        expected += part[match(rows[part], quota, carried, "residual")[0]].tolist()
+    assert order.tolist() == expected
+    means = np.cumsum(rows[order], axis=0) / np.arange(1, 46)[:, None]
+    np.testing.assert_allclose(scores, np.linalg.norm(means - center, axis=1))
+    np.testing.assert_allclose(distances, np.linalg.norm(rows[order] - center, axis=1))
+    assert state.count == 45
 
 
 def test_batches_with_rows_beyond_float32_are_picked_from_all_the_same() -> None:
@@ -214,6 +265,28 @@ def test_prototypes_move_until_their_moves_are_a_small_share_of_the_variance(tol
     np.testing.assert_allclose(found, points, atol=1e-9)
 
 
+def test_many_rows_start_from_a_sample_and_move_by_all() -> None:
+    rows = np.random.default_rng(8).normal(size=(3000, 2))
+    for n_clusters, size in ((6, 1024), (40, 1280)):
+        rng = np.random.default_rng(1)
+        sample = rows[np.sort(rng.choice(3000, size, replace=False))]
+        start = spread_out(sample, n_clusters, rng)
+        owner = np.linalg.norm(rows[:, None] - start, axis=2).argmin(axis=1)
+        found, codes = kmeans(rows, n_clusters, np.random.default_rng(1), max_iter=1)
+        means = [rows[owner == code].mean(axis=0) for code in range(n_clusters)]
+        np.testing.assert_allclose(found, means, atol=1e-9)
+        assert codes.tolist() == np.linalg.norm(rows[:, None] - found, axis=2).argmin(axis=1).tolist()
+
+
+def test_a_row_is_drawn_as_a_first_prototype_by_its_squared_distance() -> None:
+    rows = np.array([[0.0], [1.0], [3.0]])
+    drawn = [spread_out(rows, 2, np.random.default_rng(seed))[:, 0].tolist() for seed in range(600)]
+    after_zero = [second for first, second in drawn if first == 0.0]
+    assert 0.85 < np.mean(np.array(after_zero) == 3.0) < 0.95  # nine times in ten
+    for first in (0.0, 1.0, 3.0):
+        assert 0.26 < np.mean([start == first for start, _ in drawn]) < 0.41
+
+
 def test_first_prototypes_are_distinct_rows_far_ones_more_likely() -> None:
     rows = np.array([[0.0]] * 50 + [[1.0]] * 49 + [[1000.0]])
     for seed in range(10):
@@ -273,6 +346,32 @@ def test_medians_of_more_rows_than_a_window_start_from_a_sample(dtype: type) -> 
     np.testing.assert_allclose(found.points[1], rows[5], atol=1e-6)
     assert found.passes <= 12
     assert np.linalg.norm(found.points[0]) < 0.05
+
+
+def test_medians_of_a_sample_start_the_search_and_all_rows_stand_in_for_a_missing_class() -> None:
+    rng = np.random.default_rng(9)
+    codes = rng.choice([-1, 0, 2], 600)
+    rows = rng.normal(size=(600, 3)) + 5.0 * codes[:, None]
+    rows[codes < 0] = 1e6  # takes no part
+    starts = _sample_medians(rows, codes, 4)
+    everyone = gmmatch.geometric_median(rows[codes >= 0]).point
+    for code in range(4):
+        expected = gmmatch.geometric_median(rows[codes == code]).point if code in (0, 2) else everyone
+        np.testing.assert_allclose(starts[code], expected, atol=0.2)
+    full = _sample_medians(rows, np.where(codes == 2, 1, codes), 2)
+    np.testing.assert_array_equal(full, starts[[0, 2]])
+
+
+@pytest.mark.parametrize(("sample", "count"), [(0.25, 50), (30, 30), (10**6, 200)])
+def test_a_sampled_median_is_that_of_so_many_rows_and_certified_on_all(sample: float, count: int) -> None:
+    rng = np.random.default_rng(10)
+    rows, codes = rng.normal(size=(400, 3)), np.arange(400) % 2
+    groups = [(np.flatnonzero(codes == code), (3, code)) for code in range(2)]
+    for code, (point, epsilon) in enumerate(sampled_medians(rows, groups, codes, sample)):
+        members = groups[code][0]
+        drawn = np.random.default_rng((3, code)).choice(members, count, replace=False)
+        np.testing.assert_allclose(point, gmmatch.geometric_median(rows[np.sort(drawn)]).point, atol=1e-9)
+        assert epsilon == pytest.approx(certify(rows[members], [point])[0].epsilon)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -34,13 +34,19 @@ def test_a_swap_is_the_best_of_all_exchanges(seed) -> None:
     assert distance(rows, found, center) == pytest.approx(expected)
 
 
-def test_swaps_end_where_no_exchange_helps() -> None:
-    rng = np.random.default_rng(0)
-    rows, center = rng.normal(size=(25, 3)), np.zeros(3)
+@pytest.mark.parametrize("seed", range(12))
+def test_swaps_end_where_no_exchange_helps(seed) -> None:
+    rng = np.random.default_rng(seed)
+    rows, center = rng.normal(size=(14, 2)), 0.1 * rng.normal(size=2)
     picks, made = swap(rows, center, np.arange(6), 1000)
     assert 0 < made < 1000
     assert best_single_swap(rows, center, picks)[0] >= distance(rows, picks, center) - 1e-9
     assert len(set(picks.tolist())) == 6
+    for so_many in range(made):  # each is the best of all exchanges, and one more than before
+        before, told = swap(rows, center, np.arange(6), so_many)
+        assert told == so_many
+        after = swap(rows, center, np.arange(6), so_many + 1)[0]
+        assert distance(rows, after, center) == pytest.approx(best_single_swap(rows, center, before)[0])
 
 
 def test_refined_picks_are_closer_and_their_scores_are_their_distances() -> None:

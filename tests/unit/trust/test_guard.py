@@ -1,15 +1,18 @@
 """Tiers in the selectors: exact budgets, equivariance, chunking, records of what was done."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import gmmatch
 from gmmatch.compute.keys import row_keys
-from gmmatch.matching.features import MatchedRows
+from gmmatch.matching.features import MatchedRows, unit_rows
 from gmmatch.selectors import GMMatching
 from gmmatch.trust import TIERS, judge
 from gmmatch.trust import labels as labels_module
 from gmmatch.trust import learning as learning_module
+from gmmatch.trust.lift import Lift
 
 
 def make(n=900, d=16, wrong=0.25, far=0.1, seed=0):
@@ -306,6 +309,44 @@ def test_features_are_the_formula():
     features = gmmatch.label_aware(rows, labels, weight=3.0)
     np.testing.assert_allclose(features[:, :16], (rows - trust.origin) / trust.scale, atol=1e-5)
     np.testing.assert_allclose(features[:, 16:], 3.0 * labelled, atol=1e-5)
+
+
+@pytest.mark.parametrize("lifted", [False, True])
+def test_rows_are_chosen_from_a_view_as_from_an_array(lifted):
+    rows, labels, _ = make(n=120)
+    trust = judge(rows, labels, 3, seed=0)
+    lift = Lift.draw(trust.origin, 2.0, 8, 1) if lifted else None
+    view = MatchedRows(rows, trust, lift, weight=1.5)
+    told = trust.labels.probabilities
+    parts = (
+        [(rows - trust.origin) / trust.scale, lift(rows)] if lifted else [(rows - trust.origin) / trust.scale]
+    )
+    features = np.hstack([*parts, (told - trust.labels.mean) * 1.5 / trust.labels.scale]).astype(np.float32)
+    assert (view.shape, len(view), view.means) == (features.shape, 120, None)
+    mask = np.arange(120) % 3 == 0
+    for chosen in (slice(None), slice(100, 3, -7), mask, np.array([5, -1, 7]), [4, 2], -2, np.int64(7)):
+        np.testing.assert_allclose(view[chosen], features[chosen], rtol=1e-4, atol=1e-5)
+        assert view[chosen].shape == features[chosen].shape
+    np.testing.assert_allclose(view.to_rows(features[3].astype(float)), rows[3], rtol=1e-4, atol=1e-5)
+    computed = replace(trust, labels=replace(trust.labels, probabilities=None))
+    np.testing.assert_allclose(MatchedRows(rows, computed, lift, 1.5)[:], features, rtol=1e-4, atol=1e-5)
+
+
+def test_probabilities_that_are_all_alike_say_nothing():
+    rows, labels, _ = make(n=120)
+    trust = judge(rows, labels, 3, seed=0)
+    trust = replace(trust, labels=replace(trust.labels, scale=0.0))
+    assert (MatchedRows(rows, trust)[:][:, rows.shape[1] :] == 0).all()
+    assert gmmatch.label_aware(rows, labels, folds=2, weight=0).shape == (120, rows.shape[1] + 3)
+
+
+def test_rows_of_length_one_keep_their_direction():
+    rows = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    rows[7] = 0.0
+    scaled = unit_rows(rows)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    np.testing.assert_allclose(scaled, rows / np.where(lengths > 0, lengths, 1), rtol=1e-6)
+    assert scaled.dtype == np.float32
 
 
 @pytest.mark.parametrize("params", [{"weight": -1}, {"weight": float("nan")}, {"folds": 1}, {"folds": 2.5}])
