@@ -122,8 +122,8 @@ def _rounded_down(value: float) -> float:
 def _sketch(rows: FloatArray, origin: Vector, unit: float) -> _Sketch:
     """Return few numbers of each row whose distances are about those of the rows, in some unit.
 
-    Rows are measured from the origin, so that little is lost in rounding, and moved by whole cells alone: with
-    another origin they share the same cells.
+    Rows are measured from the origin, so that little is lost in rounding, and moved by whole cells alone:
+    with another origin they share the same cells.
     """
     width, directions = rows.shape[1], None
     if width > _DIRECTIONS:

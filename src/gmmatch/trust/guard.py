@@ -225,7 +225,7 @@ def judge(
         if labels is None or fold is None:
             gate = measure_rows(rows, code, gate.limits)
         else:
-            rules = LabelRules(learned.rounds, labels.mean, labels.scale, doubt)
+            rules = LabelRules(learned.rounds, labels.mean, labels.scale, doubt, labels.mixed_up)
             gate, labels, means = judge_rows(rows, code, fold, gate.limits, rules)
     tiers = np.where(gate.passed & usable, TRUSTED, OUTSIDE).astype(np.int8)
     if labels is not None and codes is not None:

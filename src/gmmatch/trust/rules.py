@@ -13,6 +13,7 @@ from ..records import FloatArray, IntArray
 from .gate import Gate, Limits
 from .head import Head, nearest_of
 from .labels import LabelFilter, decide, may_be_doubted, may_be_kept, prepare
+from .mixups import MixedUp
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -34,6 +35,7 @@ class LabelRules:
     mean: Vector
     scale: float
     doubt: float  # suspicion beyond which labels are in doubt
+    mixed_up: MixedUp  # which wrong labels rows of each class are given
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +100,20 @@ def judge_rows(
             counts[present] += number
             for total, own in zip(totals, sums, strict=True):
                 total[present] += own
-    distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept = columns
-    thresholds, probabilities = rules.rounds[-1][1], kept if few else None
+    distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept, peak, elsewhere = columns
     labels = LabelFilter(
-        dropped, own, thresholds, rules.mean, rules.scale, unjudged, suspicion, suggested, probabilities
+        dropped,
+        own,
+        rules.rounds[-1][1],
+        rules.mean,
+        rules.scale,
+        unjudged,
+        suspicion,
+        suggested,
+        kept if few else None,
+        rules.mixed_up,
+        peak,
+        elsewhere,
     )
     beyond = may_be_doubted(np.bincount(codes[dropped], minlength=n_classes), counts[n_classes:])
     both = np.where(beyond, 0, 1)[:, None]
@@ -134,7 +146,9 @@ def _judge_block(
     suspicion[unjudged] = 0.0
     own = probabilities[np.arange(len(code)), code].astype(np.float64)
     kept = probabilities if few else np.empty((len(code), 0))
-    columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept
+    peak = probabilities.max(axis=1).astype(np.float64)
+    elsewhere = rules.mixed_up.elsewhere(probabilities, code)
+    columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept, peak, elsewhere
     trusted = np.flatnonzero(passed & ~dropped)
     n_classes = probabilities.shape[1]
     kind = code[trusted] + n_classes * (suspicion[trusted] > rules.doubt)

@@ -94,7 +94,9 @@ def test_copies_of_some_rows_change_nothing_for_the_others(width):
     rows = rng.normal(size=(3000, width))
     apart = rng.normal(size=(600, width))
     # Pairs at all distances from none to twice the reach: many are at the edge of being near copies.
-    apart *= np.linspace(0, 2 * groups_of(rows)[1].reach, 600)[:, None] / np.linalg.norm(apart, axis=1)[:, None]
+    apart *= (
+        np.linspace(0, 2 * groups_of(rows)[1].reach, 600)[:, None] / np.linalg.norm(apart, axis=1)[:, None]
+    )
     rows[:600] = rows[600:1200] + apart
     sources = np.repeat(np.arange(2990, 2995), 180)
     copies = rows[sources] + 1e-4 * rng.normal(size=(900, width)) * (rng.random(900) < 0.5)[:, None]
