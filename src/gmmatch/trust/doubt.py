@@ -78,7 +78,7 @@ def doubt_labels(labels: LabelFilter, codes: IntArray) -> Doubt:
     sizes, high, low = (np.bincount(code[some], minlength=n_classes) for some in (judged, better, found))
     right = judged & ~better
     sure = right & (fit >= 1)
-    # Of the wrong labels, those that are found: where the row's class is likely and, of the label, unlikely.
+    # Rows with a wrong label are found where their own class is likely, and the label's class is not near.
     near = float((sure & (best >= VERY_UNLIKELY)).sum()) / max(1, n_classes - 1)
     usual, caught = (float(count) / max(1, int(right.sum())) for count in (sure.sum(), sure.sum() - near))
     counts = np.maximum(sizes, 1)
@@ -86,14 +86,14 @@ def doubt_labels(labels: LabelFilter, codes: IntArray) -> Doubt:
     wrong = np.zeros(len(codes))
     if judged.any():
         known = _known(int(found.sum()), int(unlikely.sum()), usual)
-        against = fit[judged], labels.elsewhere[judged], 1 - labels.peak[judged]
+        against = (part[judged].astype(np.float64) for part in (fit, labels.elsewhere, labels.nowhere))
         own, elsewhere, nowhere = (np.log(np.maximum(part, _LEAST)) for part in against)
         odds = known * elsewhere + (1 - known) * _AGAINST_ALL * nowhere - own
         wrong[judged] = _calibrated(odds, max(float(sizes @ share), 1.0))
     by_class = np.stack([sizes, share, low / counts, high / counts], axis=1)
     # Of what is not the label's, the suggested class has its share.
-    right = wrong * np.divide(likely, 1 - labels.own, out=np.zeros(len(codes)), where=labels.own < 1)
-    return Doubt(wrong, np.where(judged & (right > 1 - wrong), right, 0.0), by_class)
+    likely = wrong * np.divide(likely, 1 - labels.own, out=np.zeros(len(codes)), where=labels.own < 1)
+    return Doubt(wrong, np.where(judged & (likely > 1 - wrong), likely, 0.0), by_class)
 
 
 def _known(known: int, unlikely: int, usual: float) -> float:

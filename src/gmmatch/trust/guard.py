@@ -198,7 +198,7 @@ def judge(
     tiers in that order. Time: one pass over all rows, O(rows * features * classes), beside one for hashes
     where they are not known, and O(sample * features^2) in BLAS, with the sample of `sample_size`; fewer
     rows than that are read 4 times, 7 with labels, 10 where many labels are unlikely. Memory beyond the
-    input: the sample, twice that of `fit_heads`, and some 70 bytes per row.
+    input: the sample, twice that of `fit_heads`, and some 78 bytes per row.
     """
     usable = np.ones(len(rows), dtype=bool) if codes is None else codes >= 0
     if not usable.all():

@@ -15,7 +15,7 @@ from ..compute import kernels
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .head import MANY_CLASSES, Head
-from .mixups import MixedUp
+from .mixups import MixedUp, nowhere
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -49,9 +49,10 @@ class LabelFilter:
     # Class probabilities of all rows, where they are few enough to keep; else None.
     probabilities: FloatArray | None
     mixed_up: MixedUp  # which wrong labels rows of each class are given
-    peak: Vector  # the largest probability of each row
-    # How likely each row is of another class whose rows are given its label, up to a factor.
-    elsewhere: Vector
+    # How likely each row is of another class whose rows are given its label, up to a factor; and how likely
+    # it is not of its likeliest class. Both in single precision.
+    elsewhere: FloatArray
+    nowhere: FloatArray
 
 
 def doubt_from(dropped: Mask, passed: Mask) -> float:
@@ -106,12 +107,12 @@ def filter_labels(
 
     own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
 
-    def read(block: slice) -> tuple[Vector, Vector, Vector, FloatArray | None, Vector]:
+    def read(block: slice) -> tuple[Vector, Vector, Vector, FloatArray | None, FloatArray]:
         probabilities = head.probabilities(rows[block], own_fold[block])
         own = probabilities[np.arange(len(probabilities)), own_code[block]]
         inside = probabilities[own_passed[block]]
         sums, squares = (np.add.reduce(part, dtype=np.float64) for part in (inside, inside * inside))
-        return own, sums, squares, probabilities if few else None, probabilities.max(axis=1)
+        return own, sums, squares, probabilities if few else None, nowhere(probabilities)
 
     # One thread of BLAS per block: the same bits on any number of cores.
     with threadpool_limits(1):
@@ -153,8 +154,8 @@ def filter_labels(
         suggested,
         kept,
         mixed_up,
-        np.concatenate([part[4] for part in found]).astype(np.float64),
-        1.0 - own if kept is None else mixed_up.elsewhere(kept, codes),
+        np.asarray(1 - own, np.float32) if kept is None else mixed_up.elsewhere(kept, codes),
+        np.concatenate([part[4] for part in found]),
     )
 
 

@@ -43,17 +43,23 @@ class MixedUp:
         wrong = seen.sum(axis=0) - seen.diagonal()
         return cls(seen / np.maximum(wrong, 1.0) / thresholds)
 
-    def elsewhere(self, probabilities: FloatArray, codes: IntArray) -> Vector:
+    def elsewhere(self, probabilities: FloatArray, codes: IntArray) -> FloatArray:
         """Return how likely rows are of another class whose rows are given their label, up to a factor.
 
         `probabilities`, `codes`: class probabilities of rows, and the class that each is said to be.
         """
         if self.weights is None:
-            return 1.0 - probabilities[np.arange(len(codes)), codes].astype(np.float64)
-        found, step = np.empty(len(codes)), block_rows(probabilities.shape[1])
+            own = probabilities[np.arange(len(codes)), codes].astype(np.float64)
+            return np.asarray(1 - own, np.float32)
+        found, step = np.empty(len(codes), np.float32), block_rows(probabilities.shape[1])
         for start in range(0, len(codes), step):
             code = codes[start : start + step]
             part = probabilities[start : start + step] * self.weights[code]
             part[np.arange(len(part)), code] = 0.0
             found[start : start + step] = np.add.reduce(part, axis=1)
         return found
+
+
+def nowhere(probabilities: FloatArray) -> FloatArray:
+    """Return how likely rows are not of their likeliest class."""
+    return np.asarray(1 - probabilities.max(axis=1), np.float32)

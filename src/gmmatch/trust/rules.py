@@ -13,7 +13,7 @@ from ..records import FloatArray, IntArray
 from .gate import Gate, Limits
 from .head import Head, nearest_of
 from .labels import LabelFilter, decide, may_be_doubted, may_be_kept, prepare
-from .mixups import MixedUp
+from .mixups import MixedUp, nowhere
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -69,7 +69,7 @@ def judge_rows(
     each. `limits`, `rules`: what the sample taught.
 
     Sums are in float64, over blocks of a fixed size, added in the order of the rows. Memory beyond the input:
-    some 40 bytes per row, O(classes * (features + classes)), and 8 bytes per row and class where the
+    some 48 bytes per row, O(classes * (features + classes)), and 8 bytes per row and class where the
     probabilities of all rows are kept.
     """
     n_classes = len(limits.centers)
@@ -100,7 +100,7 @@ def judge_rows(
             counts[present] += number
             for total, own in zip(totals, sums, strict=True):
                 total[present] += own
-    distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept, peak, elsewhere = columns
+    distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept, *others = columns
     labels = LabelFilter(
         dropped,
         own,
@@ -112,8 +112,7 @@ def judge_rows(
         suggested,
         kept if few else None,
         rules.mixed_up,
-        peak,
-        elsewhere,
+        *others,
     )
     beyond = may_be_doubted(np.bincount(codes[dropped], minlength=n_classes), counts[n_classes:])
     both = np.where(beyond, 0, 1)[:, None]
@@ -146,9 +145,8 @@ def _judge_block(
     suspicion[unjudged] = 0.0
     own = probabilities[np.arange(len(code)), code].astype(np.float64)
     kept = probabilities if few else np.empty((len(code), 0))
-    peak = probabilities.max(axis=1).astype(np.float64)
-    elsewhere = rules.mixed_up.elsewhere(probabilities, code)
-    columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept, peak, elsewhere
+    others = rules.mixed_up.elsewhere(probabilities, code), nowhere(probabilities)
+    columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept, *others
     trusted = np.flatnonzero(passed & ~dropped)
     n_classes = probabilities.shape[1]
     kind = code[trusted] + n_classes * (suspicion[trusted] > rules.doubt)
