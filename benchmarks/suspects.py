@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.suspects`` measures every cell (set, noise, seed) once, keeps it in a file of JSON
 lines, and writes the page with all of them. Needs GMMATCH_DATA (see `_features`) and cleanlab; `--only`
-restricts what is measured, so that the work can be done in pieces.
+restricts what is measured, so that the work can be done in pieces. `--reuse` takes what logistic regression
+found, which costs most and does not depend on this package, from the cells of an earlier run.
 """
 
 from __future__ import annotations
@@ -66,8 +67,11 @@ def _told(wrong: Mask, scores: npt.NDArray[np.float64]) -> list[float]:
     return [round(float(value), 4) for value in values]
 
 
-def measure(name: str, noise: str, seed: int) -> dict[str, Any]:
-    """Return what is found in one cell: area under the ROC curve and average precision by method."""
+def measure(name: str, noise: str, seed: int, before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return what is found in one cell: area under the ROC curve and average precision by method.
+
+    `before`: the cell in an earlier run, whose figures of logistic regression stand.
+    """
     from cleanlab.rank import get_label_quality_scores
 
     rows, labels, wrong = case(name, noise, seed)
@@ -75,7 +79,12 @@ def measure(name: str, noise: str, seed: int) -> dict[str, Any]:
     suspicion = np.empty(len(rows))
     suspicion[found.rows] = found.suspicion
     results = {"gmmatch": _told(wrong, suspicion)}
-    for source, probabilities in (("logistic", logistic(rows, labels, seed)), ("ours", ours)):
+    sources = {"ours": ours}
+    if before is None:
+        sources = {"logistic": logistic(rows, labels, seed), "ours": ours}
+    else:
+        results |= {key: told for key, told in before["results"].items() if key.startswith("logistic")}
+    for source, probabilities in sources.items():
         for score in SCORES:
             quality = get_label_quality_scores(labels, probabilities, method=score)
             results[f"{source} {score}"] = _told(wrong, -quality)
@@ -130,25 +139,33 @@ def cells(seeds: list[int], only: list[str] | None) -> Iterator[tuple[str, str, 
                     yield name, noise, seed
 
 
+def read(file: Path) -> dict[tuple[str, str, int], dict[str, Any]]:
+    """Return the cells that a run wrote."""
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    return {(cell["set"], cell["noise"], cell["seed"]): cell for cell in found}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", help="sets, kinds of noise, or both as SET:NOISE")
     parser.add_argument("--cells", type=Path, default=Path("out/suspects.jsonl"))
+    parser.add_argument("--reuse", type=Path, help="cells of an earlier run")
     parser.add_argument("--page", type=Path, help="write the page there")
     asked = parser.parse_args()
     asked.cells.parent.mkdir(parents=True, exist_ok=True)
     asked.cells.touch()
-    known = [json.loads(line) for line in asked.cells.read_text().splitlines()]
-    done = {(cell["set"], cell["noise"], cell["seed"]) for cell in known}
+    known, before = read(asked.cells), {} if asked.reuse is None else read(asked.reuse)
     for name, noise, seed in cells(asked.seeds, asked.only):
-        if (name, noise, seed) not in done:
-            known.append(measure(name, noise, seed))
+        key = (name, noise, seed)
+        if key not in known:
+            known[key] = measure(name, noise, seed, before.get(key))
             with asked.cells.open("a") as file:
-                file.write(json.dumps(known[-1]) + "\n")
-            print(json.dumps(known[-1]), flush=True)
+                file.write(json.dumps(known[key]) + "\n")
+            print(json.dumps(known[key]), flush=True)
     if asked.page is not None:
-        asked.page.write_text(page(known), encoding="utf-8")
+        order = [known[key] for key in cells(asked.seeds, None) if key in known]
+        asked.page.write_text(page(order), encoding="utf-8")
 
 
 if __name__ == "__main__":

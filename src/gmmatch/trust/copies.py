@@ -2,7 +2,9 @@
 
 Equal rows have equal hashes. Near copies are at most a tenth as far apart as a row and its nearest neighbour
 typically are. They are looked for among rows that share a cell of one of several grids, laid over a sketch
-of the rows of at most 16 numbers, so that it takes one pass, and no row is compared with all others.
+of the rows of at most 16 numbers, so that it takes one pass, and no row is compared with all others. More
+copies of some rows change nothing for the others: they hardly move the typical distance, which is rounded,
+and the grids do not depend on where the middle of the rows is.
 """
 
 from dataclasses import dataclass
@@ -66,7 +68,7 @@ def find_copies(rows: FloatArray, keys: Keys, usable: Mask) -> Copies:
     distinct = order[np.r_[True, ~equal]] if len(order) else order
     # Hashes are random, so that the smallest ones are those of a random sample.
     sample = np.asarray(gather(rows, distinct[:_OTHERS]), np.float64)
-    reach, sketch = _NEAR * _typical_gap(sample, len(distinct)), None
+    reach, sketch = _rounded_down(_NEAR * _typical_gap(sample, len(distinct))), None
     if reach > 0:
         sketch = _sketch(rows, sample.mean(axis=0), reach)
         among, found = np.sort(distinct), sketch
@@ -77,20 +79,29 @@ def find_copies(rows: FloatArray, keys: Keys, usable: Mask) -> Copies:
 def _typical_gap(sample: Vector, n_rows: int) -> float:
     """Return the median distance of rows to their nearest neighbour among `n_rows` rows, near copies apart.
 
-    It is measured among few and among all rows of the sample, and falls on as it does between the two.
+    It is measured among few and among all rows of the sample, and falls on as it does between the two. The
+    rows that it is measured for are the first of the sample that have no near copies in it.
     """
     if len(sample) < 2:
         return 0.0
     offsets = sample - sample.mean(axis=0)
     squares = np.add.reduce(offsets * offsets, axis=1)
-    probes = offsets[:_PROBES]
-    with threadpool_limits(1):
-        apart = squares[: len(probes), None] + squares - 2 * (probes @ offsets.T)
-    np.fill_diagonal(apart, np.inf)
-    nearest = apart.min(axis=1)
-    alone = nearest > _NEAR**2 * np.median(nearest)
+
+    def measured(probes: slice) -> tuple[Vector, Vector]:
+        with threadpool_limits(1):
+            apart = squares[probes, None] + squares - 2 * (offsets[probes] @ offsets.T)
+        own = np.arange(len(apart))
+        apart[own, probes.start + own] = np.inf
+        return apart, apart.min(axis=1)
+
+    apart, nearest = measured(slice(0, _PROBES))
+    limit = _NEAR**2 * np.median(nearest)
+    alone = nearest > limit
     if alone.any():
-        apart, n_rows = apart[alone], max(len(sample), round(n_rows * alone.mean()))
+        if not alone.all() and len(sample) > _PROBES:
+            more, further = measured(slice(_PROBES, 2 * _PROBES))
+            apart, alone = np.concatenate([apart, more]), np.r_[alone, further > limit]
+        apart = apart[alone][:_PROBES]
     few = min(_FEW_OTHERS, len(sample))
     gaps = [float(np.sqrt(max(0.0, np.median(apart[:, :size].min(axis=1))))) for size in (few, len(sample))]
     if gaps[1] == 0 or len(sample) == few:
@@ -99,18 +110,35 @@ def _typical_gap(sample: Vector, n_rows: int) -> float:
     return float(gaps[1] * (len(sample) / n_rows) ** max(0.0, fall))
 
 
+def _rounded_down(value: float) -> float:
+    """Return the next lower power of the square root of two: what changes a value a little changes nothing.
+
+    >>> _rounded_down(1.0), _rounded_down(1.3), _rounded_down(0.9) == 0.5**0.5, _rounded_down(0.0)
+    (1.0, 1.0, True, 0.0)
+    """
+    return float(2.0 ** (np.floor(2 * np.log2(value)) / 2)) if value > 0 else 0.0
+
+
 def _sketch(rows: FloatArray, origin: Vector, unit: float) -> _Sketch:
-    """Return few numbers of each row whose distances are about those of the rows, in some unit."""
+    """Return few numbers of each row whose distances are about those of the rows, in some unit.
+
+    Rows are measured from the origin, so that little is lost in rounding, and moved by whole cells alone:
+    with another origin they share the same cells.
+    """
     width, directions = rows.shape[1], None
     if width > _DIRECTIONS:
         rng = np.random.default_rng(0x636F70)
         directions = rng.standard_normal((width, _DIRECTIONS)) / (unit * np.sqrt(_DIRECTIONS))
         directions = directions.astype(rows.dtype)
     middle = origin.astype(rows.dtype)
+    exact = middle.astype(np.float64)
+    place = exact / unit if directions is None else exact @ directions.astype(np.float64)
+    beyond = np.mod(place, _WIDTH)
 
     def part(block: slice) -> _Sketch:
         offsets = np.subtract(rows[block], middle)
-        return np.asarray(offsets / unit if directions is None else offsets @ directions, np.float32)
+        found = offsets / unit if directions is None else offsets @ directions
+        return np.asarray(found + beyond, np.float32)
 
     with threadpool_limits(1):
         return np.concatenate(list(map_blocks(part, rows, "looking for copies", block_rows(width))))

@@ -198,7 +198,7 @@ def judge(
     tiers in that order. Time: one pass over all rows, O(rows * features * classes), beside one for hashes
     where they are not known, and O(sample * features^2) in BLAS, with the sample of `sample_size`; fewer
     rows than that are read 4 times, 7 with labels, 10 where many labels are unlikely. Memory beyond the
-    input: the sample, twice that of `fit_heads`, and some 70 bytes per row.
+    input: the sample, twice that of `fit_heads`, and some 78 bytes per row.
     """
     usable = np.ones(len(rows), dtype=bool) if codes is None else codes >= 0
     if not usable.all():
@@ -225,7 +225,7 @@ def judge(
         if labels is None or fold is None:
             gate = measure_rows(rows, code, gate.limits)
         else:
-            rules = LabelRules(learned.rounds, labels.mean, labels.scale, doubt)
+            rules = LabelRules(learned.rounds, labels.mean, labels.scale, doubt, labels.mixed_up)
             gate, labels, means = judge_rows(rows, code, fold, gate.limits, rules)
     tiers = np.where(gate.passed & usable, TRUSTED, OUTSIDE).astype(np.int8)
     if labels is not None and codes is not None:

@@ -14,12 +14,16 @@ from threadpoolctl import threadpool_limits
 from ..compute import kernels
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
-from .head import Head
+from .head import MANY_CLASSES, Head
+from .mixups import MixedUp, nowhere
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Decided = tuple[Mask, Vector, IntArray]
 """Which labels are likely wrong, how well the best other class fits beside the label, and that class."""
+
+VERY_UNLIKELY = 0.2
+"""Labels whose probability is less than this, beside what is usual for the class, are very unlikely."""
 
 _MOST_KEPT = 1 << 24
 _SINGLE_ERROR = 1e-4  # of probabilities in single precision, as a share of them, generously
@@ -44,6 +48,11 @@ class LabelFilter:
     suggested: IntArray
     # Class probabilities of all rows, where they are few enough to keep; else None.
     probabilities: FloatArray | None
+    mixed_up: MixedUp  # which wrong labels rows of each class are given
+    # How likely each row is of another class whose rows are given its label, up to a factor; and how likely
+    # it is not of its likeliest class. Both in single precision.
+    elsewhere: FloatArray
+    nowhere: FloatArray
 
 
 def doubt_from(dropped: Mask, passed: Mask) -> float:
@@ -98,12 +107,12 @@ def filter_labels(
 
     own_code, own_fold, own_passed = PerRow(codes), PerRow(folds), PerRow(passed)
 
-    def read(block: slice) -> tuple[Vector, Vector, Vector, FloatArray | None]:
+    def read(block: slice) -> tuple[Vector, Vector, Vector, FloatArray | None, FloatArray]:
         probabilities = head.probabilities(rows[block], own_fold[block])
         own = probabilities[np.arange(len(probabilities)), own_code[block]]
         inside = probabilities[own_passed[block]]
         sums, squares = (np.add.reduce(part, dtype=np.float64) for part in (inside, inside * inside))
-        return own, sums, squares, probabilities if few else None
+        return own, sums, squares, probabilities if few else None, nowhere(probabilities)
 
     # One thread of BLAS per block: the same bits on any number of cores.
     with threadpool_limits(1):
@@ -128,11 +137,26 @@ def filter_labels(
     else:
         with threadpool_limits(1):
             decided = list(map_blocks(again, rows, "judging the labels", step))
-    dropped, suspicion, suggested = (np.concatenate(part) for part in zip(*decided, strict=True))
-    dropped &= passed & ~unjudged
+    wrong, suspicion, suggested = (np.concatenate(part) for part in zip(*decided, strict=True))
     suspicion[unjudged] = 0.0
-    scale = float(np.sqrt(np.add.reduce(spread)))
-    return LabelFilter(dropped, own, thresholds, mean, scale, unjudged, suspicion, suggested, kept)
+    mixed_up = MixedUp(None)
+    if kept is not None and n_classes <= MANY_CLASSES:
+        surely = wrong & (codes >= 0) & ~unjudged & (own < VERY_UNLIKELY * thresholds[codes])
+        mixed_up = MixedUp.count(codes[surely], suggested[surely], thresholds)
+    return LabelFilter(
+        wrong & passed & ~unjudged,
+        own,
+        thresholds,
+        mean,
+        float(np.sqrt(np.add.reduce(spread))),
+        unjudged,
+        suspicion,
+        suggested,
+        kept,
+        mixed_up,
+        np.asarray(1 - own, np.float32) if kept is None else mixed_up.elsewhere(kept, codes),
+        np.concatenate([part[4] for part in found]),
+    )
 
 
 def decide(

@@ -13,6 +13,7 @@ from ..records import FloatArray, IntArray
 from .gate import Gate, Limits
 from .head import Head, nearest_of
 from .labels import LabelFilter, decide, make_ready, may_be_doubted, may_be_kept
+from .mixups import MixedUp, nowhere
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -34,6 +35,7 @@ class LabelRules:
     mean: Vector
     scale: float
     doubt: float  # suspicion beyond which labels are in doubt
+    mixed_up: MixedUp  # which wrong labels rows of each class are given
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,7 @@ def judge_rows(
     each. `limits`, `rules`: what the sample taught.
 
     Sums are in float64, over blocks of a fixed size, added in the order of the rows. Memory beyond the input:
-    some 40 bytes per row, O(classes * (features + classes)), and 8 bytes per row and class where the
+    some 48 bytes per row, O(classes * (features + classes)), and 8 bytes per row and class where the
     probabilities of all rows are kept.
     """
     n_classes = len(limits.centers)
@@ -98,10 +100,19 @@ def judge_rows(
             counts[present] += number
             for total, own in zip(totals, sums, strict=True):
                 total[present] += own
-    distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept = columns
-    thresholds, probabilities = rules.rounds[-1][1], kept if few else None
+    distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept, *others = columns
     labels = LabelFilter(
-        dropped, own, thresholds, rules.mean, rules.scale, unjudged, suspicion, suggested, probabilities
+        dropped,
+        own,
+        rules.rounds[-1][1],
+        rules.mean,
+        rules.scale,
+        unjudged,
+        suspicion,
+        suggested,
+        kept if few else None,
+        rules.mixed_up,
+        *others,
     )
     beyond = may_be_doubted(np.bincount(codes[dropped], minlength=n_classes), counts[n_classes:])
     both = np.where(beyond, 0, 1)[:, None]
@@ -134,7 +145,8 @@ def _judge_block(
     suspicion[unjudged] = 0.0
     own = probabilities[np.arange(len(code)), code].astype(np.float64)
     kept = probabilities if few else np.empty((len(code), 0))
-    columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept
+    others = rules.mixed_up.elsewhere(probabilities, code), nowhere(probabilities)
+    columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept, *others
     trusted = np.flatnonzero(passed & ~dropped)
     n_classes = probabilities.shape[1]
     kind = code[trusted] + n_classes * (suspicion[trusted] > rules.doubt)

@@ -86,3 +86,22 @@ def test_copies_of_a_suspect_stand_behind_it_and_all_others():
     assert set(alone.rows[:8]) == set(found.rows[:8]) == set(range(8))
     assert set(found.rows[-60:]) == set(range(300, 360))
     assert (found.wrong_label[-60:] > 0.5).all()
+
+
+@pytest.mark.parametrize("width", [12, 64])
+def test_copies_of_some_rows_change_nothing_for_the_others(width):
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(3000, width))
+    apart = rng.normal(size=(600, width))
+    # Pairs at all distances from none to twice the reach: many are at the edge of being near copies.
+    apart *= (
+        np.linspace(0, 2 * groups_of(rows)[1].reach, 600)[:, None] / np.linalg.norm(apart, axis=1)[:, None]
+    )
+    rows[:600] = rows[600:1200] + apart
+    sources = np.repeat(np.arange(2990, 2995), 180)
+    copies = rows[sources] + 1e-4 * rng.normal(size=(900, width)) * (rng.random(900) < 0.5)[:, None]
+    alone, among = groups_of(rows)[0], groups_of(np.concatenate([rows, copies]))[0][:3000]
+    others = np.setdiff1d(np.arange(3000), sources)
+    assert 100 < (alone >= 0).sum() < 1000
+    pairs = set(zip(alone[others].tolist(), among[others].tolist(), strict=True))
+    assert len(pairs) == len(set(alone[others].tolist())) == len(set(among[others].tolist()))
