@@ -20,7 +20,7 @@ from ..compute.blocks import block_rows, blocks, group_order, limit_threads, map
 from ..compute.keys import Keys, draw_order, gather
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
-from .kmeans import improve, nearest, spread_out
+from .kmeans import Rounds, nearest, spread_out
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -144,12 +144,11 @@ def _divide(sample: FloatArray, count: int, seed: int) -> Cells:
 def lloyd(rows: FloatArray, count: int, rng: np.random.Generator, rounds: int = _ROUNDS) -> Vector:
     """Return up to `count` centres by a few rounds of k-means."""
     points = spread_out(rows, count, rng)
+    found = Rounds(rows, points)
     for _ in range(rounds):
-        moved = improve(rows, points)
-        if np.array_equal(moved, points):
+        if not found.go():
             break
-        points = moved
-    return points
+    return found.prototypes
 
 
 def _heaviest_first(codes: IntArray, n_cells: int) -> IntArray:

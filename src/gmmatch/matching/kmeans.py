@@ -1,10 +1,12 @@
 """k-means: seeded, and the same whatever the number of threads."""
 
+from collections import deque
+
 import numpy as np
 import numpy.typing as npt
 
 from ..compute import kernels
-from ..compute.blocks import block_rows, tiles
+from ..compute.blocks import block_rows, map_in_order, tiles
 from ..compute.passes import map_blocks
 from ..progress import task
 from ..records import FloatArray, IntArray
@@ -66,17 +68,8 @@ def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vec
     This is the start of k-means++ (Arthur and Vassilvitskii 2007). One draw each: the best of several would
     be an outlier more often.
     """
-    points = [rows[int(rng.integers(len(rows)))].astype(np.float64)]
-    gaps, columns = np.full(len(rows), np.inf), np.ascontiguousarray(rows.T)
-    while len(points) < n_points:
-        kernels.lower_gaps(columns, points[-1], gaps)
-        total = np.cumsum(gaps)
-        if total[-1] == 0.0:
-            break
-        drawn = np.searchsorted(total, rng.random() * total[-1], side="right")
-        drawn = min(drawn, np.searchsorted(total, total[-1]))  # tiny numbers are rounded up
-        points.append(rows[drawn].astype(np.float64))
-    return np.stack(points)
+    first = int(rng.integers(len(rows)))
+    return rows[kernels.spread_out(rows, first, rng.random(n_points - 1))].astype(np.float64)
 
 
 def improve(rows: FloatArray, prototypes: Vector) -> Vector:
@@ -111,17 +104,100 @@ def nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
 
 def _nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
     """Compare every row with every prototype."""
+    return _compare(rows, prototypes, _reach(prototypes))[0]
+
+
+def _compare(rows: FloatArray, prototypes: Vector, reach: float) -> tuple[IntArray, Vector, Vector]:
+    """Return what `nearest` does, and the two least squared distances, less the squares of the rows."""
     # Where single precision is too small for the products, nothing is close, and rows are looked at again.
     with np.errstate(over="ignore", invalid="ignore"):
-        products = rows @ prototypes.T.astype(rows.dtype)
-        sizes = np.einsum("ij,ij->i", prototypes, prototypes)
-        reach = float(np.sqrt(sizes.max()))
-        error = product_error(rows) * reach * (2.0 * np.sqrt(np.einsum("ij,ij->i", rows, rows)) + reach)
-        codes, unsure = kernels.nearest_points(products, sizes.astype(rows.dtype), error.astype(np.float64))
+        products, sizes = _products(rows, prototypes)
+        codes, unsure, least, second = kernels.nearest_points(products, sizes, _errors(rows, reach))
     again = np.flatnonzero(unsure)
     if len(again) and rows.dtype != np.float64:
         codes[again] = _nearest(rows[again].astype(np.float64), prototypes)
-    return codes
+    return codes, least, second
+
+
+def _products(rows: FloatArray, points: Vector) -> tuple[FloatArray, FloatArray]:
+    """Return the inner products of rows and points, and the squared lengths of these, as exact as the rows."""
+    return rows @ points.T.astype(rows.dtype), np.einsum("ij,ij->i", points, points).astype(rows.dtype)
+
+
+def _errors(rows: FloatArray, reach: float) -> Vector:
+    """Return by row the error of its squared distance to points that are no longer than `reach`."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows)).astype(np.float64)
+    return product_error(rows) * reach * (2.0 * lengths + reach)
+
+
+def _reach(points: Vector) -> float:
+    return float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
+
+
+class Rounds:
+    """Rounds of k-means over rows in memory.
+
+    They give the prototypes of `improve`, bit by bit, and take less time each: a prototype that did not move
+    is as far from every row as it was, so that most rows are compared with the others alone.
+
+    `rows`, `prototypes`: rows, and where to begin.
+
+    Memory beyond the rows: 24 bytes for each, one for each prototype, and O(block).
+    """
+
+    def __init__(self, rows: FloatArray, prototypes: Vector) -> None:
+        self.rows, self.prototypes = rows, prototypes
+        self._reach = _reach(prototypes)
+        self._codes = np.full(len(rows), -1)
+        self._least, self._second = np.empty(len(rows)), np.empty(len(rows))
+        self._moved = np.arange(len(prototypes))
+
+    def go(self) -> bool:
+        """Move each prototype to the mean of the rows nearest to it; tell whether any moved."""
+        before = self._codes.copy()
+        self._reach = max(self._reach, _reach(self.prototypes))
+        step = max(_FEWEST_ROWS, block_rows(max(self.rows.shape[1], len(self.prototypes))))
+        blocks = [slice(start, start + step) for start in range(0, len(self.rows), step)]
+        kernels.nearest_points(np.empty((0, 1), self.rows.dtype), np.empty(1, self.rows.dtype), np.empty(0))
+        deque(map_in_order(self._assign, blocks), maxlen=0)
+        other = self._codes != before
+        # Prototypes that rows came to or went from; the others are where their rows are.
+        changed = np.unique(np.concatenate([self._codes[other], before[other & (before >= 0)]]))
+        means, counts = np.zeros((len(changed), self.rows.shape[1])), np.zeros(len(changed))
+        place = np.full(len(self.prototypes), -1)
+        place[changed] = np.arange(len(changed))
+
+        def part(block: slice) -> tuple[Vector, Vector]:
+            return kernels.group_sums(self.rows[block], place[self._codes[block]], len(changed))
+
+        for sums, sizes in map_in_order(part, blocks):
+            means += sums
+            counts += sizes
+        filled = counts > 0
+        means = means[filled] / counts[filled, None]
+        changed = changed[filled]
+        moved = (means != self.prototypes[changed]).any(axis=1)
+        self._moved = changed[moved]
+        self.prototypes = self.prototypes.copy()
+        self.prototypes[self._moved] = means[moved]
+        return bool(moved.any())
+
+    def _assign(self, block: slice) -> None:
+        """Find the nearest prototype of each row of a block, after some of them moved."""
+        rows, found = np.asarray(self.rows[block]), self._codes[block]
+        least, second = self._least[block], self._second[block]
+        again = np.arange(len(rows))
+        if len(self._moved) < len(self.prototypes):
+            moved = np.full(len(self.prototypes), -1)
+            moved[self._moved] = np.arange(len(self._moved))
+            with np.errstate(over="ignore", invalid="ignore"):
+                products, sizes = _products(rows, self.prototypes[self._moved])
+                told = products, moved, sizes, _errors(rows, self._reach)
+                again = np.flatnonzero(kernels.nearest_moved(*told, found, least, second))
+        if len(again):
+            found[again], least[again], second[again] = _compare(
+                np.take(rows, again, axis=0), self.prototypes, self._reach
+            )
 
 
 def _nearest_numbers(values: Vector, prototypes: Vector) -> IntArray:
