@@ -249,6 +249,31 @@ def greedy_batches(
     return done, picks, objectives, distances
 
 
+def greedy_groups(
+    rows: FloatArray,
+    firsts: IntArray,
+    sizes: IntArray,
+    quotas: IntArray,
+    centers: Vector,
+    starts: Vector,
+    weight: float,
+    unit: float,
+    largest: float,
+) -> tuple[int, IntArray, Vector, Vector]:
+    """Pick rows as `greedy_batches` does, of many groups: each has a centre and a theta of its own.
+
+    `firsts`, `sizes`, `quotas`: where the rows of each group begin, how many there are, and how many to pick.
+
+    Returns how many groups were done, and of all picks places in the group, objectives and distances.
+    """
+    total, rows = int(quotas.sum()), _rows(rows)
+    picks, objectives, distances = np.empty(total, np.int64), np.empty(total), np.empty(total)
+    fixed = rows, firsts, sizes, quotas, _fixed(centers), _fixed(centers.astype(rows.dtype)), _fixed(starts)
+    offsets = np.empty((int(sizes.max()), rows.shape[1]), rows.dtype)
+    done = _run("greedy_groups", *fixed, weight, unit, largest, offsets, picks, objectives, distances)
+    return done, picks, objectives, distances
+
+
 def fold_scores(inputs: FloatArray, folds: IntArray, weights: FloatArray) -> FloatArray:
     """Return the product of each row with the weights of its fold, of shape (folds, inputs, outputs).
 

@@ -104,34 +104,50 @@ def nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
 
 def _nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
     """Compare every row with every prototype."""
-    return _compare(rows, prototypes, _reach(prototypes))[0]
+    return Points(prototypes, rows.dtype).compare(rows)[0]
 
 
-def _compare(rows: FloatArray, prototypes: Vector, reach: float) -> tuple[IntArray, Vector, Vector]:
-    """Return what `nearest` does, and the two least squared distances, less the squares of the rows."""
-    # Where single precision is too small for the products, nothing is close, and rows are looked at again.
-    with np.errstate(over="ignore", invalid="ignore"):
-        products, sizes = _products(rows, prototypes)
-        codes, unsure, least, second = kernels.nearest_points(products, sizes, _errors(rows, reach))
-    again = np.flatnonzero(unsure)
-    if len(again) and rows.dtype != np.float64:
-        codes[again] = _nearest(rows[again].astype(np.float64), prototypes)
-    return codes, least, second
+class Points:
+    """Points that rows are compared with, block by block; made ready for it once.
+
+    `points`: the points, float64. `kind`: type of the rows. `reach`: length of the longest of these points or
+    others that rows were compared with before.
+    """
+
+    def __init__(self, points: Vector, kind: npt.DTypeLike, reach: float = 0.0) -> None:
+        self.points, sizes = points, np.einsum("ij,ij->i", points, points)
+        self.reach = max(reach, float(np.sqrt(sizes.max(initial=0.0))))
+        # Where single precision is too small for them, nothing is close, and rows are looked at again.
+        with np.errstate(over="ignore"):
+            self._columns, self.sizes = points.astype(kind).T, sizes.astype(kind)
+
+    def products(self, rows: FloatArray) -> FloatArray:
+        """Return the inner products of rows and points."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            products: FloatArray = rows @ self._columns
+            return products
+
+    def errors(self, rows: FloatArray, lengths: Vector | None = None) -> Vector:
+        """Return by row the error of its squared distance to a point; `lengths`: those of the rows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = row_lengths(rows) if lengths is None else lengths
+            return product_error(rows) * self.reach * (2.0 * lengths + self.reach)
+
+    def compare(self, rows: FloatArray, lengths: Vector | None = None) -> tuple[IntArray, Vector, Vector]:
+        """Return what `nearest` does, and the two least squared distances, less the squares of the rows."""
+        told = self.products(rows), self.sizes, self.errors(rows, lengths)
+        codes, unsure, least, second = kernels.nearest_points(*told)
+        again = np.flatnonzero(unsure)
+        if len(again) and rows.dtype != np.float64:
+            codes[again] = _nearest(rows[again].astype(np.float64), self.points)
+        return codes, least, second
 
 
-def _products(rows: FloatArray, points: Vector) -> tuple[FloatArray, FloatArray]:
-    """Return the inner products of rows and points, and the squared lengths of these, as exact as the rows."""
-    return rows @ points.T.astype(rows.dtype), np.einsum("ij,ij->i", points, points).astype(rows.dtype)
-
-
-def _errors(rows: FloatArray, reach: float) -> Vector:
-    """Return by row the error of its squared distance to points that are no longer than `reach`."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows)).astype(np.float64)
-    return product_error(rows) * reach * (2.0 * lengths + reach)
-
-
-def _reach(points: Vector) -> float:
-    return float(np.sqrt(np.einsum("ij,ij->i", points, points).max()))
+def row_lengths(rows: FloatArray) -> Vector:
+    """Return the length of each row of a block, as exact as the type of the rows."""
+    with np.errstate(over="ignore"):
+        lengths: Vector = np.sqrt(np.einsum("ij,ij->i", rows, rows)).astype(np.float64)
+        return lengths
 
 
 class Rounds:
@@ -147,19 +163,20 @@ class Rounds:
 
     def __init__(self, rows: FloatArray, prototypes: Vector) -> None:
         self.rows, self.prototypes = rows, prototypes
-        self._reach = _reach(prototypes)
         self._codes = np.full(len(rows), -1)
         self._least, self._second = np.empty(len(rows)), np.empty(len(rows))
-        self._moved = np.arange(len(prototypes))
+        self._moved, self._reach = np.arange(len(prototypes)), 0.0
 
     def go(self) -> bool:
         """Move each prototype to the mean of the rows nearest to it; tell whether any moved."""
         before = self._codes.copy()
-        self._reach = max(self._reach, _reach(self.prototypes))
+        points = Points(self.prototypes, self.rows.dtype, self._reach)
+        moved = Points(self.prototypes[self._moved], self.rows.dtype, points.reach)
+        self._reach = points.reach
         step = max(_FEWEST_ROWS, block_rows(max(self.rows.shape[1], len(self.prototypes))))
         blocks = [slice(start, start + step) for start in range(0, len(self.rows), step)]
         kernels.nearest_points(np.empty((0, 1), self.rows.dtype), np.empty(1, self.rows.dtype), np.empty(0))
-        deque(map_in_order(self._assign, blocks), maxlen=0)
+        deque(map_in_order(lambda block: self._assign(block, points, moved), blocks), maxlen=0)
         other = self._codes != before
         # Prototypes that rows came to or went from; the others are where their rows are.
         changed = np.unique(np.concatenate([self._codes[other], before[other & (before >= 0)]]))
@@ -182,22 +199,19 @@ class Rounds:
         self.prototypes[self._moved] = means[moved]
         return bool(moved.any())
 
-    def _assign(self, block: slice) -> None:
+    def _assign(self, block: slice, points: Points, moved: Points) -> None:
         """Find the nearest prototype of each row of a block, after some of them moved."""
         rows, found = np.asarray(self.rows[block]), self._codes[block]
         least, second = self._least[block], self._second[block]
         again = np.arange(len(rows))
-        if len(self._moved) < len(self.prototypes):
-            moved = np.full(len(self.prototypes), -1)
-            moved[self._moved] = np.arange(len(self._moved))
-            with np.errstate(over="ignore", invalid="ignore"):
-                products, sizes = _products(rows, self.prototypes[self._moved])
-                told = products, moved, sizes, _errors(rows, self._reach)
-                again = np.flatnonzero(kernels.nearest_moved(*told, found, least, second))
+        if len(moved.points) < len(points.points):
+            place = np.full(len(points.points), -1)
+            place[self._moved] = np.arange(len(self._moved))
+            told = moved.products(rows), place, moved.sizes, moved.errors(rows)
+            again = np.flatnonzero(kernels.nearest_moved(*told, found, least, second))
         if len(again):
-            found[again], least[again], second[again] = _compare(
-                np.take(rows, again, axis=0), self.prototypes, self._reach
-            )
+            some = rows if len(again) == len(rows) else np.take(rows, again, axis=0)
+            found[again], least[again], second[again] = points.compare(some)
 
 
 def _nearest_numbers(values: Vector, prototypes: Vector) -> IntArray:
