@@ -22,7 +22,6 @@ _QUARTER_HIGH, _QUARTER_LOW = 1.5707963267341256, 6.077100506506192e-11
 _SINES = tuple(1.0 / math.factorial(k) for k in range(17, 2, -2))
 _COSINES = tuple(1.0 / math.factorial(k) for k in range(16, 1, -2))
 _LARGEST_ANGLE = 1e6  # rows so far off are like no other row, whatever their angles
-_ROWS_AT_ONCE = 512  # whose sums stay close to a core
 LANES = 32  # sums side by side, which the compiler turns into vector instructions of any width
 
 
@@ -73,44 +72,6 @@ def group_distances(rows: Any, codes: Any, points: Any, found: Any) -> None:
     for row in range(len(rows)):
         x, y = rows[row], points[min(max(codes[row], 0), len(points) - 1) if len(codes) else 0]
         found[row] = np.sqrt(dot(x, y, x, y, lanes))
-
-
-@compiled
-def lower_gaps(columns: Any, point: Any, gaps: Any) -> None:
-    """Lower the gap of each row to the square of its distance to a point, where that is less.
-
-    `columns`: the rows, transposed: the same feature of many rows is one vector instruction.
-    """
-    squares = np.empty(_ROWS_AT_ONCE)
-    for first in range(0, len(gaps), _ROWS_AT_ONCE):
-        own = gaps[first : first + _ROWS_AT_ONCE]
-        squares[:] = 0.0
-        for i in range(len(columns)):
-            values, middle = columns[i, first : first + len(own)], point[i]
-            for row in range(len(own)):
-                apart = values[row] - middle
-                squares[row] += apart * apart
-        for row in range(len(own)):
-            own[row] = min(own[row], squares[row])
-
-
-@compiled
-def nearest_points(products: Any, sizes: Any, errors: Any, found: Any, unsure: Any) -> None:
-    """Fill in the point nearest to each row, the first of those too close to tell, and whether it has rivals.
-
-    `products`: of rows and points. `sizes`: squared lengths of the points. `errors`: of squared distances.
-    """
-    minus_two = products.dtype.type(-2)
-    for row in range(len(products)):
-        own, least = products[row], np.inf
-        for i in range(len(own)):
-            own[i] = own[i] * minus_two + sizes[i]
-            least = min(least, own[i])
-        limit, close, first = least + 2.0 * errors[row], 0, 0
-        for i in range(len(own) - 1, -1, -1):
-            if own[i] <= limit:
-                close, first = close + 1, i
-        found[row], unsure[row] = first, close != 1
 
 
 @compiled

@@ -179,3 +179,46 @@ def greedy_batches(
         greedy(part, center, start, square, weight, nothing, own, *carried, *found)
         made = last
     return len(ends)
+
+
+@compiled
+def greedy_groups(
+    rows: Any,
+    firsts: Any,
+    sizes: Any,
+    quotas: Any,
+    centers: Any,
+    nears: Any,
+    starts: Any,
+    weight: Any,
+    unit: Any,
+    largest: Any,
+    offsets: Any,
+    picks: Any,
+    objectives: Any,
+    distances: Any,
+) -> Any:
+    """Fill in the picks of groups that know nothing of each other, each as `greedy_batches` does one batch.
+
+    It ends before a group of which a squared length is beyond `largest`; return how many were done.
+    """
+    made = 0
+    for group in range(len(sizes)):
+        first, last, stop = firsts[group], firsts[group] + sizes[group], made + quotas[group]
+        one, own = slice(group, group + 1), offsets[: sizes[group]]
+        told = (
+            centers[group],
+            nears[group],
+            starts[group],
+            weight,
+            unit,
+            largest,
+            0,
+            starts[group].copy(),
+            own,
+        )
+        found = picks[made:stop], objectives[made:stop], distances[made:stop]
+        if greedy_batches(rows[first:last], sizes[one], quotas[one], *told, *found) == 0:
+            return group
+        made = stop
+    return len(sizes)

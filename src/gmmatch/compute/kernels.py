@@ -32,31 +32,65 @@ def group_distances(block: FloatArray, codes: IntArray | None, points: Vector) -
     return found
 
 
-def lower_gaps(columns: FloatArray, point: Vector, gaps: Vector) -> None:
-    """Lower in place the gap of each row to the square of its distance to a point, where that is less.
+def spread_out(rows: FloatArray, first: int, draws: Vector) -> IntArray:
+    """Return rows, each drawn with probability by its squared distance to the nearest of those before.
 
-    `columns`: the rows, transposed.
+    `first`: the first of them. `draws`: for each of the others a number from 0 to 1. Where all rows equal one
+    of those that are drawn already, it ends.
 
-    >>> gaps = np.array([9.0, 1.0])
-    >>> lower_gaps(np.array([[0.0, 5.0]]), np.array([2.0]), gaps)
-    >>> gaps
-    array([4., 1.])
+    >>> spread_out(np.array([[0.0], [1.0], [9.0], [1.0]]), 1, np.array([0.5, 0.5, 0.5]))
+    array([1, 2, 0])
     """
-    _run("lower_gaps", _rows(columns), _fixed(point), gaps)
+    chosen = np.full(1 + len(draws), first)
+    # Each difference, its square and each addition are rounded once.
+    sure = 1.0 - (rows.shape[1] + 8) * float(np.finfo(np.float32 if rows.dtype == np.float32 else float).eps)
+    return chosen[: _run("spread_out", _rows(rows), _fixed(draws), sure, chosen)]
 
 
-def nearest_points(products: FloatArray, sizes: FloatArray, errors: Vector) -> tuple[IntArray, Mask]:
+def nearest_points(
+    products: FloatArray, sizes: FloatArray, errors: Vector
+) -> tuple[IntArray, Mask, Vector, Vector]:
     """Return the point nearest to each row, the first of those too close to tell, and where it has rivals.
 
-    `products`: inner products of rows and points, which are overwritten. `sizes`: squared lengths of the
-    points, of the same type. `errors`: by row that of a squared distance.
+    `products`: inner products of rows and points. `sizes`: squared lengths of the points, of the same type.
+    `errors`: by row that of a squared distance. Also returns the two least squared distances of each row,
+    less the squared length of the row.
 
     >>> nearest_points(np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([4.0, 4.0]), np.array([0.1, 0.1]))
-    (array([0, 0]), array([False,  True]))
+    (array([0, 0]), array([False,  True]), array([-2.,  0.]), array([2., 0.]))
     """
     found, unsure = np.empty(len(products), np.int64), np.empty(len(products), np.bool_)
-    _run("nearest_points", products, _fixed(sizes), _fixed(errors), found, unsure)
-    return found, unsure
+    least, second = np.empty(len(products)), np.empty(len(products))
+    _run("nearest_points", _rows(products), _fixed(sizes), _fixed(errors), found, unsure, least, second)
+    return found, unsure, least, second
+
+
+def nearest_moved(
+    products: FloatArray,
+    moved: IntArray,
+    sizes: FloatArray,
+    errors: Vector,
+    found: IntArray,
+    least: Vector,
+    second: Vector,
+) -> Mask:
+    """Bring up to date what `nearest_points` returned, in place, after some of the points moved.
+
+    `products`, `sizes`: those of the moved points, in their order. `moved`: by point, its place among these,
+    -1 where it did not move. `errors`: by row that of all squared distances so far.
+
+    Returns for which rows all points must be looked at; nothing is changed for these.
+
+    >>> found, least, second = np.array([0]), np.array([-2.0]), np.array([2.0])
+    >>> nearest_moved(np.array([[9.0]]), np.array([-1, 0]), np.ones(1), np.zeros(1), found, least, second)
+    array([False])
+    >>> found, least, second
+    (array([1]), array([-17.]), array([-2.]))
+    """
+    unsure = np.empty(len(products), np.bool_)
+    told = _rows(products), _fixed(moved), _fixed(sizes), _fixed(errors)
+    _run("nearest_moved", *told, found, unsure, least, second)
+    return unsure
 
 
 def group_sums(
@@ -215,6 +249,31 @@ def greedy_batches(
     return done, picks, objectives, distances
 
 
+def greedy_groups(
+    rows: FloatArray,
+    firsts: IntArray,
+    sizes: IntArray,
+    quotas: IntArray,
+    centers: Vector,
+    starts: Vector,
+    weight: float,
+    unit: float,
+    largest: float,
+) -> tuple[int, IntArray, Vector, Vector]:
+    """Pick rows as `greedy_batches` does, of many groups: each has a centre and a theta of its own.
+
+    `firsts`, `sizes`, `quotas`: where the rows of each group begin, how many there are, and how many to pick.
+
+    Returns how many groups were done, and of all picks places in the group, objectives and distances.
+    """
+    total, rows = int(quotas.sum()), _rows(rows)
+    picks, objectives, distances = np.empty(total, np.int64), np.empty(total), np.empty(total)
+    fixed = rows, firsts, sizes, quotas, _fixed(centers), _fixed(centers.astype(rows.dtype)), _fixed(starts)
+    offsets = np.empty((int(sizes.max()), rows.shape[1]), rows.dtype)
+    done = _run("greedy_groups", *fixed, weight, unit, largest, offsets, picks, objectives, distances)
+    return done, picks, objectives, distances
+
+
 def fold_scores(inputs: FloatArray, folds: IntArray, weights: FloatArray) -> FloatArray:
     """Return the product of each row with the weights of its fold, of shape (folds, inputs, outputs).
 
@@ -271,9 +330,9 @@ def running_means(rows: FloatArray, center: Vector, count: int, total: Vector) -
 
 def _run(name: str, *arguments: Any) -> Any:
     """Run a loop, and say so where it must be compiled before."""
-    from . import _loops, _picking
+    from . import _clustering, _loops, _picking
 
-    loop = getattr(_loops, name, None) or getattr(_picking, name)
+    loop = next(getattr(module, name) for module in (_loops, _picking, _clustering) if hasattr(module, name))
     known = loop.overloads or _kept(loop)
     with nullcontext() if known else task("compiling loops (once)", None):
         try:

@@ -86,7 +86,10 @@ def group_medians(
         for group in left:
             searches[group].feed(sums, group)
             points[group] = searches[group].point
-        left = [group for group in left if not searches[group].done]
+        found = np.array([search.done for search in searches])
+        if codes is not None and found[left].any():
+            codes = np.where((codes >= 0) & found[codes], -1, codes)  # their rows need no other look
+        left = np.flatnonzero(~found).tolist()
     return [search.result() for search in searches]
 
 

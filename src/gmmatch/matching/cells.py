@@ -8,6 +8,7 @@ With two and a half times as many cells as picks, the light ones are left withou
 is what wrong rows mostly are, while every heavy one gives a pick, which is what makes the picks diverse.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..compute.blocks import block_rows, blocks, group_order, limit_threads, map
 from ..compute.keys import Keys, draw_order, gather
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
-from .kmeans import improve, nearest, spread_out
+from .kmeans import Points, Rounds, nearest, row_lengths, spread_out
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -53,12 +54,24 @@ class Cells:
 
     def assign(self, rows: FloatArray) -> IntArray:
         """Return the cell of each row of a block."""
+        return self.ready(rows.dtype)(rows)
+
+    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], IntArray]:
+        """Return what `assign` does as a function of many blocks of rows of one type."""
         first = np.cumsum([0, *(len(points) for points in self.fine)])
-        codes = np.empty(len(rows), np.int64)
-        order, present, starts = group_order(nearest(rows, self.coarse))
-        for group, members in zip(present, np.split(order, starts[1:]), strict=True):
-            codes[members] = first[group] + nearest(np.take(rows, members, axis=0), self.fine[group])
-        return codes
+        coarse, *fine = (Points(points, kind) for points in (self.coarse, *self.fine))
+
+        def assign(rows: FloatArray) -> IntArray:
+            lengths = row_lengths(rows)
+            order, present, starts = group_order(coarse.compare(rows, lengths)[0])
+            rows, lengths = np.take(rows, order, axis=0), lengths[order]
+            codes, ends = np.empty(len(rows), np.int64), [*starts[1:], len(rows)]
+            for group, start, end in zip(present, starts, ends, strict=True):
+                own = slice(start, end)
+                codes[order[own]] = first[group] + fine[group].compare(rows[own], lengths[own])[0]
+            return codes
+
+        return assign
 
 
 def cell_count(cells: Any, k: int, n_rows: int) -> int:
@@ -83,13 +96,13 @@ def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int
     with threadpool_limits(1):
         cells = _divide(np.asarray(gather(rows, order)), count, seed)
         step = block_rows(max(rows.shape[1], len(cells.coarse))) * _BLOCKS_AT_ONCE
-        own_usable = PerRow(usable)
+        own_usable, assign = PerRow(usable), cells.ready(rows.dtype)
 
         def part(block: slice) -> IntArray:
             values = np.asarray(rows[block])
             if not own_usable[block].all():  # what is not usable may hold anything
                 values = np.where(own_usable[block][:, None], values, 0.0).astype(values.dtype)
-            return cells.assign(values)
+            return assign(values)
 
         codes = np.concatenate(list(map_blocks(part, rows, "assigning rows to cells", step)))
     codes[~usable] = -1
@@ -144,12 +157,11 @@ def _divide(sample: FloatArray, count: int, seed: int) -> Cells:
 def lloyd(rows: FloatArray, count: int, rng: np.random.Generator, rounds: int = _ROUNDS) -> Vector:
     """Return up to `count` centres by a few rounds of k-means."""
     points = spread_out(rows, count, rng)
+    found = Rounds(rows, points)
     for _ in range(rounds):
-        moved = improve(rows, points)
-        if np.array_equal(moved, points):
+        if not found.go():
             break
-        points = moved
-    return points
+    return found.prototypes
 
 
 def _heaviest_first(codes: IntArray, n_cells: int) -> IntArray:

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.kernels import greedy, greedy_batches
+from ..compute.kernels import greedy, greedy_batches, greedy_groups
 from ..progress import Advance, task
 from ..records import FloatArray, IntArray
 from .candidates import GRAM_BYTES, LARGEST_SQUARE, Candidates, prepare, product_error, products_pay
@@ -136,6 +136,46 @@ def match_batches(
         part, quota = rows[ends[batch] - sizes[batch] : ends[batch]], int(quotas[batch])
         found.append(pick(prepare(part, state.center, quota), quota, state, step))
     return found
+
+
+def match_groups(
+    rows: FloatArray,
+    sizes: IntArray,
+    quotas: IntArray,
+    centers: Vector,
+    starts: Vector,
+    step: Step,
+    gram_bytes: int = GRAM_BYTES,
+) -> list[tuple[IntArray, Vector, Vector]]:
+    """Pick so many rows of each of the groups that follow each other in `rows`, as `match` does.
+
+    `centers`, `starts`: the point that each group matches, and its theta before the first pick. One call does
+    all small groups, of which there may be thousands.
+    """
+    firsts, width, itemsize = np.cumsum(sizes) - sizes, rows.shape[1], rows.itemsize
+    pairs = list(zip(sizes.tolist(), quotas.tolist(), strict=True))
+    small = np.flatnonzero([products_pay(size, quota, width, itemsize) for size, quota in pairs])
+    found: dict[int, tuple[IntArray, Vector, Vector]] = {}
+    if len(small):
+        kind = np.float32 if rows.dtype == np.float32 else np.float64
+        done, *told = greedy_groups(
+            rows,
+            firsts[small],
+            sizes[small],
+            quotas[small],
+            centers[small],
+            starts[small],
+            0.5 if step == "residual" else 0.0,
+            product_error(np.empty((0, width), kind)),
+            LARGEST_SQUARE if kind == np.float32 else np.inf,
+        )
+        parts = (np.split(values, quotas[small].cumsum())[:done] for values in told)
+        found = dict(zip(small[:done].tolist(), zip(*parts, strict=True), strict=True))
+    for group, (size, quota) in enumerate(pairs):
+        if group not in found:
+            own, state = rows[firsts[group] :][:size], Matching.begin(centers[group], starts[group])
+            found[group] = match(own, quota, state, step, gram_bytes)
+    return [found[group] for group in range(len(pairs))]
 
 
 def match_in_parts(

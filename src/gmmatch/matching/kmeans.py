@@ -1,10 +1,12 @@
 """k-means: seeded, and the same whatever the number of threads."""
 
+from collections import deque
+
 import numpy as np
 import numpy.typing as npt
 
 from ..compute import kernels
-from ..compute.blocks import block_rows, tiles
+from ..compute.blocks import block_rows, map_in_order, tiles
 from ..compute.passes import map_blocks
 from ..progress import task
 from ..records import FloatArray, IntArray
@@ -66,17 +68,8 @@ def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vec
     This is the start of k-means++ (Arthur and Vassilvitskii 2007). One draw each: the best of several would
     be an outlier more often.
     """
-    points = [rows[int(rng.integers(len(rows)))].astype(np.float64)]
-    gaps, columns = np.full(len(rows), np.inf), np.ascontiguousarray(rows.T)
-    while len(points) < n_points:
-        kernels.lower_gaps(columns, points[-1], gaps)
-        total = np.cumsum(gaps)
-        if total[-1] == 0.0:
-            break
-        drawn = np.searchsorted(total, rng.random() * total[-1], side="right")
-        drawn = min(drawn, np.searchsorted(total, total[-1]))  # tiny numbers are rounded up
-        points.append(rows[drawn].astype(np.float64))
-    return np.stack(points)
+    first = int(rng.integers(len(rows)))
+    return rows[kernels.spread_out(rows, first, rng.random(n_points - 1))].astype(np.float64)
 
 
 def improve(rows: FloatArray, prototypes: Vector) -> Vector:
@@ -111,17 +104,114 @@ def nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
 
 def _nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
     """Compare every row with every prototype."""
-    # Where single precision is too small for the products, nothing is close, and rows are looked at again.
-    with np.errstate(over="ignore", invalid="ignore"):
-        products = rows @ prototypes.T.astype(rows.dtype)
-        sizes = np.einsum("ij,ij->i", prototypes, prototypes)
-        reach = float(np.sqrt(sizes.max()))
-        error = product_error(rows) * reach * (2.0 * np.sqrt(np.einsum("ij,ij->i", rows, rows)) + reach)
-        codes, unsure = kernels.nearest_points(products, sizes.astype(rows.dtype), error.astype(np.float64))
-    again = np.flatnonzero(unsure)
-    if len(again) and rows.dtype != np.float64:
-        codes[again] = _nearest(rows[again].astype(np.float64), prototypes)
-    return codes
+    return Points(prototypes, rows.dtype).compare(rows)[0]
+
+
+class Points:
+    """Points that rows are compared with, block by block; made ready for it once.
+
+    `points`: the points, float64. `kind`: type of the rows. `reach`: length of the longest of these points or
+    others that rows were compared with before.
+    """
+
+    def __init__(self, points: Vector, kind: npt.DTypeLike, reach: float = 0.0) -> None:
+        self.points, sizes = points, np.einsum("ij,ij->i", points, points)
+        self.reach = max(reach, float(np.sqrt(sizes.max(initial=0.0))))
+        # Where single precision is too small for them, nothing is close, and rows are looked at again.
+        with np.errstate(over="ignore"):
+            self._columns, self.sizes = points.astype(kind).T, sizes.astype(kind)
+
+    def products(self, rows: FloatArray) -> FloatArray:
+        """Return the inner products of rows and points."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            products: FloatArray = rows @ self._columns
+            return products
+
+    def errors(self, rows: FloatArray, lengths: Vector | None = None) -> Vector:
+        """Return by row the error of its squared distance to a point; `lengths`: those of the rows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = row_lengths(rows) if lengths is None else lengths
+            return product_error(rows) * self.reach * (2.0 * lengths + self.reach)
+
+    def compare(self, rows: FloatArray, lengths: Vector | None = None) -> tuple[IntArray, Vector, Vector]:
+        """Return what `nearest` does, and the two least squared distances, less the squares of the rows."""
+        told = self.products(rows), self.sizes, self.errors(rows, lengths)
+        codes, unsure, least, second = kernels.nearest_points(*told)
+        again = np.flatnonzero(unsure)
+        if len(again) and rows.dtype != np.float64:
+            codes[again] = _nearest(rows[again].astype(np.float64), self.points)
+        return codes, least, second
+
+
+def row_lengths(rows: FloatArray) -> Vector:
+    """Return the length of each row of a block, as exact as the type of the rows."""
+    with np.errstate(over="ignore"):
+        lengths: Vector = np.sqrt(np.einsum("ij,ij->i", rows, rows)).astype(np.float64)
+        return lengths
+
+
+class Rounds:
+    """Rounds of k-means over rows in memory.
+
+    They give the prototypes of `improve`, bit by bit, and take less time each: a prototype that did not move
+    is as far from every row as it was, so that most rows are compared with the others alone.
+
+    `rows`, `prototypes`: rows, and where to begin.
+
+    Memory beyond the rows: 24 bytes for each, one for each prototype, and O(block).
+    """
+
+    def __init__(self, rows: FloatArray, prototypes: Vector) -> None:
+        self.rows, self.prototypes = rows, prototypes
+        self._codes = np.full(len(rows), -1)
+        self._least, self._second = np.empty(len(rows)), np.empty(len(rows))
+        self._moved, self._reach = np.arange(len(prototypes)), 0.0
+
+    def go(self) -> bool:
+        """Move each prototype to the mean of the rows nearest to it; tell whether any moved."""
+        before = self._codes.copy()
+        points = Points(self.prototypes, self.rows.dtype, self._reach)
+        moved = Points(self.prototypes[self._moved], self.rows.dtype, points.reach)
+        self._reach = points.reach
+        step = max(_FEWEST_ROWS, block_rows(max(self.rows.shape[1], len(self.prototypes))))
+        blocks = [slice(start, start + step) for start in range(0, len(self.rows), step)]
+        kernels.nearest_points(np.empty((0, 1), self.rows.dtype), np.empty(1, self.rows.dtype), np.empty(0))
+        deque(map_in_order(lambda block: self._assign(block, points, moved), blocks), maxlen=0)
+        other = self._codes != before
+        # Prototypes that rows came to or went from; the others are where their rows are.
+        changed = np.unique(np.concatenate([self._codes[other], before[other & (before >= 0)]]))
+        means, counts = np.zeros((len(changed), self.rows.shape[1])), np.zeros(len(changed))
+        place = np.full(len(self.prototypes), -1)
+        place[changed] = np.arange(len(changed))
+
+        def part(block: slice) -> tuple[Vector, Vector]:
+            return kernels.group_sums(self.rows[block], place[self._codes[block]], len(changed))
+
+        for sums, sizes in map_in_order(part, blocks):
+            means += sums
+            counts += sizes
+        filled = counts > 0
+        means = means[filled] / counts[filled, None]
+        changed = changed[filled]
+        moved = (means != self.prototypes[changed]).any(axis=1)
+        self._moved = changed[moved]
+        self.prototypes = self.prototypes.copy()
+        self.prototypes[self._moved] = means[moved]
+        return bool(moved.any())
+
+    def _assign(self, block: slice, points: Points, moved: Points) -> None:
+        """Find the nearest prototype of each row of a block, after some of them moved."""
+        rows, found = np.asarray(self.rows[block]), self._codes[block]
+        least, second = self._least[block], self._second[block]
+        again = np.arange(len(rows))
+        if len(moved.points) < len(points.points):
+            place = np.full(len(points.points), -1)
+            place[self._moved] = np.arange(len(self._moved))
+            told = moved.products(rows), place, moved.sizes, moved.errors(rows)
+            again = np.flatnonzero(kernels.nearest_moved(*told, found, least, second))
+        if len(again):
+            some = rows if len(again) == len(rows) else np.take(rows, again, axis=0)
+            found[again], least[again], second[again] = points.compare(some)
 
 
 def _nearest_numbers(values: Vector, prototypes: Vector) -> IntArray:

@@ -1,6 +1,5 @@
 """GM Matching: rows whose mean matches a robust centre of their class."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -8,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..compute.blocks import core_count, limit_threads, map_in_order
-from ..compute.keys import Keys, take_rows
+from ..compute.blocks import core_count, map_in_order
+from ..compute.keys import Keys
 from ..compute.passes import engine_for
 from ..compute.reading import announced
 from ..data import MappedRows
 from ..errors import InvalidInput, InvalidInputType, InvalidParameter
-from ..location.centers import CENTERS, find_center, find_centers
+from ..location.centers import CENTERS, find_center
 from ..matching.budgets import split
 from ..matching.candidates import GRAM_BYTES
 from ..matching.cells import cell_count, find_cells, light_cells
@@ -30,7 +29,8 @@ from ..trust import FEWEST_ROWS, TRUSTED, Verdict, judge
 from ..trust.guard import Recall, make_now
 from ..validation import check_choice, check_keep, check_positive_int
 from .base import Selector
-from .groups import Bundle, Center, Group, Picks, bundles, group_codes, known_means
+from .bundled import MatchBundle, median_of_two, name_of
+from .groups import Center, Group, Picks, bundles, group_codes, known_means
 
 AUTO_BATCH = 256
 WHOLE_ROWS = 1 << 13
@@ -213,11 +213,7 @@ class GMMatching(Selector):
     ) -> Picks:
         """Match the centre of a group, which may have been found already, all its rows at once."""
         rows = unit_rows(group.rows) if self.normalize == "unit" else group.rows
-        center, epsilon = found or find_center(target, rows, group.label)
-        if len(rows) == 2 and isinstance(target, str) and target == "geometric-median":
-            # Every point between two rows is a geometric median of them. One that is a row, chosen by the
-            # values, leaves no tie for the order of the rows to decide.
-            center, epsilon = np.array(min(rows[:].tolist())), 0.0
+        center, epsilon = median_of_two(rows, target) or found or find_center(target, rows, group.label)
         state = Matching.begin(center, self._theta(center, group.seed))
         parts = self._parts(group)
         if len(parts) > 1:
@@ -227,7 +223,7 @@ class GMMatching(Selector):
         if self.refine:
             order, _ = swap(rows, center, order, self.refine)
             scores, distances = running_objective(rows, order, center)
-        return Picks(order, scores, distances, center, float(scores[-1]), epsilon, _name(target))
+        return Picks(order, scores, distances, center, float(scores[-1]), epsilon, name_of(target))
 
     def _parts(self, group: Group) -> list[IntArray]:
         """Divide the rows of a large cell into parts at random; small cells and classes stay whole."""
@@ -261,7 +257,7 @@ class GMMatching(Selector):
         work = list(bundles(groups, budgets, known))
         # A copy without what `fit` found: only the parameters are needed elsewhere.
         gram_bytes = GRAM_BYTES if self._memory is None else min(GRAM_BYTES, self._memory // 2)
-        match = _MatchGroups(type(self)(**self.get_params(deep=False)), rows, target, gram_bytes)
+        match = MatchBundle(type(self)(**self.get_params(deep=False)), rows, target, gram_bytes)
         engine = engine_for(rows)
         largest = max(len(group.members) for group in groups)
         needed = rows.dtype.itemsize * (2 * rows.shape[1] * max(map(len, work)) + largest**2)
@@ -314,7 +310,7 @@ class GMMatching(Selector):
                 centers.points[code],
                 objective,
                 centers.epsilons[code],
-                _name(target),
+                name_of(target),
                 reads=centers.passes + 1,
                 batches=-(-len(group.members) // stream.batch_size),
                 chains=int(stream.streams[code]),
@@ -363,38 +359,3 @@ class GMMatching(Selector):
         if theta.shape != center.shape or not np.isfinite(theta).all():
             raise InvalidInput(f"start must be a finite vector of shape {center.shape}; got {theta.shape}")
         return theta
-
-
-class _MatchGroups:
-    """The function that matches the groups of a bundle, wherever the rows can be read."""
-
-    def __init__(self, selector: GMMatching, source: FloatArray, target: Any, gram_bytes: int) -> None:
-        self.selector, self.source, self.target, self.gram_bytes = selector, source, target, gram_bytes
-
-    def __call__(self, work: Bundle) -> list[Picks]:
-        if len(work.members) == 1:
-            groups = [Group(self.source, work.members[0], *work.facts[0])]
-            centers: Sequence[Center | None] = [None if work.centers is None else work.centers[0]]
-        else:
-            groups, centers = self._read(work)
-        several = zip(groups, work.budgets, centers, strict=True)
-        match = self.selector._match
-        return [match(group, k, self.target, center, self.gram_bytes) for group, k, center in several]
-
-    def _read(self, work: Bundle) -> tuple[list[Group], Sequence[Center | None]]:
-        """Read all groups at once, and find what their rows are to match."""
-        lengths = [len(rows) for rows in work.members]
-        place = np.searchsorted(work.rows, np.concatenate(work.members))
-        values = np.take(take_rows(self.source, work.rows), place, axis=0)
-        parts = np.split(values, np.cumsum(lengths)[:-1])
-        groups = [
-            Group(rows, np.arange(len(rows)), *facts) for rows, facts in zip(parts, work.facts, strict=True)
-        ]
-        codes, labels = np.repeat(np.arange(len(groups)), lengths), [group.label for group in groups]
-        with limit_threads(1):  # there is a thread for each bundle
-            rows = self.selector._as_matched(values)
-            return groups, work.centers or find_centers(self.target, rows, codes, labels)
-
-
-def _name(target: Any) -> str:
-    return target if isinstance(target, str) else "given"

@@ -27,7 +27,7 @@ from gmmatch.matching.candidates import (
     product_error,
 )
 from gmmatch.matching.greedy import Matching, Step, match, match_batches, match_in_parts
-from gmmatch.matching.kmeans import _nearest, kmeans, nearest, spread_out
+from gmmatch.matching.kmeans import Rounds, _nearest, improve, kmeans, nearest, spread_out
 from gmmatch.matching.objectives import running_objective, running_objectives
 from gmmatch.matching.targets import (
     StreamCenters,
@@ -395,3 +395,32 @@ def test_rows_of_one_number_have_the_nearest_that_all_comparisons_give(kind, dty
 def test_tiny_numbers_are_spread_out():
     numbers = 1e-160 * np.random.default_rng(0).normal(size=(1000, 1))
     assert len(np.unique(spread_out(numbers, 50, np.random.default_rng(0)))) <= 50
+
+
+@pytest.mark.parametrize("kind", ["cloud", "whole numbers", "copies", "one feature", "tiny", "huge"])
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_rounds_of_k_means_that_skip_what_did_not_move_are_those_that_do_not(kind, precision):
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(1300, 1 if kind == "one feature" else 7))
+    if kind == "whole numbers":
+        rows = rng.integers(0, 3, size=(1300, 4)).astype(float)
+    if kind == "copies":
+        rows[:600] = rows[:20][rng.integers(0, 20, 600)]
+    rows = (rows * {"tiny": 1e-30, "huge": 1e18}.get(kind, 1.0)).astype(precision)
+    for count in (1, 30, 300):
+        points = spread_out(rows, count, np.random.default_rng(0))
+        rounds = Rounds(rows, points)
+        for _ in range(12):
+            before, points = points, improve(rows, points)
+            assert rounds.go() == (not np.array_equal(points, before))
+            np.testing.assert_array_equal(rounds.prototypes, points)
+
+
+def test_points_are_drawn_by_their_squared_distance_to_those_before():
+    rows = np.random.default_rng(4).normal(size=(700, 9)).astype(np.float32)
+    rng = np.random.default_rng(5)
+    expected = [int(rng.integers(700))]
+    for _ in range(99):
+        gaps = ((rows[:, None].astype(float) - rows[expected]) ** 2).sum(axis=2).min(axis=1)
+        expected.append(int(np.searchsorted(np.cumsum(gaps), rng.random() * gaps.sum(), side="right")))
+    np.testing.assert_array_equal(spread_out(rows, 100, np.random.default_rng(5)), rows[expected])

@@ -1,0 +1,104 @@
+"""Matching several groups of rows in one go, wherever the rows can be read."""
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..compute.blocks import limit_threads
+from ..compute.keys import take_rows
+from ..location.centers import find_centers
+from ..matching.greedy import Step, match_groups
+from ..records import FloatArray, IntArray
+from .groups import Bundle, Center, Group, Picks
+
+Vector = npt.NDArray[np.float64]
+
+
+class Matcher(Protocol):
+    """What matches groups; see `GMMatching`."""
+
+    step: Step
+    normalize: str
+    refine: int
+
+    def _match(self, group: Group, k: int, target: Any, found: Center | None, gram_bytes: int) -> Picks: ...
+
+    def _as_matched(self, source: FloatArray) -> FloatArray: ...
+
+    def _parts(self, group: Group) -> list[IntArray]: ...
+
+    def _theta(self, center: Vector, seed: tuple[int, ...]) -> Vector: ...
+
+
+class MatchBundle:
+    """The function that matches the groups of a bundle."""
+
+    def __init__(self, matcher: Matcher, source: FloatArray, target: Any, gram_bytes: int) -> None:
+        self.matcher, self.source, self.target, self.gram_bytes = matcher, source, target, gram_bytes
+
+    def __call__(self, work: Bundle) -> list[Picks]:
+        """Return the picks of each group."""
+        if len(work.members) == 1:
+            group = Group(self.source, work.members[0], *work.facts[0])
+            center = None if work.centers is None else work.centers[0]
+            return [self.matcher._match(group, work.budgets[0], self.target, center, self.gram_bytes)]
+        lengths = [len(rows) for rows in work.members]
+        place = np.searchsorted(work.rows, np.concatenate(work.members))
+        values = np.take(take_rows(self.source, work.rows), place, axis=0)
+        parts = np.split(values, np.cumsum(lengths)[:-1])
+        groups = [
+            Group(rows, np.arange(len(rows)), *facts) for rows, facts in zip(parts, work.facts, strict=True)
+        ]
+        centers = work.centers
+        if centers is None:
+            codes, labels = np.repeat(np.arange(len(groups)), lengths), [group.label for group in groups]
+            with limit_threads(1):  # there is a thread for each bundle
+                centers = find_centers(self.target, self.matcher._as_matched(values), codes, labels)
+        return self._match(groups, work.budgets, centers)
+
+    def _match(self, groups: list[Group], budgets: list[int], centers: list[Center]) -> list[Picks]:
+        """Match groups whose rows were read and whose centres were found, all small ones at once."""
+        matcher, target = self.matcher, self.target
+        plain = matcher.refine == 0 and matcher.normalize == "none"
+        together = [at for at, group in enumerate(groups) if plain and len(matcher._parts(group)) < 2]
+        found: dict[int, Picks] = {}
+        if together:
+            own = [groups[at] for at in together]
+            known = [median_of_two(groups[at].rows, target) or centers[at] for at in together]
+            picked = match_groups(
+                np.concatenate([group.rows for group in own]),
+                np.array([len(group.members) for group in own]),
+                np.array([budgets[at] for at in together]),
+                np.stack([center for center, _ in known]),
+                np.stack(
+                    [matcher._theta(pair[0], group.seed) for pair, group in zip(known, own, strict=True)]
+                ),
+                matcher.step,
+                self.gram_bytes,
+            )
+            for at, (center, epsilon), (order, scores, distances) in zip(
+                together, known, picked, strict=True
+            ):
+                objective = float(scores[-1])
+                found[at] = Picks(order, scores, distances, center, objective, epsilon, name_of(target))
+        for at, group in enumerate(groups):
+            if at not in found:
+                found[at] = matcher._match(group, budgets[at], target, centers[at], self.gram_bytes)
+        return [found[at] for at in range(len(groups))]
+
+
+def median_of_two(rows: FloatArray, target: Any) -> Center | None:
+    """Return the geometric median that two rows match; None of other rows, or where the target is another.
+
+    Every point between two rows is a geometric median of them. One that is a row, chosen by the values,
+    leaves no tie for the order of the rows to decide.
+    """
+    if len(rows) != 2 or not (isinstance(target, str) and target == "geometric-median"):
+        return None
+    return np.array(min(rows[:].tolist())), 0.0
+
+
+def name_of(target: Any) -> str:
+    """Return what the target of a matching is called."""
+    return target if isinstance(target, str) else "given"
