@@ -146,6 +146,7 @@ def test_too_small_a_budget_is_refused() -> None:
         ({"a": 3}, "budgets has no class 'b'"),
         ({"a": 3, "b": 1, "c": 2}, "budgets names class 'c', which no row has"),
         ({"a": 3, "b": 3}, "budgets add up to 6 rows, and keep gives 5; expected the same"),
+        ({"a": 10**30, "b": 4}, "rows of class 'a', which has 9"),
         ({"a": 1, "b": 4}, "budgets asks for 4 rows of class 'b', which has 3"),
     ],
 )
@@ -154,7 +155,7 @@ def test_counts_that_do_not_fit_are_refused(given_as: dict[str, int], message: s
         weigh(given_as, ["a", "b"], np.array([9, 3]), 5)
 
 
-@pytest.mark.parametrize("value", [0, -1, 0.0, float("nan"), float("inf"), "many", True])
+@pytest.mark.parametrize("value", [0, -1, 0.0, float("nan"), float("inf"), 5e-324, 10**400, "many", True])
 def test_weights_that_are_not_positive_numbers_are_refused(value: Any) -> None:
     with pytest.raises(InvalidParameter, match=r"or positive weights; got .* for class 'a'"):
         weigh({"a": value, "b": 1}, ["a", "b"], np.array([9, 3]), 5)
