@@ -45,7 +45,7 @@ test-newest:
 
 # Faults of every kind, and the table of them in docs/reliability.md; some twenty minutes.
 drill: .venv/.dev
-	@rm -rf out/drill
+	@test -n "$(RESUME)" || rm -rf out/drill
 	$(call stage,drill,$(PYTEST) tests/drill -m drill)
 
 check: .venv/.dev

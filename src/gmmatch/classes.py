@@ -6,10 +6,13 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidInput, InvalidInputType
+from .errors import InvalidInput, InvalidInputType, first_line
 from .records import IntArray
 
 LARGEST_WHOLE_FLOAT = 2**53  # from here on float64 does not tell neighbours apart
+# Texts are held in arrays, each as wide as the longest: a single one can take the memory of all.
+_LONG_LABEL = 1000
+_MOST_BYTES = 1 << 30
 
 
 def label_values(labels: Any, name: str = "labels") -> tuple[npt.NDArray[Any], IntArray]:
@@ -22,7 +25,7 @@ def label_values(labels: Any, name: str = "labels") -> tuple[npt.NDArray[Any], I
     (array(['cat', '', 'dog'], dtype='<U3'), array([1]))
     """
     if hasattr(labels, "detach"):
-        labels = labels.detach().cpu()
+        labels = array_of_tensor(labels, name)
     array = _as_column(labels, name)
     if array.dtype.kind == "O" or isinstance(array, np.ma.MaskedArray):
         return _object_labels(array, name)
@@ -35,13 +38,29 @@ def label_values(labels: Any, name: str = "labels") -> tuple[npt.NDArray[Any], I
     return np.asarray(array), np.flatnonzero(empty)
 
 
+def array_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
+    """Return what a torch tensor holds, which NumPy refuses where it tracks gradients or is of few bits."""
+    if str(tensor.layout) != "torch.strided":
+        raise InvalidInputType(f"{name} is a sparse tensor; pass a dense one: {name}.to_dense()")
+    try:
+        tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+        few_bits = str(tensor.dtype).startswith(("torch.bfloat", "torch.float8"))
+        return np.asarray(tensor.float() if few_bits else tensor)
+    except (TypeError, RuntimeError) as error:  # of no device, or of a type of torch's own
+        raise InvalidInputType(f"{name} is a tensor that cannot be read: {first_line(error)}") from None
+
+
 def _as_column(labels: Any, name: str) -> npt.NDArray[Any]:
     """Return labels as an array of one dimension, in which no value became another."""
-    array = labels if isinstance(labels, np.ma.MaskedArray) else np.asarray(labels)
-    if isinstance(labels, (list, tuple)) and array.dtype.kind in "US":
-        # NumPy would turn 1 into '1', NaN into 'nan' and 'a\0' into 'a'.
-        array = np.empty(len(labels), object)
-        array[:] = labels
+    listed = isinstance(labels, (list, tuple))
+    # NumPy would turn 1 into '1', NaN into 'nan', 'a\0' into 'a', and make texts as wide as the longest.
+    kept = object if listed and any(isinstance(label, (str, bytes)) for label in labels) else None
+    try:
+        array = labels if isinstance(labels, np.ma.MaskedArray) else np.asarray(labels, kept)
+        if listed and array.dtype.kind in "US":  # texts in lists of one
+            array = np.asarray(labels, object)
+    except ValueError:
+        raise InvalidInput(f"{name} must have one dimension; got lists of several lengths") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -61,6 +80,7 @@ def _object_labels(array: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any]
         odd = [value for value in present if value.endswith("\0")]
         if odd:
             raise InvalidInput(f"{name} has the value {odd[0]!r}; expected text that does not end in NUL")
+        _check_width(values, name)
     elif all(isinstance(value, (bool, np.bool_)) for value in present):
         fill, found = False, present
     elif all(_is_whole_real(value) for value in present):
@@ -74,6 +94,16 @@ def _object_labels(array: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any]
     good[missing] = False
     result[good] = found
     return result, missing
+
+
+def _check_width(values: list[Any], name: str) -> None:
+    """Refuse texts, most likely not meant to be labels, that would fill the memory as an array."""
+    longest, row = max((len(value), -row) for row, value in enumerate(values) if isinstance(value, str))
+    if longest > _LONG_LABEL and 4 * longest * len(values) > _MOST_BYTES:
+        raise InvalidInput(
+            f"{name} has a text of {longest:,} letters at row {-row}, beside which {len(values):,} would take"
+            f" {4 * longest * len(values) / 1e9:,.1f} GB; expected short names"
+        )
 
 
 def _is_whole_real(value: Any) -> bool:
@@ -96,7 +126,8 @@ def _refuse_labels(values: list[Any], name: str) -> NoReturn:
 
 
 def _whole_floats(array: npt.NDArray[Any], name: str) -> IntArray:
-    whole = (np.abs(array) < LARGEST_WHOLE_FLOAT) & (array == np.floor(array))
+    large = np.abs(array.astype(np.float64)) >= LARGEST_WHOLE_FLOAT
+    whole = ~large & (array == np.floor(array))
     if not whole.all():
         row = int(np.flatnonzero(~whole)[0])
         raise InvalidInput(f"{name} must be classes (whole numbers or text); got {array[row]} at row {row}")

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from .classes import kind_of, label_values
+from .classes import array_of_tensor, kind_of, label_values
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter
 from .records import FloatArray, IntArray
 
@@ -33,11 +33,8 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     Raises `InvalidInput`: not two-dimensional, empty, or with NaN or infinite values. Raises
     `InvalidInputType`: not numbers.
     """
-    if hasattr(X, "detach"):  # a torch tensor, which NumPy refuses while it tracks gradients
-        X = X.detach().cpu()
-        if str(X.layout) != "torch.strided":
-            raise InvalidInputType(f"{name} is a sparse tensor; pass a dense one: {name}.to_dense()")
-        X = X.float() if str(X.dtype) == "torch.bfloat16" else X
+    if hasattr(X, "detach"):  # a torch tensor
+        X = array_of_tensor(X, name)
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.promote_types(X.dtype, np.float32)), np.nan)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):

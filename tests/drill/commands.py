@@ -127,13 +127,11 @@ def content_of(path: Path) -> bytes:
     content = path.read_bytes()
     if content.rstrip().endswith(b"</html>"):
         return b"a page"
-    if path.parent.name == "picks" and path.suffix == ".npz":
-        with np.load(path) as picks:
-            return picks["order"].tobytes()
-    if path.parent.name in ("cells", "trained"):
+    if path.parent.name in ("picks", "trained") and path.suffix == ".npz":
+        with np.load(path) as kept:
+            return kept["order" if path.parent.name == "picks" else "accuracy"].tobytes()
+    if path.parent.name == "cells":
         record = json.loads(content)
-        if isinstance(record, list):
-            return json.dumps(record[0]).encode()
         return json.dumps(record | {"seconds": None, "date": None, "versions": None}).encode()
     if path.suffix == ".md":
         return re.sub(rb"[\d.]+ hours of work in all; [^;]+; commit [^;]+", b"", content)

@@ -1,8 +1,16 @@
-"""What the drill saw, for the table in docs/reliability.md."""
+"""What the drill saw, for the table in docs/reliability.md.
 
+A drill that was ended goes on with what is left of it (`make drill RESUME=1`), as long as the code is the
+same to the byte; the table is written once all of it has passed.
+"""
+
+import datetime
+import hashlib
 import json
 import os
-from collections.abc import Callable
+import shutil
+import signal
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -41,20 +49,74 @@ def told(request: pytest.FixtureRequest) -> Told:
     return note
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the table of all that was noted, after a drill in full."""
-    if (
-        session.config.option.markexpr != "drill"
-        or session.config.option.keyword  # a part of it
-        or [Path(name).resolve() for name in session.config.args] != [Path(__file__).parent]
-        or not _SEEN.is_dir()
-        or hasattr(session.config, "workerinput")
-    ):
+def in_full(config: pytest.Config) -> bool:
+    """Tell whether this is the whole drill, and not a part of it."""
+    named = [Path(name).resolve() for name in config.args]
+    part = config.option.keyword or hasattr(config, "workerinput")
+    return config.option.markexpr == "drill" and not part and named == [Path(__file__).parent]
+
+
+def code_digest() -> str:
+    """Return a digest of the code and the drill."""
+    digest = hashlib.sha256()
+    for folder in (ROOT / "src" / "gmmatch", Path(__file__).parent):
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def passed_before() -> dict[str, float]:
+    """Return the tests that have passed, and the seconds that each took."""
+    file = _SEEN / "passed.jsonl"
+    return dict(map(json.loads, file.read_text().splitlines())) if file.is_file() else {}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    # A shell's background jobs ignore interrupts, and so would all that is interrupted here.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what has passed already with the same code."""
+    if not in_full(config):
+        return
+    stamp = _SEEN / "code"
+    if not stamp.is_file() or stamp.read_text() != code_digest():
+        shutil.rmtree(_SEEN, ignore_errors=True)
+        _SEEN.mkdir(parents=True)
+        stamp.write_text(code_digest())
+    before = passed_before()
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in before])
+    items[:] = [item for item in items if item.nodeid not in before]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if in_full(item.config) and report.when == "call" and report.passed:
+        with (_SEEN / "passed.jsonl").open("a") as file:
+            file.write(json.dumps([item.nodeid, report.duration]) + "\n")
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write the table of all that was noted, after a drill in full that found nothing."""
+    before = passed_before()
+    if not in_full(session.config) or exitstatus not in (0, 5) or not before:
         return
     lines = ["| fault | where | cases | how they ended |", "|---|---|---:|---|"]
     seen = [json.loads(file.read_text()) for file in sorted(_SEEN.glob("*.json"))]
     lines += [f"| {each['fault']} | {each['where']} | {each['cases']:,} | {each['ended']} |" for each in seen]
-    lines.append(f"| all | | {sum(each['cases'] for each in seen):,} | |")
+    cases = sum(each["cases"] for each in seen)
+    lines.append(f"| all | | {cases:,} | |")
+    told = (
+        f"Written by one `make drill` on {datetime.date.today():%d %B %Y}: {len(before)} tests with"
+        f" {cases:,} cases, all of which passed, in {sum(before.values()) / 60:.0f} minutes."
+    )
     page = PAGE.read_text(encoding="utf-8")
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{after}", encoding="utf-8")
+    start, after = page.split(BEGIN)[0], page.split(END)[1]
+    PAGE.write_text(
+        f"{start}{BEGIN}\n\n{told}\n\n" + "\n".join(lines) + f"\n\n{END}{after}", encoding="utf-8"
+    )

@@ -42,8 +42,22 @@ def lacks_memory(error: BaseException | None) -> bool:
     return False
 
 
+def explain(error: Exception) -> str | None:
+    """Return what to say of an error that the system made, which is the user's to mend; None: it is a bug."""
+    if lacks_memory(error):
+        return NO_MEMORY
+    if not isinstance(error, OSError) or error.errno == errno.EPIPE or error.strerror is None:
+        return None
+    if error.filename is None:  # standard output
+        # What is left of the output would fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    what = "cannot read or write" if error.errno == errno.EIO else "cannot write"
+    return f"gmmatch: {error.filename or what}: {error.strerror}"
+
+
 def main() -> None:
     """Run the command line."""
+    _open_closed_streams()
     try:
         signal.signal(signal.SIGTERM, _terminate)
         sys.unraisablehook = _pass_on
@@ -58,10 +72,22 @@ def main() -> None:
         told = signal.getsignal(signal.SIGTERM) is signal.SIG_IGN and end.code == INTERRUPTED
         sys.exit(TERMINATED if told else end.code)
     except Exception as error:
-        if not lacks_memory(error):
+        sentence = explain(error)
+        if sentence is None:
             raise
-        print(NO_MEMORY, file=sys.stderr)
+        print(sentence, file=sys.stderr)
         sys.exit(3)
+
+
+def _open_closed_streams() -> None:
+    """Open what the shell has closed (`2>&-`): the next file would take its place, and get what is said."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the first number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
 
 
 def _terminate(number: int, frame: Any) -> None:

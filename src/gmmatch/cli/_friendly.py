@@ -1,9 +1,7 @@
 """What every command shares: one clear sentence for an error, an exit code, and progress."""
 
-import errno
 import functools
 import mmap
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,7 +11,7 @@ import typer
 
 from .. import progress
 from ..errors import GmmatchError, InvalidInput, InvalidParameter
-from . import NO_MEMORY, exit_code, lacks_memory
+from . import exit_code, explain
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -33,15 +31,10 @@ def friendly(command: Command) -> Command:
             say(f"gmmatch: {error}")
             raise typer.Exit(error.exit_code) from error
         except Exception as error:
-            if lacks_memory(error):
-                say(NO_MEMORY)
-                raise typer.Exit(InvalidInput.exit_code) from error
-            if not isinstance(error, OSError) or error.errno == errno.EPIPE or error.strerror is None:
+            sentence = explain(error)
+            if sentence is None:
                 raise
-            if error.filename is None:  # standard output
-                # What is left of the output would fail again when Python ends.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            say(f"gmmatch: {error.filename or 'cannot write'}: {error.strerror}")
+            say(sentence)
             raise typer.Exit(InvalidInput.exit_code) from error
         except KeyboardInterrupt as interrupt:
             say("gmmatch: interrupted")

@@ -243,7 +243,9 @@ def greedy_batches(
     """
     total, rows = int(quotas.sum()), _rows(rows)
     picks, objectives, distances = np.empty(total, np.int64), np.empty(total), np.empty(total)
-    fixed = rows, np.cumsum(sizes), quotas, _fixed(center), _fixed(center.astype(rows.dtype))
+    with np.errstate(over="ignore"):  # rows without end are longer than the largest
+        near = center.astype(rows.dtype)
+    fixed = rows, np.cumsum(sizes), quotas, _fixed(center), _fixed(near)
     told = _fixed(start), weight, unit, largest, count
     done = _run("greedy_batches", *fixed, *told, theta, offsets, picks, objectives, distances)
     return done, picks, objectives, distances

@@ -1,6 +1,7 @@
 """Columns that Arrow reads where they are: Parquet, Arrow IPC, Hugging Face datasets, tables in memory."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,6 +87,9 @@ class Columns:
 def arrow_table(columns: Columns) -> Table:
     """Return the columns as a table whose values are read when they are asked for."""
     schema = columns.schema
+    twice, times = Counter(schema.names).most_common(1)[0] if schema.names else ("", 0)
+    if times > 1:
+        raise InvalidInput(f"{columns.name} has {times} columns called {twice!r}; expected one of each name")
 
     def read(name: str, start: int, stop: int) -> Any:
         parts = [batch.column(0) for batch in columns.batches([name], start, stop)]

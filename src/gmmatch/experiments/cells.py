@@ -124,9 +124,12 @@ def read_records(cells: Iterable[Cell], folder: Path) -> list[dict[str, Any]]:
         file = cell.file(folder)
         if file.is_file():
             try:
-                records.append(json.loads(file.read_text(encoding="utf-8")))
-            except ValueError as error:
+                record = json.loads(file.read_text(encoding="utf-8"))
+            except (ValueError, RecursionError) as error:
                 raise InvalidInput(f"the result {file} cannot be read: {error}; remove it") from error
+            if not isinstance(record, dict):
+                raise InvalidInput(f"the result {file} is no record; remove it")
+            records.append(record)
     return records
 
 

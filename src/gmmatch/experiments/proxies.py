@@ -14,7 +14,6 @@ import numpy.typing as npt
 from .. import training
 from ..encoders import embed_input
 from ..encoders.registry import parameters
-from ..files import whole_file
 from ..records import IntArray
 from ..training.config import NETWORKS
 from .datasets import Dataset
@@ -76,15 +75,6 @@ def content_key(*parts: Any) -> str:
         else:
             digest.update(json.dumps(part, sort_keys=True).encode())
     return digest.hexdigest()
-
-
-def cached_array(file: Path, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Return the array in `file`, made and written first if it is not there."""
-    if not file.is_file():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(file) as partial, partial.open("wb") as stream:
-            np.save(stream, make(), allow_pickle=False)
-    return np.asarray(np.load(file, allow_pickle=False))
 
 
 def _pixels(inputs: npt.NDArray[Any]) -> Features:

@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from ..errors import InvalidParameter
 from ..facts import plain
-from ..files import whole_file
 from ..records import IntArray
 from ..training.config import FOR_EMBEDDINGS, NETWORKS, TrainConfig
 from ..version import __version__
 from .cells import RECORD_VERSION, Cell, Group, write_record
 from .contenders import out_of_fold
 from .datasets import Dataset
-from .proxies import Features, Proxy, build_proxy, cached_array, content_key
+from .keeping import kept_array, kept_arrays, read_arrays
+from .proxies import Features, Proxy, build_proxy, content_key
 from .scenarios import ATTACKS, Given, contaminated, damage, parse_scenario
 from .specs import PROBES
 from .targets import NetworkTarget, ProbeTarget, Target
@@ -127,16 +127,17 @@ class Scene:
         target, rows, seed = self.target(name), np.sort(picks), self.group.seed
         labels = self.given.labels[rows]
         key = content_key(RECORD_VERSION, target.key, rows, labels, target.recipe(len(rows)), seed)
-        file = self.cache / "trained" / f"{name}-{key}.json"
-        if not file.is_file():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            checkpoint, started = file.with_suffix(".pt"), time.perf_counter()
+        file = self.cache / "trained" / f"{name}-{key}.npz"
+        checkpoint = file.with_suffix(".pt")
+
+        def train() -> dict[str, float]:
+            started = time.perf_counter()
             found = target.accuracy(rows, labels, seed, checkpoint)
-            with whole_file(file) as unfinished:
-                unfinished.write_text(json.dumps([found, time.perf_counter() - started]), encoding="utf-8")
-            checkpoint.unlink(missing_ok=True)
-        accuracy, seconds = json.loads(file.read_text(encoding="utf-8"))
-        return accuracy, seconds
+            return {"accuracy": found, "seconds": time.perf_counter() - started}
+
+        found = kept_arrays(file, train)
+        checkpoint.unlink(missing_ok=True)
+        return float(found["accuracy"]), float(found["seconds"])
 
     def picks(
         self, method: str, keeps: Sequence[float]
@@ -165,26 +166,24 @@ class Scene:
         known = (__version__, self.key, method, contender.settings(), keep, seed)
         key = content_key(*known, *extra.values())
         file = self.cache / "picks" / f"{method}-{key}.npz"
-        if not file.is_file():
+
+        def pick() -> dict[str, Any]:
             if contender.cleaned:
                 self._chances()  # its time is that of no single method
             started = time.perf_counter()
             order, params, batches = contender.pick(
                 self.rows, self.given.labels, keep, seed, extra, self._chances
             )
-            seconds = time.perf_counter() - started
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(file) as unfinished, unfinished.open("wb") as stream:
-                told = json.dumps(plain(params))
-                np.savez(stream, order=order, seconds=seconds, params=told, batches=batches)
-        with np.load(file, allow_pickle=False) as kept:
-            params = json.loads(str(kept["params"]))
-            return kept["order"], float(kept["seconds"]), params, bool(kept["batches"])
+            seconds, told = time.perf_counter() - started, json.dumps(plain(params))
+            return {"order": order, "seconds": seconds, "params": told, "batches": batches}
+
+        kept = kept_arrays(file, pick)
+        return kept["order"], float(kept["seconds"]), json.loads(str(kept["params"])), bool(kept["batches"])
 
     def _chances(self) -> npt.NDArray[np.float64]:
         """Return class probabilities of all rows by who did not see them."""
-        file = self.cache / "probabilities" / f"{self.key}.npy"
-        return cached_array(file, lambda: out_of_fold(self.rows, self.given.labels))
+        file = self.cache / "probabilities" / f"{self.key}.npz"
+        return kept_array(file, lambda: out_of_fold(self.rows, self.given.labels))
 
     def _signal(self, method: str) -> dict[str, Any]:
         """Return what a method selects by, where that comes out of a training run on the given data."""
@@ -223,11 +222,11 @@ def signal(scene: Scene, own: str, wanted: Sequence[str]) -> npt.NDArray[np.floa
             return signals.influence_of_rows(inputs, labels, config, seed=seed, runs=[run]).vectors
         return signals.score_rows(name, inputs, labels, config, seed=seed, runs=[run])
 
-    missing = [name for name in wanted if not (folder / f"{name}.npy").is_file()]
+    missing = [name for name in wanted if read_arrays(folder / f"{name}.npz") is None]
     for member in range(config.seeds if missing else 0):
         due = [name for name in missing if name in signals.EARLY or member == 0]
-        files = {name: folder / f"{name}-{member}.npy" for name in due}
-        left = [name for name in due if not files[name].is_file()]
+        files = {name: folder / f"{name}-{member}.npz" for name in due}
+        left = [name for name in due if read_arrays(files[name]) is None]
         if left:
             whole = not set(left) <= set(signals.EARLY)
             part = folder / f"run-{member}"
@@ -235,14 +234,12 @@ def signal(scene: Scene, own: str, wanted: Sequence[str]) -> npt.NDArray[np.floa
                 inputs, labels, config, seed=seed, member=member, whole=whole, folder=part
             )
             for name in left:
-                cached_array(files[name], partial(compute, name, run))
+                kept_array(files[name], partial(compute, name, run))
             rmtree(part)
     for name in missing:
-        cached_array(folder / f"{name}.npy", partial(_mean_of, sorted(folder.glob(f"{name}-*.npy"))))
-    found: npt.NDArray[np.float64] = np.load(folder / f"{own}.npy")
-    return found
-
-
-def _mean_of(files: Sequence[Path]) -> npt.NDArray[np.float64]:
-    """Return the mean of the arrays in files."""
-    return np.asarray(np.mean([np.load(file) for file in files], axis=0))
+        found = [read_arrays(file) for file in sorted(folder.glob(f"{name}-*.npz"))]
+        parts = [arrays["array"] for arrays in found if arrays is not None]
+        kept_array(folder / f"{name}.npz", lambda parts=parts: np.mean(parts, axis=0))
+    arrays = read_arrays(folder / f"{own}.npz")
+    assert arrays is not None  # it has just been read, or made
+    return arrays["array"]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput, InvalidInputType, InvalidParameter
 from ..records import FloatArray, IntArray
-from ..validation import check_choice
+from ..validation import LARGEST_VALUE, check_choice
 from .concentrated import concentrated
 from .coordinate_median import coordinate_median
 from .geometric_median import geometric_median, group_medians
@@ -58,8 +58,8 @@ def find_center(center: Any, rows: FloatArray, label: Any = None) -> tuple[Vecto
         ) from None
     if point.shape != (rows.shape[1],):
         raise InvalidInput(f"center has shape {point.shape}; expected ({rows.shape[1]},), as the rows")
-    if not np.isfinite(point).all():
-        raise InvalidParameter("center must be finite")
+    if not (np.abs(point) <= LARGEST_VALUE).all():
+        raise InvalidParameter(f"center must be finite, and no value of it beyond {LARGEST_VALUE:g}")
     return point, None
 
 

@@ -25,6 +25,7 @@ _HALVINGS = 64  # of the range of thresholds, in logarithms: to the last digits 
 _SORTED_AT_ONCE = 1 << 21  # picks, so that sorting takes little memory beside the result
 _UNEVEN = 10  # times as many rows from which other budgets are pointed to
 _MOST_EXACT = 1 << 32  # weights below are compared without rounding
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-100, 1e100  # between which no quotient leaves float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +65,10 @@ def check_budgets(budgets: Any) -> None:
         check_choice(budgets, BUDGETS, "budgets")
         return
     for label, value in budgets.items():
-        if not (is_number(value) and np.isfinite(value) and value > 0):
+        if not (is_number(value) and _LEAST_WEIGHT <= value <= _MOST_WEIGHT):
             raise InvalidParameter(
-                f"budgets must be counts of at least 1 or positive weights; got {value!r} for class {label!r}"
+                f"budgets must be counts of at least 1 or positive weights; got {value!r:.40} for class"
+                f" {label!r} (weights go from 1e-100 to 1e100)"
             )
 
 
@@ -83,7 +85,8 @@ def weigh(
     if isinstance(budgets, str):
         equal = np.ones(len(sizes), np.int64)
         return Weights(equal if budgets == "equal" else sizes, 2 if budgets == "sqrt" else 1), sizes
-    unknown = [label for label in budgets if label not in set(labels)]
+    known = set(labels)
+    unknown = [label for label in budgets if label not in known]
     missing = [label for label in labels if label not in budgets]
     if unknown or missing:
         what = f"names class {unknown[0]!r}, which no row has" if unknown else f"has no class {missing[0]!r}"

@@ -97,7 +97,8 @@ def centered(rows: FloatArray, center: Vector) -> tuple[FloatArray, Vector]:
     offsets = np.empty(rows.shape, rows.dtype)
     for tile in tiles(*rows.shape):
         exact = rows[tile] - center
-        offsets[tile] = exact
+        with np.errstate(over="ignore"):  # such offsets are computed again, below
+            offsets[tile] = exact
         np.einsum("ij,ij->i", exact, exact, out=squares[tile])
     if offsets.dtype == np.float32 and squares.max() > LARGEST_SQUARE:
         offsets = rows - center

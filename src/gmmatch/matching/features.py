@@ -23,6 +23,7 @@ WEIGHT = 2.0
 AUTO_LIFT = 512
 _SAMPLE_ROWS = 1024
 _FEW_DIRECTIONS = 16.0  # set by reason, not tuned: plain matching keeps most of the variance from 32 on
+_LARGEST_WEIGHT = 1e6  # beside which float32 still sees the rows
 _FARTHEST = 1e15  # times the typical distance; squares of larger ones come near the end of float32
 
 
@@ -192,8 +193,8 @@ def label_aware(
     classes, codes = as_labels(y, len(rows), "y")
     if not is_whole(folds) or folds < 2:
         raise InvalidParameter(f"folds must be a whole number of at least 2; got {folds!r}")
-    if not (is_number(weight) and 0 <= weight < np.inf):
-        raise InvalidParameter(f"weight must be a number of at least 0; got {weight!r}")
+    if not (is_number(weight) and 0 <= weight <= _LARGEST_WEIGHT):
+        raise InvalidParameter(f"weight must be a number from 0 to {_LARGEST_WEIGHT:g}; got {weight!r}")
     verdict = judge(rows, codes, len(classes), as_seed(random_state), int(folds))
     features = np.zeros((len(rows), rows.shape[1] + len(classes)), dtype=np.float32)
     matched = MatchedRows(rows, verdict, weight=float(weight))[:]

@@ -172,6 +172,7 @@ class _Pairs:
         self.target_squares = self.squares[anchors]
         self.norms = np.sqrt(self.squares)
         self.largest = 4.0 * float(self.squares.max())
+        self.scale = float(np.ldexp(1.0, int(np.frexp(self.largest)[1])))
         self.unit = product_error(offsets)
         self.most_at_once = max(1, _BATCH_BYTES // (len(anchors) * offsets.itemsize))
         fits = len(offsets) * len(anchors) * offsets.itemsize <= table_bytes
@@ -186,7 +187,8 @@ class _Pairs:
     def slack(self, nearest: Vector) -> Vector:
         """Return a bound on the rounding error of each candidate's gain; anchors at a pick add none."""
         squares = self.target_squares[nearest > 0]
-        reach, spread = float(np.sqrt(squares.sum())), float(np.sqrt((squares * squares).sum()))
+        small = squares / self.scale  # a power of two: no digit changes, and squares of squares stay numbers
+        reach, spread = float(np.sqrt(squares.sum())), self.scale * float(np.sqrt((small * small).sum()))
         slack: Vector = self.unit * (2.0 * reach * self.norms + spread)
         return slack
 

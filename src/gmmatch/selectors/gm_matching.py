@@ -27,12 +27,13 @@ from ..progress import task
 from ..records import FloatArray, IntArray
 from ..trust import FEWEST_ROWS, TRUSTED, Verdict, judge
 from ..trust.guard import Recall, make_now
-from ..validation import check_choice, check_keep, check_positive_int
+from ..validation import LARGEST_VALUE, check_choice, check_keep, check_positive_int
 from .base import Selector
 from .bundled import MatchBundle, median_of_two, name_of
 from .groups import Center, Group, Picks, bundles, group_codes, known_means
 
 AUTO_BATCH = 256
+MOST_LIFTED = 1 << 14  # features: a row of 64 KB, and half a gigabyte for a class that is matched whole
 WHOLE_ROWS = 1 << 13
 """Classes of at most so many rows are matched whole: their Gram matrix, in float32, has 256 MB."""
 
@@ -147,6 +148,8 @@ class GMMatching(Selector):
                 check_choice(value, allowed, name)
             elif value is not None or name != "batch_size":
                 check_positive_int(value, name)
+        if not isinstance(self.lift, str) and self.lift > MOST_LIFTED:
+            raise InvalidParameter(f"lift must be at most {MOST_LIFTED:,} features; got {self.lift:,}")
         if self.sample is not None:
             check_keep(self.sample, "sample")
         if isinstance(self.refine, bool) or not isinstance(self.refine, int) or self.refine < 0:
@@ -356,6 +359,9 @@ class GMMatching(Selector):
             raise InvalidInputType(
                 f"start must be 'center', 'zero', 'random' or a vector; got {type(start).__name__}"
             ) from None
-        if theta.shape != center.shape or not np.isfinite(theta).all():
-            raise InvalidInput(f"start must be a finite vector of shape {center.shape}; got {theta.shape}")
+        if theta.shape != center.shape or not (np.abs(theta) <= LARGEST_VALUE).all():
+            raise InvalidInput(
+                f"start must be a vector of shape {center.shape} with no value beyond {LARGEST_VALUE:g}; got"
+                f" one of shape {theta.shape}"
+            )
         return theta

@@ -134,14 +134,11 @@ def _read_settings(source: Path) -> dict[str, Any]:
         text = source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"cannot read the training configuration {source}: {error}") from error
+    if source.suffix not in (".toml", ".json"):
+        raise InvalidInput(f"{source} has the ending {source.suffix!r}; expected .toml or .json")
     try:
-        if source.suffix == ".toml":
-            values = tomllib.loads(text)
-        elif source.suffix == ".json":
-            values = json.loads(text)
-        else:
-            raise InvalidInput(f"{source} has the ending {source.suffix!r}; expected .toml or .json")
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        values = (tomllib if source.suffix == ".toml" else json).loads(text)
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{source} is not valid {source.suffix[1:].upper()}: {error}") from error
     if not isinstance(values, dict):
         raise InvalidInput(f"{source} must hold one table of settings; got {type(values).__name__}")

@@ -30,6 +30,9 @@ _DIRECTIONS = 16
 # of 0.66; of one of five grids, 0.94 and 0.995.
 _GRIDS, _SIDES, _WIDTH = 5, 8, 2.0
 _LAGS = (1, 2)
+_FARTHEST = float(
+    1 << 22
+)  # in units of the largest distance of near copies, which float32 cannot tell apart there
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,23 +71,25 @@ def find_copies(rows: FloatArray, keys: Keys, usable: Mask) -> Copies:
     distinct = order[np.r_[True, ~equal]] if len(order) else order
     # Hashes are random, so that the smallest ones are those of a random sample.
     sample = np.asarray(gather(rows, distinct[:_OTHERS]), np.float64)
-    reach, sketch = _rounded_down(_NEAR * _typical_gap(sample, len(distinct))), None
+    # Beside the median, and not the mean, the other rows keep their digits whatever a few rows hold.
+    origin = np.median(sample, axis=0) if len(sample) else np.zeros(rows.shape[1])
+    reach, sketch = _rounded_down(_NEAR * _typical_gap(sample - origin, len(distinct))), None
     if reach > 0:
-        sketch = _sketch(rows, sample.mean(axis=0), reach)
-        among, found = np.sort(distinct), sketch
+        sketch = found = _sketch(rows, origin, reach)
+        among = np.sort(distinct[np.abs(sketch[distinct]).max(axis=1) < _FARTHEST])
         links += map_in_order(lambda grid: _near(found, among, grid), range(_GRIDS))
     return Copies(_components(np.concatenate(links, axis=1), len(rows)), reach, sketch)
 
 
-def _typical_gap(sample: Vector, n_rows: int) -> float:
+def _typical_gap(offsets: Vector, n_rows: int) -> float:
     """Return the median distance of rows to their nearest neighbour among `n_rows` rows, near copies apart.
 
-    It is measured among few and among all rows of the sample, and falls on as it does between the two. The
-    rows that it is measured for are the first of the sample that have no near copies in it.
+    `offsets`: a sample of the rows, without their middle. The distance is measured among few and among all
+    rows of the sample, and falls on as it does between the two. The rows that it is measured for are the
+    first of the sample that have no near copies in it.
     """
-    if len(sample) < 2:
+    if len(offsets) < 2:
         return 0.0
-    offsets = sample - sample.mean(axis=0)
     squares = np.add.reduce(offsets * offsets, axis=1)
 
     def measured(probes: slice) -> tuple[Vector, Vector]:
@@ -98,16 +103,16 @@ def _typical_gap(sample: Vector, n_rows: int) -> float:
     limit = _NEAR**2 * np.median(nearest)
     alone = nearest > limit
     if alone.any():
-        if not alone.all() and len(sample) > _PROBES:
+        if not alone.all() and len(offsets) > _PROBES:
             more, further = measured(slice(_PROBES, 2 * _PROBES))
             apart, alone = np.concatenate([apart, more]), np.r_[alone, further > limit]
         apart = apart[alone][:_PROBES]
-    few = min(_FEW_OTHERS, len(sample))
-    gaps = [float(np.sqrt(max(0.0, np.median(apart[:, :size].min(axis=1))))) for size in (few, len(sample))]
-    if gaps[1] == 0 or len(sample) == few:
+    few = min(_FEW_OTHERS, len(offsets))
+    gaps = [float(np.sqrt(max(0.0, np.median(apart[:, :size].min(axis=1))))) for size in (few, len(offsets))]
+    if gaps[1] == 0 or len(offsets) == few:
         return gaps[1]
-    fall = np.log(gaps[0] / gaps[1]) / np.log(len(sample) / few)
-    return float(gaps[1] * (len(sample) / n_rows) ** max(0.0, fall))
+    fall = np.log(gaps[0] / gaps[1]) / np.log(len(offsets) / few)
+    return float(gaps[1] * (len(offsets) / n_rows) ** max(0.0, fall))
 
 
 def _rounded_down(value: float) -> float:
@@ -136,9 +141,11 @@ def _sketch(rows: FloatArray, origin: Vector, unit: float) -> _Sketch:
     beyond = np.mod(place, _WIDTH)
 
     def part(block: slice) -> _Sketch:
-        offsets = np.subtract(rows[block], middle)
-        found = offsets / unit if directions is None else offsets @ directions
-        return np.asarray(found + beyond, np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # rows without end are farther than any other
+            offsets = np.subtract(rows[block], middle)
+            moved = (offsets / unit if directions is None else offsets @ directions) + beyond
+            found = np.asarray(moved, np.float32)
+        return np.nan_to_num(found, copy=False, nan=np.finfo(np.float32).max)
 
     with threadpool_limits(1):
         return np.concatenate(list(map_blocks(part, rows, "looking for copies", block_rows(width))))
@@ -146,6 +153,8 @@ def _sketch(rows: FloatArray, origin: Vector, unit: float) -> _Sketch:
 
 def _near(sketch: _Sketch, rows: IntArray, grid: int) -> IntArray:
     """Return pairs of rows that share a cell of a grid and are near copies, as an array (2, pairs)."""
+    if len(rows) < 2:
+        return np.empty((2, 0), np.int64)
     rng = np.random.default_rng([grid, 0x63656C])
     sides = rng.permutation(sketch.shape[1])[:_SIDES]
     shift = rng.uniform(0, _WIDTH, len(sides))

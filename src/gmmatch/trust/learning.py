@@ -24,6 +24,7 @@ Mask = npt.NDArray[np.bool_]
 _Choice = tuple[Head, dict[str, float]]
 
 _ORIGIN_ROWS = 4096
+_OUT_OF_SIGHT = 1e6  # times the median distance; the middle is found to a few digits fewer than float64 has
 _SAMPLE_ROWS = 1 << 16
 _ROWS_PER_FEATURE, _ROWS_PER_CLASS = 32, 128
 _LIFTED_FEATURES = 1024
@@ -176,8 +177,16 @@ def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, see
 def _origin(rows: FloatArray, keys: Keys, usable: npt.NDArray[np.bool_]) -> tuple[Vector, float]:
     """Return the middle of the rows and their typical distance to it, from a sample."""
     order = draw_order(keys)
-    sample = gather(rows, order[usable[order]][:_ORIGIN_ROWS])
+    sample = _in_sight(gather(rows, order[usable[order]][:_ORIGIN_ROWS]))
     origin = group_medians(sample, None, 1, 1e-4)[0].point
     distances = group_distances(sample, None, origin[None])
     scale = float(np.sort(distances)[len(distances) // 2]) or float(distances.mean()) or 1.0
     return origin, scale
+
+
+def _in_sight(sample: FloatArray) -> FloatArray:
+    """Leave out rows so far off that, beside their distances, those of the others would be rounded away."""
+    middle = np.median(sample.astype(np.float64), axis=0)
+    distances = group_distances(sample, None, middle[None])
+    reach = _OUT_OF_SIGHT * float(np.median(distances))
+    return sample[distances <= reach] if 0 < reach < distances.max() else sample

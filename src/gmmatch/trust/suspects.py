@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from ..compute import kernels
 from ..compute.blocks import block_rows, tiles
 from ..compute.passes import PerRow, map_blocks
+from ..errors import InvalidInput
 from ..handover import as_frame
 from ..records import FloatArray, IntArray
 from ..validation import check_probability
@@ -172,6 +173,13 @@ class Suspects:
         ('cat', 7)
         """
         fixed = np.array(labels)
+        n_rows = int(self.rows.max(initial=-1)) + 1
+        if fixed.ndim != 1 or len(fixed) < n_rows:
+            raise InvalidInput(
+                f"labels has shape {fixed.shape}; expected one label for each of {n_rows} rows"
+            )
+        if fixed.dtype.kind == "U" and self.classes.dtype.kind == "U":
+            fixed = fixed.astype(np.result_type(fixed, self.classes), copy=False)  # no suggestion is cut off
         for change in self.changes(above):
             fixed[change["row"]] = change["to"]
         return fixed

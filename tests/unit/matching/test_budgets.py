@@ -177,7 +177,7 @@ def test_counts_hold_whatever_is_trusted() -> None:
     assert share(weights, np.minimum([trusted, others], most), 20).tolist() == [10, 10]
 
 
-@pytest.mark.parametrize("value", [0, -1, 0.0, float("nan"), float("inf"), "many", True])
+@pytest.mark.parametrize("value", [0, -1, 0.0, float("nan"), float("inf"), 5e-324, 10**400, "many", True])
 def test_weights_that_are_not_positive_numbers_are_refused(value: Any) -> None:
     with pytest.raises(InvalidParameter, match=r"or positive weights; got .* for class 'a'"):
         weigh({"a": value, "b": 1}, ["a", "b"], np.array([9, 3]), 5)

@@ -1,0 +1,159 @@
+"""Rows, labels and parameters at the edges of what there is: the right result, or one sentence."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+import gmmatch
+from gmmatch.classes import label_values
+from gmmatch.errors import GmmatchError, InvalidInput, InvalidInputType, InvalidParameter
+from gmmatch.training.config import load_config
+
+RNG = np.random.default_rng(0)
+LABELS = RNG.integers(0, 3, 300)
+ROWS = RNG.normal(size=(300, 6)) + 4 * np.eye(3, 6)[LABELS]
+SIGNS = np.sign(RNG.normal(size=(300, 6)))
+
+
+@pytest.mark.parametrize("method", ["gm-matching", "k-center", "facility-location", "herding"])
+@pytest.mark.parametrize("largest", [np.float32(3e38), 1e139])
+def test_the_largest_numbers(method, largest):
+    found = gmmatch.select(SIGNS * largest, 9, LABELS, method)
+    assert len(np.unique(found.indices)) == 9
+    assert np.isfinite(found.objective)
+
+
+def test_suspects_of_the_largest_numbers():
+    found = gmmatch.suspects(SIGNS.astype(np.float32) * np.float32(3e38), LABELS)
+    assert sorted(found.rows.tolist()) == list(range(300))
+
+
+@pytest.mark.parametrize("far", [1e15, 1e25, 1e130])
+@pytest.mark.parametrize("count", [1, 40])
+class TestRowsThatAreFarOff:
+    """However far some rows are off, all others are judged and picked as if they were just far."""
+
+    def rows(self, count, far):
+        rows = ROWS.copy()
+        rows[:count] = SIGNS[:count] * far * np.linspace(1, 2, count)[:, None]
+        return rows
+
+    def test_the_picks(self, count, far):
+        picks = [gmmatch.select(self.rows(count, off), 30, LABELS).indices for off in (1e5, far)]
+        assert set(picks[0]) == set(picks[1])
+
+    def test_the_suspects(self, count, far):
+        found = gmmatch.suspects(self.rows(count, far), LABELS)
+        place = np.argsort(found.rows)
+        assert (found.duplicate == 0).all()
+        assert (found.outlier[place][:count] > 0.99).all()
+        assert (found.outlier[place][count:] < 0.9).all()
+
+
+def test_copies_of_a_row_without_end_are_copies():
+    rows = np.r_[ROWS, np.full((2, 6), 3e38)].astype(np.float32)
+    found = gmmatch.suspects(rows, np.r_[LABELS, 0, 0])
+    group = found.group[np.argsort(found.rows)]
+    assert group[-1] == group[-2] >= 0
+    assert (group[:-2] == -1).all()
+
+
+def test_a_tensor_of_any_kind_of_number():
+    expected = gmmatch.select(ROWS, 20, LABELS).indices
+    tensor = torch.tensor(ROWS, requires_grad=True)
+    np.testing.assert_array_equal(gmmatch.select(tensor, 20, torch.tensor(LABELS)).indices, expected)
+    few_bits = torch.tensor(LABELS, dtype=torch.bfloat16)
+    np.testing.assert_array_equal(gmmatch.select(ROWS, 20, few_bits).indices, expected)
+    assert len(gmmatch.select(tensor.to(torch.float8_e5m2), 20)) == 20
+    with pytest.raises(InvalidInputType, match="labels is a tensor that cannot be read"):
+        gmmatch.select(ROWS, 20, torch.empty(300, device="meta"))
+
+
+class TestLabels:
+    def test_halves_are_whole_numbers(self):
+        values, missing = label_values(np.array([1, 2, np.nan], np.float16))
+        assert values[:2].tolist() == [1, 2]
+        assert missing.tolist() == [2]
+        with pytest.raises(InvalidInput, match="got inf at row 1"):
+            label_values(np.array([1, np.inf], np.float16))
+
+    def test_texts_in_lists_of_one(self):
+        assert label_values([["a"], ["b"]])[0].tolist() == ["a", "b"]
+        with pytest.raises(InvalidInputType, match="got int and str"):
+            label_values([["1"], [1]])
+
+    def test_lists_of_several_lengths(self):
+        for given in ([["a"], ["a", "b"]], [[1], [1, 2]]):
+            with pytest.raises(GmmatchError, match="labels must"):
+                label_values(given)
+
+    def test_one_long_text_does_not_take_the_memory_of_all(self):
+        names = ["a", "b" * 10_000] * 20_000
+        with pytest.raises(InvalidInput, match="a text of 10,000 letters at row 1"):
+            label_values(names)
+
+
+def test_a_column_that_is_there_twice():
+    table = pa.Table.from_arrays([pa.array([1.0, 2.0]), pa.array([3.0, 4.0])], names=["x", "x"])
+    with pytest.raises(InvalidInput, match="has 2 columns called 'x'"):
+        gmmatch.select(table, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lift": 10**9}, "lift must be at most 16,384 features"),
+        ({"center": np.full(6, 1e300)}, "center must be finite"),
+        ({"start": np.full(6, 1e200)}, "start must be a vector"),
+        ({"budgets": {0: 5e-324, 1: 1, 2: 1}}, "budgets must be counts"),
+    ],
+)
+def test_parameters_without_end_are_refused(options, message):
+    with pytest.raises(GmmatchError, match=message):
+        gmmatch.select(ROWS, 30, LABELS, **options)
+
+
+def test_a_centre_that_float32_cannot_hold():
+    found = gmmatch.select(ROWS.astype(np.float32), 30, LABELS, center=np.full(6, 1e100))
+    assert found.objective == pytest.approx(np.sqrt(6) * 1e100)
+
+
+def test_a_weight_beside_which_nothing_is_seen_is_refused():
+    with pytest.raises(InvalidParameter, match="weight must be a number from 0 to 1e\\+06"):
+        gmmatch.label_aware(ROWS, LABELS, weight=1e308)
+
+
+def test_other_labels_are_not_fixed():
+    found = gmmatch.suspects(ROWS, np.array(["a", "bb", "ccc"])[LABELS])
+    with pytest.raises(InvalidInput, match="expected one label for each of 300 rows"):
+        found.fix(["a", "bb"], above=0.9)
+    assert found.fix(np.full(300, "a"), above=0.9).dtype == "<U3"
+
+
+@pytest.mark.parametrize("ending", ["toml", "json"])
+def test_settings_without_end(tmp_path, ending):
+    file = tmp_path / f"train.{ending}"
+    file.write_text(("a = " if ending == "toml" else "") + "[" * 100_000)
+    with pytest.raises(InvalidInput, match="is not valid"):
+        load_config(file)
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_what_is_said_never_goes_into_a_file_that_took_the_place_of_a_closed_stream(tmp_path, closed):
+    np.save(tmp_path / "rows.npy", ROWS)
+    words = f"{sys.executable} -m gmmatch select rows.npy --keep 10% --method random -o"
+    for end, output in (("", "open.csv"), (closed, "closed.csv")):
+        done = subprocess.run(f"{words} {output} {end}", shell=True, cwd=tmp_path, capture_output=True)
+        assert done.returncode == 0
+    assert (tmp_path / "closed.csv").read_bytes() == (tmp_path / "open.csv").read_bytes()
+
+
+def test_help_that_cannot_be_written_is_one_sentence():
+    done = subprocess.run(
+        f"{sys.executable} -m gmmatch methods --help > /dev/full", shell=True, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (3, "gmmatch: cannot write: No space left on device\n")
