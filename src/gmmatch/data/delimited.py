@@ -5,6 +5,7 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from ..errors import InvalidInput
@@ -40,12 +41,17 @@ class Delimited:
 
     @property
     def has_header(self) -> bool:
-        """Whether the first record of a table names the columns: numbers do only where they count these."""
+        """Whether the first record of a table names the columns.
+
+        Numbers do so only where they are whole and ascend, as numbers of columns or years do.
+        """
         if self.delimiter is None or not self.records:
             return False
         first = self.records[0].cells
-        counts = any(first == [str(number + start) for number in range(self.width)] for start in (0, 1))
-        return not all(map(is_number, first)) or (counts and self.width > 1)
+        if not all(map(is_number, first)):
+            return True
+        whole = len(first) > 1 and all(cell.strip().isdecimal() for cell in first)
+        return whole and all(int(one) < int(other) for one, other in pairwise(first))
 
 
 def read_delimited(path: Path) -> Delimited:

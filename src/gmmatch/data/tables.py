@@ -204,7 +204,7 @@ def _floats(table: Table, name: str) -> npt.NDArray[Any]:
 def delimited_table(path: Path) -> Table:
     """Open a CSV or TSV file, or the lines of a text.
 
-    The first row names the columns; where it is of numbers, as all others, the columns are counted from 0.
+    The first row names the columns (see `Delimited.has_header`); where it does not, they are counted from 0.
     """
     found = read_delimited(path)
     base = path.parent

@@ -303,6 +303,17 @@ def test_one_column_per_feature(kind, tmp_path):
         assert source.labels.tolist() == LABELS.tolist()
 
 
+@pytest.mark.parametrize(
+    ("first", "named"),
+    [("0,1,2", True), ("2019,2020,2021", True), ("3,1,2", False), ("1,1,2", False), ("-1,0,2.5", False)],
+)
+def test_whole_numbers_that_ascend_name_columns(first, named, tmp_path):
+    (tmp_path / "rows.csv").write_text(f"{first}\n4,5,6\n7,8,9\n")
+    found = open_dataset(tmp_path / "rows.csv")
+    assert found.columns == (tuple(first.split(",")) if named else ("0", "1", "2"))
+    assert len(found) == (2 if named else 3)
+
+
 def test_a_first_line_of_numbers_is_a_row_unless_it_counts_the_columns(tmp_path):
     bare, counted = tmp_path / "bare.csv", tmp_path / "counted.tsv"
     np.savetxt(bare, ROWS[:20], delimiter=",")
