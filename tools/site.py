@@ -24,6 +24,8 @@ ROOT_PAGES = {
     "SECURITY.md": "security.md",
     "README.md": "index.md",
 }
+INLINE = re.compile(r"(?<!<pre>)<code>([^<]*-[^<]*)</code>")
+LONG = 26  # letters that a phone shows in one line
 LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 
 
@@ -92,6 +94,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return LINK.sub(inside, markdown)
 
 
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Keep the words of code in running text whole: a browser would break --keep behind its hyphens."""
+
+    def whole(found: re.Match[str]) -> str:
+        words = (
+            f'<span class="whole">{word}</span>' if len(word) <= LONG else word
+            for word in found[1].split(" ")
+        )
+        return f"<code>{' '.join(words)}</code>"
+
+    return INLINE.sub(whole, html)
+
+
 def commands_page() -> str:
     """Return the reference of the command line as Markdown."""
     from gmmatch.cli.commands import COMMANDS, load_command
@@ -120,7 +135,7 @@ def command_section(name: str, command: Any) -> str:
         if option.param_type_name == "option" and not option.hidden:
             panels.setdefault(getattr(option, "rich_help_panel", None) or "Options", []).append(option)
     for panel, options in panels.items():
-        lines += ["", f"**{panel}**", "", "| option | what it does | default |", "|---|---|---|"]
+        lines += ["", f"**{panel}**", "", "| option | what it does |", "|---|---|"]
         lines += [option_row(option) for option in options]
     if shown := "\n".join(line.strip() for line in examples.splitlines() if line.strip()):
         lines += ["", "Examples:", "", "```", re.sub(r"\n(?!gmmatch)", " ", shown), "```"]
@@ -133,5 +148,5 @@ def option_row(option: Any) -> str:
     if option.metavar:
         names += f" *{option.metavar}*"
     default = option.show_default if isinstance(option.show_default, str) else option.default
-    shown = "" if option.is_flag or default is None or callable(default) else f"`{default}`"
-    return "| " + " | ".join(each.replace("|", "\\|") for each in (names, option.help or "", shown)) + " |"
+    shown = "" if option.is_flag or default is None or callable(default) else f" Default: `{default}`."
+    return "| " + " | ".join(each.replace("|", "\\|") for each in (names, f"{option.help}{shown}")) + " |"

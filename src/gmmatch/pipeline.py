@@ -190,9 +190,11 @@ def select(
         returned.
     keep
         Fraction in (0, 1], count of rows to keep, or text such as ``"10%"``.
-    labels, ids
-        Optional class and name of each row: an array, a file or a column. Labels may be wrong; the budget
-        is divided among the classes. Those of `X` by default.
+    labels
+        Class of each row, which may be wrong: an array, a file or a column; those of `X` by default. The
+        budget is divided among the classes.
+    ids
+        Name of each row, in the same ways; its number by default.
     method
         A name from `gmmatch.methods()`.
     guard

@@ -52,7 +52,7 @@ class _Command(TyperCommand):
     def get_help_option(self, ctx: Any) -> Any:
         found = super().get_help_option(ctx)
         if found is not None:
-            found.metavar, found.rich_help_panel = "", RUN  # type: ignore[attr-defined]
+            found.metavar, found.rich_help_panel = "", RUN
         return found
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
