@@ -41,7 +41,7 @@ WIDER = {
 FROZEN = "tests/contract/test_frozen.py"
 # Networks are slow, and use little of what is changed.
 NO_TRAINING = "not (forgetting or el2n or grand or optimization or torch)"
-PATIENCE = 20.0  # seconds of tests for one change: one that these do not notice has survived
+PATIENCE = 10.0  # seconds of tests for one change: one that these do not notice has survived
 
 
 def functions(namespace: dict[str, Any], module: str) -> Iterator[tuple[str, FunctionType]]:
