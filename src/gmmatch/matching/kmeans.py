@@ -74,8 +74,8 @@ def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vec
 
 def improve(rows: FloatArray, prototypes: Vector) -> Vector:
     """Move each prototype to the mean of the rows nearest to it; one without rows stays."""
-    nothing = np.empty((0, rows.shape[1]), rows.dtype)  # compiled before threads need it
-    kernels.group_sums(nothing, nearest(nothing, prototypes), 1)
+    nothing = np.empty((0, rows.shape[1]), rows.dtype)
+    kernels.group_sums(nothing, nearest(nothing, prototypes), 1)  # compiled before threads need it
 
     def part(block: slice) -> tuple[Vector, Vector]:
         values = np.asarray(rows[block])

@@ -297,8 +297,8 @@ def _nearest_others(
             lost[far] &= np.logical_and.reduce(squares[far] + length[:, None] > reach[some], axis=1)
         return nearest, kernels.group_distances(values, nearest, centers), lost
 
-    # Compiled before threads need it.
-    kernels.group_distances(np.empty((0, rows.shape[1]), rows.dtype), codes[:0], centers)
+    nothing = np.empty((0, rows.shape[1]), rows.dtype)
+    kernels.group_distances(nothing, codes[:0], centers)  # compiled before threads need it
     step = block_rows(max(rows.shape[1], min(len(centers), _CENTERS_AT_ONCE)))
     with threadpool_limits(1):
         found = zip(*map_blocks(part, readable, "measuring distances", step), strict=True)
