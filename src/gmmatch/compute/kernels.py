@@ -93,6 +93,25 @@ def nearest_moved(
     return unsure
 
 
+def name_cells(
+    points: FloatArray, rows: IntArray, sides: IntArray, shifts: FloatArray, width: float, factors: Keys
+) -> Keys:
+    """Return a hash of the cell of a grid that each of some points is in; those of one cell are equal.
+
+    `rows`: which of the points. `sides`, `shifts`: the coordinates that the grid divides, and how far it is
+    moved along each. `width`: that of a cell. `factors`: an odd number for each side.
+
+    >>> sides, factors = np.array([1]), np.array([7], np.uint64)
+    >>> points = np.array([[9.0, 0.5], [9.0, 1.5], [9.0, 2.5]], np.float32)
+    >>> name_cells(points, np.arange(3), sides, np.zeros(1, np.float32), 2.0, factors)
+    array([0, 0, 7], dtype=uint64)
+    """
+    names = np.empty(len(rows), np.uint64)
+    told = _fixed(rows), _fixed(sides), _fixed(shifts), points.dtype.type(width), _fixed(factors)
+    _run("name_cells", _rows(points), *told, names)
+    return names
+
+
 def group_sums(
     block: FloatArray, codes: IntArray | None, n_groups: int, weights: Vector | None = None
 ) -> tuple[Vector, Vector]:

@@ -15,7 +15,8 @@ from ..location.geometric_median import group_medians
 from ..location.mean import group_means
 from ..records import FloatArray, IntArray
 from .gate import Gate, find_gate
-from .head import MANY_CLASSES, Head, Inputs, Labelled, fit_heads
+from .head import MANY_CLASSES, Head, Labelled, fit_heads
+from .inputs import Inputs
 from .labels import LabelFilter, filter_labels
 from .lift import BANDWIDTH, Lift, typical_gap
 
