@@ -7,6 +7,7 @@ side, each over blocks of its own.
 """
 
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -349,15 +350,20 @@ def running_means(rows: FloatArray, center: Vector, count: int, total: Vector) -
 
 def _run(name: str, *arguments: Any) -> Any:
     """Run a loop, and say so where it must be compiled before."""
-    from . import _clustering, _loops, _picking
-
-    loop = next(getattr(module, name) for module in (_loops, _picking, _clustering) if hasattr(module, name))
+    loop = _loop(name)
     known = loop.overloads or _kept(loop)
     with nullcontext() if known else task("compiling loops (once)", None):
         try:
             return loop(*arguments)
         except OSError:  # the code is compiled, but there was no place to keep it
             return loop(*arguments)
+
+
+@cache
+def _loop(name: str) -> Any:
+    from . import _clustering, _loops, _picking
+
+    return next(getattr(module, name) for module in (_loops, _picking, _clustering) if hasattr(module, name))
 
 
 def _kept(loop: Any) -> bool:
@@ -375,6 +381,9 @@ def _rows(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an array that is read only: one form of all inputs, so that each loop is compiled once."""
-    plain = np.require(array, requirements=("C", "A")).view(np.ndarray)
-    plain.flags.writeable = False
-    return plain
+    if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, requirements=("C", "A")).view(np.ndarray)
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
