@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from ..compute import kernels
 from ..compute.blocks import block_rows, blocks, group_order, limit_threads, map_in_order
-from ..compute.keys import Keys, draw_order, gather
+from ..compute.keys import Keys, draw_usable, gather
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .kmeans import Points, Rounds, nearest, row_lengths, spread_out
@@ -90,8 +90,7 @@ def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int
 
     Time: linear in the rows: O(sample * features * sqrt(cells)) per round, and one pass. Memory: the sample.
     """
-    order = draw_order(keys)
-    order = order[usable[order]][:SAMPLE_ROWS]
+    order = draw_usable(keys, usable, SAMPLE_ROWS)
     # One thread of BLAS per block: its order of additions is then the same on any number of cores.
     with threadpool_limits(1):
         cells, found = _divide(np.asarray(gather(rows, order)), count, seed)

@@ -157,13 +157,15 @@ def _largest(scores: Vector, count: int) -> IntArray:
     return np.nonzero(more | equal)[1].reshape(len(scores), count)
 
 
-def assign_folds(keys: Keys, codes: IntArray, folds: int) -> IntArray:
+def assign_folds(keys: Keys, codes: IntArray, folds: int, order: IntArray | None = None) -> IntArray:
     """Return the fold of each row: by its values and its class, never by its position.
+
+    `order`: that of the keys, where it is known.
 
     Equal rows of a class share a fold, so that no head saw a copy of a row under the same label. The
     distinct rows of every class are divided evenly.
     """
-    order = in_order(keys)
+    order = in_order(keys) if order is None else order
     # Few bits are sorted several times as fast.
     narrow = np.int16 if codes.max(initial=0) < 2**15 else np.int64
     order = order[np.argsort(codes[order].astype(narrow, copy=False), kind="stable")]
