@@ -1,4 +1,4 @@
-"""The compiled loops of k-means; see `_loops`."""
+"""The compiled loops of k-means, and of grids; see `_loops`."""
 
 from typing import Any
 
@@ -160,3 +160,14 @@ def nearest_moved(
         unsure[row] = not next_top > top + 4.0 * errors[row]
         if not unsure[row]:
             found[row], least[row], second[row] = point, top, next_top
+
+
+@compiled
+def name_cells(points: Any, rows: Any, sides: Any, shifts: Any, width: Any, factors: Any, names: Any) -> None:
+    """Fill in a hash of the cell of a grid that each of some points is in; see `kernels.name_cells`."""
+    for row in range(len(rows)):
+        x, name = points[rows[row]], np.uint64(0)
+        for side in range(len(sides)):
+            cell = np.floor((x[sides[side]] + shifts[side]) / width)
+            name += np.uint64(np.int64(cell)) * factors[side]
+        names[row] = name

@@ -199,7 +199,22 @@ def running_means(rows: Any, center: Any, count: Any, total: Any, objectives: An
 def _score_four(a: Any, b: Any, c: Any, d: Any, weights: Any, j: Any, k: Any, m: Any, n: Any) -> None:
     """Fill in the products of four rows with some weights, which are read once for all of them."""
     zero = weights.dtype.type(0)
-    for output in range(len(weights)):
+    whole = len(weights) - len(weights) % 2
+    for output in range(0, whole, 2):  # two at a time: fewer reads for as many products
+        x, y = weights[output], weights[output + 1]
+        e, f, g, h, p, q, r, s = zero, zero, zero, zero, zero, zero, zero, zero
+        for i in range(len(x)):
+            e += x[i] * a[i]
+            f += x[i] * b[i]
+            g += x[i] * c[i]
+            h += x[i] * d[i]
+            p += y[i] * a[i]
+            q += y[i] * b[i]
+            r += y[i] * c[i]
+            s += y[i] * d[i]
+        j[output], k[output], m[output], n[output] = e, f, g, h
+        j[output + 1], k[output + 1], m[output + 1], n[output + 1] = p, q, r, s
+    for output in range(whole, len(weights)):
         x = weights[output]
         e, f, g, h = zero, zero, zero, zero
         for i in range(len(x)):

@@ -25,6 +25,7 @@ LARGEST_BLOCK = 32768
 _TILE_VALUES = 1 << 19  # four megabytes of float64: small enough for the cache, few calls for each thread
 SINGLE_RUN = 128  # rows that may be added up in float32
 _AHEAD = 4  # results under way per thread
+_GROUPS_PER_ROW = 4  # beyond which sorting the rows is less work than counting them by group
 
 _threads: ContextVar[int | None] = ContextVar("gmmatch_threads", default=None)
 
@@ -69,6 +70,25 @@ def group_order(
     order = order[np.searchsorted(codes[order], 0) :]
     groups, starts = np.unique(codes[order], return_index=True)
     return order, groups, starts
+
+
+def present_groups(
+    codes: npt.NDArray[Any], n_groups: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return which of `n_groups` groups are there, and the place of each code among these; -1: of none.
+
+    >>> present_groups(np.array([3, 1, -1, 3]), 5)
+    (array([1, 3]), array([ 1,  0, -1,  1]))
+    """
+    if n_groups > _GROUPS_PER_ROW * len(codes):
+        present, own = np.unique(np.maximum(codes, -1), return_inverse=True)
+        skipped = int(np.searchsorted(present, 0))
+        return present[skipped:], own - skipped
+    codes = np.maximum(codes, -1)
+    present = np.flatnonzero(np.bincount(codes + 1, minlength=n_groups + 1)[1:])
+    place = np.full(n_groups + 1, -1)
+    place[present] = np.arange(len(present))
+    return present, place[codes]
 
 
 def sum_runs(

@@ -7,6 +7,7 @@ side, each over blocks of its own.
 """
 
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,25 @@ def nearest_moved(
     told = _rows(products), _fixed(moved), _fixed(sizes), _fixed(errors)
     _run("nearest_moved", *told, found, unsure, least, second)
     return unsure
+
+
+def name_cells(
+    points: FloatArray, rows: IntArray, sides: IntArray, shifts: FloatArray, width: float, factors: Keys
+) -> Keys:
+    """Return a hash of the cell of a grid that each of some points is in; those of one cell are equal.
+
+    `rows`: which of the points. `sides`, `shifts`: the coordinates that the grid divides, and how far it is
+    moved along each. `width`: that of a cell. `factors`: an odd number for each side.
+
+    >>> sides, factors = np.array([1]), np.array([7], np.uint64)
+    >>> points = np.array([[9.0, 0.5], [9.0, 1.5], [9.0, 2.5]], np.float32)
+    >>> name_cells(points, np.arange(3), sides, np.zeros(1, np.float32), 2.0, factors)
+    array([0, 0, 7], dtype=uint64)
+    """
+    names = np.empty(len(rows), np.uint64)
+    told = _fixed(rows), _fixed(sides), _fixed(shifts), points.dtype.type(width), _fixed(factors)
+    _run("name_cells", _rows(points), *told, names)
+    return names
 
 
 def group_sums(
@@ -332,15 +352,20 @@ def running_means(rows: FloatArray, center: Vector, count: int, total: Vector) -
 
 def _run(name: str, *arguments: Any) -> Any:
     """Run a loop, and say so where it must be compiled before."""
-    from . import _clustering, _loops, _picking
-
-    loop = next(getattr(module, name) for module in (_loops, _picking, _clustering) if hasattr(module, name))
+    loop = _loop(name)
     known = loop.overloads or _kept(loop)
     with nullcontext() if known else task("compiling loops (once)", None):
         try:
             return loop(*arguments)
         except OSError:  # the code is compiled, but there was no place to keep it
             return loop(*arguments)
+
+
+@cache
+def _loop(name: str) -> Any:
+    from . import _clustering, _loops, _picking
+
+    return next(getattr(module, name) for module in (_loops, _picking, _clustering) if hasattr(module, name))
 
 
 def _kept(loop: Any) -> bool:
@@ -358,6 +383,9 @@ def _rows(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an array that is read only: one form of all inputs, so that each loop is compiled once."""
-    plain = np.require(array, requirements=("C", "A")).view(np.ndarray)
-    plain.flags.writeable = False
-    return plain
+    if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, requirements=("C", "A")).view(np.ndarray)
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array

@@ -78,8 +78,10 @@ def look_at_rows(rows: Any, seed: int = 0) -> tuple[npt.NDArray[np.bool_], Keys,
     return good, keys, digest.hexdigest()
 
 
-def draw_order(keys: Keys, most: int | None = None) -> IntArray:
+def draw_order(keys: Keys, most: int | None = None, order: IntArray | None = None) -> IntArray:
     """Return a random order of the rows that depends on their values alone, or its first `most` rows.
+
+    `order`: what `in_order` returns, where that is known.
 
     Rows that are equal are spread like any others: the second of its kind has a place of its own. Every
     prefix is a random sample without replacement.
@@ -89,7 +91,7 @@ def draw_order(keys: Keys, most: int | None = None) -> IntArray:
     >>> draw_order(np.array([7, 7, 3], dtype=np.uint64)).shape
     (3,)
     """
-    order = in_order(keys)
+    order = in_order(keys) if order is None else order
     ordered = keys[order]
     first = np.r_[True, ordered[1:] != ordered[:-1]]
     place = np.arange(len(keys))
@@ -99,6 +101,25 @@ def draw_order(keys: Keys, most: int | None = None) -> IntArray:
         return order[in_order(spread)]
     among = np.flatnonzero(spread <= np.partition(spread, most)[most])
     return order[among[in_order(spread[among])][:most]]
+
+
+def draw_usable(
+    keys: Keys, usable: npt.NDArray[np.bool_], size: int, order: IntArray | None = None
+) -> IntArray:
+    """Return the first `size` usable rows of `draw_order`, without sorting all rows where they are many.
+
+    >>> keys = np.arange(9, dtype=np.uint64)
+    >>> usable = keys != draw_order(keys)[0]
+    >>> bool((draw_usable(keys, usable, 3) == draw_order(keys)[1:4]).all())
+    True
+    """
+    most = int(_SPARE * size * len(keys) / max(1, int(usable.sum()))) + 64
+    for enough in (most, None):
+        drawn = draw_order(keys, enough, order)
+        found = drawn[usable[drawn]]
+        if len(found) >= size or len(drawn) == len(keys):
+            break
+    return found[:size]
 
 
 def in_order(keys: Keys) -> IntArray:

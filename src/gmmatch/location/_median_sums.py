@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute import kernels
+from ..compute.blocks import present_groups
 from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]
@@ -72,9 +73,7 @@ def partial_sums(
     """
     present, own = np.arange(1), None
     if codes is not None:  # sums of the groups that are there only: there may be many
-        present, own = np.unique(codes, return_inverse=True)
-        own -= np.searchsorted(present, 0)
-        present = present[present >= 0]
+        present, own = present_groups(codes, len(points))
     numbers, pull, nearest_pull = kernels.median_sums(rows, own, weights, points[present])
     weight, distance, stiffness, at_weight, nearest, nearest_weight = numbers.T
     return GroupSums(

@@ -65,26 +65,42 @@ def half_ball(sample: Sample) -> Vector:
     squares = np.diagonal(gram)
     n_rows = len(gram)
     half = n_rows // 2 + 1
-    starts = np.eye(min(n_rows, _STARTS), n_rows)
+    n_starts = min(n_rows, _STARTS)
     # Every point is a combination of the rows, held as its weights; the origin has none.
-    weights = np.concatenate([starts, np.zeros((1, n_rows)), np.full((1, n_rows), 1 / n_rows)])
-    weights = np.concatenate([weights, _weiszfeld(gram)[None]])
-    first = weights
+    starts = np.eye(n_starts, n_rows), np.zeros((1, n_rows)), np.full((1, n_rows), 1 / n_rows)
+    weights = first = np.concatenate([*starts, _weiszfeld(gram)[None]])
+    # The product of a start that is a row is a line of the Gram matrix.
+    products = np.concatenate([gram[:n_starts], weights[n_starts:] @ gram])
+    apart = _squared_distances(squares, weights, products)
+    radius = _nearest_half(apart, half)[1]
     for _ in range(_CONCENTRATIONS):
-        nearest = np.argsort(_squared_distances(gram, squares, weights), axis=1, kind="stable")[:, :half]
-        weights = np.zeros_like(weights)
-        np.put_along_axis(weights, nearest, 1 / half, axis=1)
+        weights = _nearest_half(apart, half)[0] / half
+        apart = _squared_distances(squares, weights, weights @ gram)
     # The starts stay in the race: no ball about one of them is smaller, which bounds the result.
     weights = np.concatenate([first, weights])
-    radius = np.partition(_squared_distances(gram, squares, weights), half - 1, axis=1)[:, half - 1]
+    radius = np.concatenate([radius, _nearest_half(apart, half)[1]])
     best = weights[int(radius.argmin())]
     point: Vector = sample.origin + np.add.reduce(sample.offsets * best[:, None])
     return point
 
 
-def _squared_distances(gram: Vector, squares: Vector, weights: Vector) -> Vector:
-    """Return the squared distances (points, rows) of points given as combinations of the rows."""
-    products = weights @ gram
+def _nearest_half(apart: Vector, half: int) -> tuple[npt.NDArray[np.bool_], Vector]:
+    """Tell by point which rows are the nearest half, the first of those at one distance; and how far that is.
+
+    >>> _nearest_half(np.array([[3.0, 1.0, 3.0, 9.0]]), 2)
+    (array([[ True,  True, False, False]]), array([3.]))
+    """
+    farthest = np.sort(apart, axis=1)[:, half - 1, None]
+    nearer, there = apart < farthest, apart == farthest
+    there &= np.cumsum(there, axis=1) <= half - np.count_nonzero(nearer, axis=1)[:, None]
+    return nearer | there, farthest[:, 0]
+
+
+def _squared_distances(squares: Vector, weights: Vector, products: Vector) -> Vector:
+    """Return the squared distances (points, rows) of points given as combinations of the rows.
+
+    `products`: those of the points with the rows.
+    """
     lengths = np.add.reduce(products * weights, axis=1)
     apart: Vector = squares - 2 * products + lengths[:, None]
     return apart
@@ -96,7 +112,8 @@ def _weiszfeld(gram: Vector) -> Vector:
     weights = np.full(len(gram), 1 / len(gram))
     tiny = 1e-6 * np.sqrt(max(float(squares.max()), np.finfo(np.float64).tiny))
     for _ in range(_WEISZFELD_STEPS):
-        distances = np.sqrt(np.maximum(_squared_distances(gram, squares, weights[None])[0], 0.0))
+        apart = _squared_distances(squares, weights[None], weights[None] @ gram)[0]
+        distances = np.sqrt(np.maximum(apart, 0.0))
         weights = 1 / np.maximum(distances, tiny)
         weights /= np.add.reduce(weights)
     return weights

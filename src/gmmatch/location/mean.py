@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute import kernels
+from ..compute.blocks import present_groups
 from ..compute.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
 
@@ -30,9 +31,7 @@ def group_means(
     def part(block: slice) -> Sums:
         own, present = None, np.arange(n_groups)
         if own_code is not None:  # sums of the groups that are there only: there may be many
-            present, own = np.unique(own_code[block], return_inverse=True)
-            own -= np.searchsorted(present, 0)
-            present = present[present >= 0]
+            present, own = present_groups(own_code[block], n_groups)
         weight = None if own_weight is None else own_weight[block]
         return present, *kernels.group_sums(np.asarray(rows[block]), own, len(present), weight)
 

@@ -168,6 +168,9 @@ def share(weights: Weights, tiers: IntArray, k: int) -> IntArray:
 
 def sequence(weights: Weights, tiers: IntArray) -> tuple[IntArray, IntArray]:
     """Return the whole sequence: for each place the class, and the place within that class."""
+    if tiers.shape[1] == 1:
+        only = np.arange(int(tiers.sum()))
+        return np.zeros_like(only), only
     classes, turns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     counts = np.zeros(tiers.shape[1], np.int64)
     for most in _stretches(tiers):

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from ..compute import kernels
 from ..compute.blocks import block_rows, blocks, group_order, limit_threads, map_in_order
-from ..compute.keys import Keys, draw_order, gather
+from ..compute.keys import Keys, draw_usable, gather
 from ..compute.passes import PerRow, map_blocks
 from ..records import FloatArray, IntArray
 from .kmeans import Points, Rounds, nearest, row_lengths, spread_out
@@ -90,11 +90,14 @@ def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int
 
     Time: linear in the rows: O(sample * features * sqrt(cells)) per round, and one pass. Memory: the sample.
     """
-    order = draw_order(keys)
-    order = order[usable[order]][:SAMPLE_ROWS]
+    order = draw_usable(keys, usable, SAMPLE_ROWS)
     # One thread of BLAS per block: its order of additions is then the same on any number of cores.
     with threadpool_limits(1):
-        cells = _divide(np.asarray(gather(rows, order)), count, seed)
+        cells, found = _divide(np.asarray(gather(rows, order)), count, seed)
+        if found is not None and len(order) == np.count_nonzero(usable):
+            codes = np.full(len(rows), -1)
+            codes[order] = found
+            return _heaviest_first(codes, len(cells))
         step = block_rows(max(rows.shape[1], len(cells.coarse))) * _BLOCKS_AT_ONCE
         own_usable, assign = PerRow(usable), cells.ready(rows.dtype)
 
@@ -129,12 +132,13 @@ def light_cells(codes: IntArray) -> Mask:
     return found
 
 
-def _divide(sample: FloatArray, count: int, seed: int) -> Cells:
-    """Find cells in a sample, which is in random order."""
+def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Cells, IntArray | None]:
+    """Find cells in a sample, which is in random order; and which its rows are in, where that is known."""
     entropy = [seed, 0x63656C6C]
     if len(sample) * sample.shape[1] * count <= _FLAT_WORK:
-        fine = lloyd(sample, count, np.random.default_rng(entropy))
-        return Cells(np.add.reduce(fine)[None] / len(fine), [fine])
+        found = _rounds(sample, count, np.random.default_rng(entropy), _ROUNDS)
+        fine = found.prototypes
+        return Cells(np.add.reduce(fine)[None] / len(fine), [fine]), found.codes()
     coarse = lloyd(sample[:_COARSE_ROWS], int(np.ceil(np.sqrt(count))), np.random.default_rng(entropy))
     own = np.concatenate(list(map_in_order(lambda block: nearest(sample[block], coarse), blocks(sample))))
     # By how many rows there are and how far they spread: copies of few rows are not divided any further.
@@ -151,17 +155,20 @@ def _divide(sample: FloatArray, count: int, seed: int) -> Cells:
         with limit_threads(1):
             return lloyd(members, int(shares[group]), np.random.default_rng([*entropy, group]), _ROUNDS // 2)
 
-    return Cells(coarse, list(map_in_order(part, range(len(coarse)))))
+    return Cells(coarse, list(map_in_order(part, range(len(coarse))))), None
 
 
 def lloyd(rows: FloatArray, count: int, rng: np.random.Generator, rounds: int = _ROUNDS) -> Vector:
     """Return up to `count` centres by a few rounds of k-means."""
-    points = spread_out(rows, count, rng)
-    found = Rounds(rows, points)
+    return _rounds(rows, count, rng, rounds).prototypes
+
+
+def _rounds(rows: FloatArray, count: int, rng: np.random.Generator, rounds: int) -> Rounds:
+    found = Rounds(rows, spread_out(rows, count, rng))
     for _ in range(rounds):
         if not found.go():
             break
-    return found.prototypes
+    return found
 
 
 def _heaviest_first(codes: IntArray, n_cells: int) -> IntArray:

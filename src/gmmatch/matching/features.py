@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..compute import kernels
 from ..compute.blocks import block_rows, blocks
-from ..compute.keys import draw_order, gather, take_rows
+from ..compute.keys import draw_usable, gather, take_rows
 from ..compute.passes import PerRow
 from ..errors import InvalidParameter
 from ..records import FloatArray, IntArray
@@ -138,8 +138,7 @@ def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) 
     """
     if lift == "off" or (lift == "auto" and verdict.head is not None and not verdict.lifted):
         return None
-    order = draw_order(verdict.keys)
-    sample = gather(rows, order[verdict.tiers[order] == 0][:_SAMPLE_ROWS])
+    sample = gather(rows, draw_usable(verdict.keys, verdict.tiers == 0, _SAMPLE_ROWS))
     if lift == "auto" and verdict.head is None and effective_dimension(sample) >= _FEW_DIRECTIONS:
         return None
     n_features = AUTO_LIFT if isinstance(lift, str) else lift

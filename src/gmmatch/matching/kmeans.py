@@ -163,20 +163,42 @@ class Rounds:
 
     def __init__(self, rows: FloatArray, prototypes: Vector) -> None:
         self.rows, self.prototypes = rows, prototypes
+        step = max(_FEWEST_ROWS, block_rows(max(rows.shape[1], len(prototypes))))
+        self._blocks = [slice(start, start + step) for start in range(0, len(rows), step)]
         self._codes = np.full(len(rows), -1)
         self._least, self._second = np.empty(len(rows)), np.empty(len(rows))
         self._moved, self._reach = np.arange(len(prototypes)), 0.0
 
+    def codes(self) -> IntArray:
+        """Return which prototype is nearest to each row, as `nearest` does."""
+        points = Points(self.prototypes, self.rows.dtype, self._reach)
+        moved = Points(self.prototypes[self._moved], self.rows.dtype, points.reach)
+        place = np.full(len(self.prototypes), -1)
+        place[self._moved] = np.arange(len(self._moved))
+        points.compare(self.rows[:0])  # compiled before threads need it
+
+        def part(block: slice) -> None:
+            rows, found = np.asarray(self.rows[block]), self._codes[block]
+            least, second = self._least[block], self._second[block]
+            again = np.arange(len(rows))
+            if rows.shape[1] == 1:
+                found[:], again = nearest(rows, points.points), again[:0]
+            elif len(moved.points) < len(points.points):
+                told = moved.products(rows), place, moved.sizes, moved.errors(rows)
+                again = np.flatnonzero(kernels.nearest_moved(*told, found, least, second))
+            if len(again):
+                some = rows if len(again) == len(rows) else np.take(rows, again, axis=0)
+                found[again], least[again], second[again] = points.compare(some)
+
+        if len(self._moved):
+            deque(map_in_order(part, self._blocks), maxlen=0)
+        self._moved, self._reach = self._moved[:0], points.reach
+        return self._codes
+
     def go(self) -> bool:
         """Move each prototype to the mean of the rows nearest to it; tell whether any moved."""
         before = self._codes.copy()
-        points = Points(self.prototypes, self.rows.dtype, self._reach)
-        moved = Points(self.prototypes[self._moved], self.rows.dtype, points.reach)
-        self._reach = points.reach
-        step = max(_FEWEST_ROWS, block_rows(max(self.rows.shape[1], len(self.prototypes))))
-        blocks = [slice(start, start + step) for start in range(0, len(self.rows), step)]
-        kernels.nearest_points(np.empty((0, 1), self.rows.dtype), np.empty(1, self.rows.dtype), np.empty(0))
-        deque(map_in_order(lambda block: self._assign(block, points, moved), blocks), maxlen=0)
+        self.codes()
         other = self._codes != before
         # Prototypes that rows came to or went from; the others are where their rows are.
         changed = np.unique(np.concatenate([self._codes[other], before[other & (before >= 0)]]))
@@ -187,7 +209,7 @@ class Rounds:
         def part(block: slice) -> tuple[Vector, Vector]:
             return kernels.group_sums(self.rows[block], place[self._codes[block]], len(changed))
 
-        for sums, sizes in map_in_order(part, blocks):
+        for sums, sizes in map_in_order(part, self._blocks):
             means += sums
             counts += sizes
         filled = counts > 0
@@ -198,20 +220,6 @@ class Rounds:
         self.prototypes = self.prototypes.copy()
         self.prototypes[self._moved] = means[moved]
         return bool(moved.any())
-
-    def _assign(self, block: slice, points: Points, moved: Points) -> None:
-        """Find the nearest prototype of each row of a block, after some of them moved."""
-        rows, found = np.asarray(self.rows[block]), self._codes[block]
-        least, second = self._least[block], self._second[block]
-        again = np.arange(len(rows))
-        if len(moved.points) < len(points.points):
-            place = np.full(len(points.points), -1)
-            place[self._moved] = np.arange(len(self._moved))
-            told = moved.products(rows), place, moved.sizes, moved.errors(rows)
-            again = np.flatnonzero(kernels.nearest_moved(*told, found, least, second))
-        if len(again):
-            some = rows if len(again) == len(rows) else np.take(rows, again, axis=0)
-            found[again], least[again], second[again] = points.compare(some)
 
 
 def _nearest_numbers(values: Vector, prototypes: Vector) -> IntArray:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
-from ..compute.blocks import blocks, group_order, map_in_order, row_norms
+from ..compute import kernels
+from ..compute.blocks import blocks, group_order, map_in_order, present_groups, row_norms
 from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import FloatArray, IntArray
@@ -56,14 +56,15 @@ def measure(rows: FloatArray, groups: IntArray, centers: Vector) -> Measures:
         values, group = rows[block], groups[block]
         good = group >= 0
         good[bad_rows(values)] = False
-        offsets = np.subtract(values[good], centers[group[good]], dtype=np.float64)
-        distances = np.full(len(group), np.nan)
+        if not good.all():
+            values, group = values[good], group[good]
+        offsets = np.subtract(values, centers[group], dtype=np.float64)
+        distances = np.full(len(good), np.nan)
         distances[good] = row_norms(offsets)
-        present, member = np.unique(group[good], return_inverse=True)
-        ones, place = np.ones(len(member)), np.arange(len(member))
-        sums = csr_array((ones, (member, place)), shape=(len(present), len(member))) @ offsets
-        return good, distances, present, sums
+        present, member = present_groups(group, len(centers))
+        return good, distances, present, kernels.group_sums(offsets, member, len(present))[0]
 
+    kernels.group_sums(np.empty((0, 1)), np.empty(0, np.int64), 1)  # compiled before threads need it
     usable, distances = np.empty(len(rows), bool), np.empty(len(rows))
     totals = np.zeros_like(centers, dtype=np.float64)
     cuts = list(blocks(rows))

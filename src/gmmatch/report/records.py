@@ -1,7 +1,9 @@
 """What a report says, as plain data: frozen dataclasses of numbers, texts, lists and dictionaries."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
+
+_PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
 @dataclass(frozen=True)
@@ -159,4 +161,16 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as dictionaries and lists."""
-        return asdict(self)
+        found: dict[str, Any] = _plain(self)
+        return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a record as a dictionary, and records in it as well; lists of numbers and texts as they are."""
+    if is_dataclass(value):
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(own) for key, own in value.items()}
+    if isinstance(value, list | tuple) and not _PLAIN.issuperset(map(type, value)):
+        return [_plain(own) for own in value]
+    return value

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from ..compute import kernels
 from ..compute.blocks import block_rows, map_in_order
 from ..compute.keys import Keys, gather
 from ..compute.passes import map_blocks
@@ -77,6 +78,7 @@ def find_copies(rows: FloatArray, keys: Keys, usable: Mask) -> Copies:
     if reach > 0:
         sketch = found = _sketch(rows, origin, reach)
         among = np.sort(distinct[np.abs(sketch[distinct]).max(axis=1) < _FARTHEST])
+        _near(found, among[:1], 0)  # compiled before threads need it
         links += map_in_order(lambda grid: _near(found, among, grid), range(_GRIDS))
     return Copies(_components(np.concatenate(links, axis=1), len(rows)), reach, sketch)
 
@@ -158,10 +160,8 @@ def _near(sketch: _Sketch, rows: IntArray, grid: int) -> IntArray:
     rng = np.random.default_rng([grid, 0x63656C])
     sides = rng.permutation(sketch.shape[1])[:_SIDES]
     shift = rng.uniform(0, _WIDTH, len(sides))
-    names = np.zeros(len(rows), np.uint64)
-    for side, start, factor in zip(sides, shift, key_factors(len(sides), grid), strict=True):
-        cells = np.floor((sketch[rows, side] + np.float32(start)) / np.float32(_WIDTH))
-        names += cells.astype(np.int64).view(np.uint64) * factor
+    factors = key_factors(len(sides), grid)
+    names = kernels.name_cells(sketch, rows, sides, shift.astype(np.float32), _WIDTH, factors)
     order = np.argsort(names)
     equal = names[order[1:]] == names[order[:-1]]
     shared = np.r_[False, equal] | np.r_[equal, False]

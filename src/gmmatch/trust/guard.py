@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.keys import Keys, row_keys
+from ..compute.keys import Keys, in_order, row_keys
 from ..compute.passes import PerRow
 from ..facts import Evidence
 from ..records import FloatArray, IntArray
@@ -209,9 +209,11 @@ def judge(
     reason = _too_little(rows, int(usable.sum()), n_classes, folds) if labelled else "no labels"
     if codes is None and reason is None:
         reason = "one class only"
-    fold = None if codes is None or reason is not None else assign_folds(keys, codes, folds)
+    order = in_order(keys)
+    fold = None if codes is None or reason is not None else assign_folds(keys, codes, folds, order)
     case = Case(rows, codes, n_classes, fold, folds, keys, usable, seed, one_cloud)
-    sample = draw_sample(keys, codes, usable, sample_size(rows.shape[1], n_classes))
+    sample = draw_sample(keys, codes, usable, sample_size(rows.shape[1], n_classes), order)
+    del order
     learned = recall("learned", lambda: learn(case if sample is None else case.among(sample)))
     gate, labels, means = learned.gate, learned.labels, None
     rounds = max(1, len(learned.rounds))

@@ -28,11 +28,11 @@ from ..compute.blocks import block_rows, group_order, map_in_order, sum_runs, ti
 from ..compute.keys import Keys, draw_order, gather, in_order
 from ..compute.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
-from .lift import Lift
+from .inputs import Inputs
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-_Piece = tuple[int, Vector, IntArray, Vector]  # a fold, its Gram matrix, the classes and their sums
+_Piece = tuple[int, FloatArray, IntArray, Vector]  # a fold, inputs of its rows, the classes and their sums
 
 MANY_CLASSES = 256
 """Beyond so many classes, heads judge in single precision, and rows are compared by the nearest classes."""
@@ -41,35 +41,11 @@ NEAREST_CLASSES = 64
 RIDGES = (0.003, 0.03, 0.3)
 """Strengths of the ridge that are tried, as shares of the mean diagonal of the Gram matrix."""
 
-_CLIP = 2.0  # typical distances from the middle: no row is heavier than one at this distance
 _BLOCKS_AT_ONCE = 4
 _SHARPNESS = (-3.0, 8.0)  # logarithm of the inverse temperature, least and most
 _SAMPLE_VALUES = 1 << 22
 _DECIMALS = 9
 _CACHE_BYTES = 1 << 20  # of weights that stay close to a core
-
-
-@dataclass(frozen=True, eq=False)
-class Inputs:
-    """What a head reads of a row."""
-
-    # Middle and typical distance of the rows; heads read (row - origin) / scale, clipped.
-    origin: Vector
-    scale: float
-    lift: Lift | None = None  # what is read beside that; None: nothing
-
-    @property
-    def width(self) -> int:
-        """How many numbers a head reads of a row, the constant one included."""
-        return len(self.origin) + 1 + (0 if self.lift is None else self.lift.n_features)
-
-    def __call__(self, rows: FloatArray) -> Vector:
-        """Return the scaled rows, none longer than the clip, their lift, and a one."""
-        inputs = np.ones((len(rows), self.width))
-        kernels.clip_rows(rows, self.origin, self.scale, _CLIP, inputs)
-        if self.lift is not None:
-            inputs[:, len(self.origin) : -1] = self.lift(rows)
-        return inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +70,7 @@ class Head:
         """
         return self.told(self.inputs(rows), folds)
 
-    def told(self, read: Vector, folds: IntArray, exact: bool = False) -> FloatArray:
+    def told(self, read: FloatArray, folds: IntArray, exact: bool = False) -> FloatArray:
         """Return the class probabilities of rows whose inputs have been computed."""
         many = self.weights.shape[2] > MANY_CLASSES
         weights = self._single if many and not exact else self.weights
@@ -181,13 +157,15 @@ def _largest(scores: Vector, count: int) -> IntArray:
     return np.nonzero(more | equal)[1].reshape(len(scores), count)
 
 
-def assign_folds(keys: Keys, codes: IntArray, folds: int) -> IntArray:
+def assign_folds(keys: Keys, codes: IntArray, folds: int, order: IntArray | None = None) -> IntArray:
     """Return the fold of each row: by its values and its class, never by its position.
+
+    `order`: that of the keys, where it is known.
 
     Equal rows of a class share a fold, so that no head saw a copy of a row under the same label. The
     distinct rows of every class are divided evenly.
     """
-    order = in_order(keys)
+    order = in_order(keys) if order is None else order
     # Few bits are sorted several times as fast.
     narrow = np.int16 if codes.max(initial=0) < 2**15 else np.int64
     order = order[np.argsort(codes[order].astype(narrow, copy=False), kind="stable")]
@@ -232,7 +210,7 @@ def fit_heads(
     sample = draw_order(data.keys)
     widest = max(inputs.width, data.n_classes)
     sample = sample[chosen[sample]][: max(256, _SAMPLE_VALUES // widest)]
-    read = inputs(gather(data.rows, sample))
+    read = inputs(gather(data.rows, sample), judging)
     best: Head | None = None
     for ridge, weights in zip(ridges, found, strict=True):
         scores = _scores(read, data.folds[sample], weights.astype(judging, copy=False))
@@ -270,7 +248,7 @@ def _dual(
 ) -> Iterator[Vector]:
     """Yield the weights for each ridge, solved from the inner products of the rows: the same weights."""
     members = np.flatnonzero(chosen)
-    read = inputs(data.rows[members]).astype(precision, copy=False)
+    read = inputs(data.rows[members], precision)
     gram, folds = read @ read.T, data.folds[members]
     wanted = np.zeros((len(members), data.n_classes), precision)
     wanted[np.arange(len(members)), data.codes[members]] = 1.0
@@ -305,7 +283,7 @@ def _single_sums(data: Labelled, inputs: Inputs) -> tuple[FloatArray, FloatArray
     folds = [np.flatnonzero(data.folds == fold) for fold in range(n_folds)]
 
     def part(members: IntArray) -> tuple[FloatArray, FloatArray]:
-        read = inputs(data.rows[members]).astype(np.float32)
+        read = inputs(data.rows[members], np.float32)
         return read.T @ read, kernels.group_sums(read, data.codes[members], n_classes)[0]
 
     found = map_in_order(part, [half for members in folds for half in np.array_split(members, 2)], ahead=1)
@@ -339,16 +317,20 @@ def _sums(data: Labelled, chosen: Mask, inputs: Inputs) -> tuple[Vector, Vector]
             members = members[np.argsort(code[members], kind="stable")]
             values = inputs(read[members])
             groups, starts = np.unique(code[members], return_index=True)
-            yield fold, values.T @ values, groups, sum_runs(values, starts)
+            yield fold, values, groups, sum_runs(values, starts)
 
     step = block_rows(width) * _BLOCKS_AT_ONCE
     size = 8 * n_folds * width * (width + n_classes)
     # One thread of BLAS per block: its order of additions is then the same on any number of cores.
     with threadpool_limits(1):
-        return fold_blocks(part, zero, _add, rows, "fitting heads", n_classes, step, size)
+        grams, moments = fold_blocks(part, zero, _add, rows, "fitting heads", n_classes, step, size)
+    for gram in grams:
+        above = np.triu_indices(width, 1)
+        gram.T[above] = gram[above]
+    return grams, moments
 
 
-def _scores(inputs: Vector, folds: IntArray, weights: FloatArray) -> FloatArray:
+def _scores(inputs: FloatArray, folds: IntArray, weights: FloatArray) -> FloatArray:
     """Return the outputs of the head of each row's fold, in the precision of the weights."""
     n_classes = weights.shape[2]
     inputs = inputs.astype(weights.dtype, copy=False)
@@ -362,13 +344,16 @@ def _scores(inputs: Vector, folds: IntArray, weights: FloatArray) -> FloatArray:
 
 
 def _add(total: tuple[Vector, Vector], part: Iterator[_Piece] | tuple[Vector, Vector]) -> None:
-    """Add the sums of a block, or of a span, to others in place."""
+    """Add the sums of a block, or of a span, to others in place; of Gram matrices one triangle."""
+    from scipy.linalg.blas import dsyrk
+
     if isinstance(part, tuple):
         for own, other in zip(total, part, strict=True):
             own += other
         return
-    for fold, gram, groups, sums in part:
-        total[0][fold] += gram
+    for fold, values, groups, sums in part:
+        # The products go where their sum is; to BLAS, which counts along columns, all is transposed.
+        dsyrk(1.0, values.T, 1.0, total[0][fold].T, lower=1, overwrite_c=1)
         total[1][fold, groups] += sums
 
 

@@ -160,7 +160,7 @@ def filter_labels(
 
 
 def decide(
-    head: Head, read: Vector, folds: IntArray, codes: IntArray, thresholds: Vector
+    head: Head, read: FloatArray, folds: IntArray, codes: IntArray, thresholds: Vector
 ) -> tuple[FloatArray, Decided]:
     """Return the class probabilities of rows whose inputs were read, and what they say of the labels.
 

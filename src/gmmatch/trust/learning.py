@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..compute.keys import Keys, draw_order, gather, take_rows
+from ..compute.keys import Keys, draw_order, draw_usable, gather, take_rows
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
 from ..location.mean import group_means
 from ..records import FloatArray, IntArray
 from .gate import Gate, find_gate
-from .head import MANY_CLASSES, Head, Inputs, Labelled, fit_heads
+from .head import MANY_CLASSES, Head, Labelled, fit_heads
+from .inputs import Inputs
 from .labels import LabelFilter, filter_labels
 from .lift import BANDWIDTH, Lift, typical_gap
 
@@ -49,8 +50,12 @@ def sample_size(n_features: int, n_classes: int) -> int:
     return max(_SAMPLE_ROWS, _ROWS_PER_FEATURE * n_features, _ROWS_PER_CLASS * n_classes)
 
 
-def draw_sample(keys: Keys, codes: IntArray | None, usable: Mask, size: int) -> IntArray | None:
+def draw_sample(
+    keys: Keys, codes: IntArray | None, usable: Mask, size: int, ordered: IntArray | None = None
+) -> IntArray | None:
     """Return the rows to learn from, drawn by their values, in the order of the file; None: all of them.
+
+    `ordered`: the order of the keys, where it is known.
 
     Classes of which few rows were drawn give 256 rows (128 where classes are many), or all that they have.
     """
@@ -58,12 +63,11 @@ def draw_sample(keys: Keys, codes: IntArray | None, usable: Mask, size: int) -> 
         return None
     n_classes = 0 if codes is None else int(codes.max()) + 1
     enough = _ROWS_PER_CLASS * (1 if n_classes > MANY_CLASSES else 2)
-    order = draw_order(keys, size if usable.all() else None)
-    drawn = order[usable[order]][:size]
+    drawn = draw_usable(keys, usable, size, ordered)
     if codes is not None:
         missing = enough - np.bincount(codes[drawn], minlength=n_classes)
         if (missing > 0).any():
-            order = draw_order(keys)
+            order = draw_order(keys, order=ordered)
             rest = order[usable[order]][size:]
             rest = rest[missing[codes[rest]] > 0]
             rest = rest[np.argsort(codes[rest], kind="stable")]

@@ -281,7 +281,8 @@ def _nearest_others(
 
     def part(block: slice) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
         values, code = readable[block], own_code[block]
-        offsets = np.ones((len(values), values.shape[1] + 1))
+        offsets = np.empty((len(values), values.shape[1] + 1))
+        offsets[:, -1] = 1.0
         np.subtract(values, verdict.origin, out=offsets[:, :-1], dtype=np.float64)
         place, nearest, least = np.arange(len(values)), np.zeros(len(values), np.int64), np.inf
         lost = kernels.group_distances(values, code, centers) ** 2 > reach[code]

@@ -66,15 +66,27 @@ class Weighed:
         """
         names = [_quoted(name) for name in classes.tolist()]
         told = np.full(len(codes), "", dtype=object)
-        suspect, percent = self.suspect | (self.duplicate > 0), self._percent
-        single = (self.duplicate > 0) | (self.outlier > ODD) | self.contradicted
-        known: dict[tuple[int, ...], str] = {}
-        for row in np.flatnonzero(suspect).tolist():
-            # Where the label is all that is wrong, one sentence does for many rows.
-            key = (row,) if single[row] else (int(codes[row]), int(self.suggested[row]), int(percent[row]))
-            if key not in known:
-                known[key] = self._sentence(row, codes, names, lost)
-            told[row] = known[key]
+        rows = np.flatnonzero(self.suspect | (self.duplicate > 0))
+        # Of rows that are no copies, one sentence does for many.
+        copy = self.duplicate[rows] > 0
+        facts = (
+            np.where(copy, rows, -1),
+            codes[rows],
+            self.suggested[rows],
+            self._percent[rows],
+            self.wrong_label[rows] > ODD,
+            self.outlier[rows] > ODD,
+            self.contradicted[rows],
+            self.clumped[rows],
+            np.zeros(len(rows), bool) if lost is None else lost[rows],
+        )
+        order = np.lexsort(facts)
+        new = np.zeros(len(rows), bool)
+        for fact in facts:
+            new[1:] |= fact[order[1:]] != fact[order[:-1]]
+        new[:1] = True
+        sentences = [self._sentence(row, codes, names, lost) for row in rows[order[new]].tolist()]
+        told[rows[order]] = np.array(sentences, dtype=object)[np.cumsum(new) - 1]
         return told
 
     def _sentence(self, row: int, codes: IntArray, names: list[str], lost: Mask | None) -> str:

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gmmatch.matching.greedy import Matching, match
+from gmmatch.matching.greedy import Matching, match, match_groups
 
 STEPS = ["residual", "projection"]
 KINDS = [np.float32, np.float64]
@@ -134,3 +134,27 @@ def test_progress_is_told_pick_by_pick_without_changing_the_picks(monkeypatch):
     parts = greedy.pick(greedy.prepare(rows, state.center, 150), 150, state, "residual", told.append)[0]
     assert parts.tolist() == whole
     assert told == [5] * 30
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("huge", [False, True])
+def test_groups_in_one_call_are_matched_as_one_by_one(step, kind, huge):
+    rng = np.random.default_rng(11)
+    sizes = np.array([1, 3, 40, 2, 900, 64, 65, 7])
+    quotas = np.array([1, 2, 10, 1, 300, 64, 50, 7])
+    rows = rng.integers(-3, 4, size=(sizes.sum(), 6)).astype(kind)  # with many ties
+    if huge:
+        rows[5] *= kind(1e18)  # beyond what products in single precision can tell
+    centers, starts = rng.normal(size=(len(sizes), 6)), rng.normal(size=(len(sizes), 6))
+    found = match_groups(rows, sizes, quotas, centers, starts, step)
+    ends = np.cumsum(sizes)
+    for group, (picks, scores, distances) in enumerate(found):
+        own, state = (
+            rows[ends[group] - sizes[group] : ends[group]],
+            Matching.begin(centers[group], starts[group]),
+        )
+        expected = match(own, int(quotas[group]), state, step, 0)
+        np.testing.assert_array_equal(picks, expected[0])
+        np.testing.assert_allclose(scores, expected[1], rtol=1e-12)
+        np.testing.assert_allclose(distances, expected[2], rtol=1e-12)

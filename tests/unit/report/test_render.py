@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
@@ -188,3 +189,7 @@ def test_the_page_says_which_centre_was_matched(params, words):
     selection = gmmatch.select(rows, 20, labels, **params)
     page = render(summarise(selection, Dataset(rows, "blobs", "array", labels=labels)))
     assert f'<dd class="more">{words}</dd>' in page
+
+
+def test_a_report_as_plain_data_is_what_its_dataclasses_say(hostile):
+    assert json.dumps(hostile.as_dict()) == json.dumps(dataclasses.asdict(hostile))

@@ -10,7 +10,8 @@ from gmmatch.trust import head as head_module
 from gmmatch.trust import labels as labels_module
 from gmmatch.trust import learning as learning_module
 from gmmatch.trust.guard import judge
-from gmmatch.trust.head import Inputs, Labelled, assign_folds, fit_heads, softmax
+from gmmatch.trust.head import Labelled, assign_folds, fit_heads, softmax
+from gmmatch.trust.inputs import Inputs
 from gmmatch.trust.labels import filter_labels
 
 

@@ -1,5 +1,7 @@
 """Suspects: wrong labels first, with reasons in words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -7,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 import gmmatch
 from gmmatch.facts import Evidence
 from gmmatch.trust import judge, overall
+from gmmatch.trust.weighing import Weighed
 
 
 @pytest.fixture
@@ -205,3 +208,28 @@ def test_evidence_is_packed_and_files_without_kinds_are_read(data):
     )
     assert former.estimate is None
     assert ((former.wrong_label > 0) == evidence.unlikely).all()
+
+
+def test_rows_that_share_a_sentence_have_the_one_they_would_have_alone():
+    rng = np.random.default_rng(8)
+    n, names = 400, [repr(name) for name in "abc"]
+    codes, copy = rng.integers(0, 3, n), rng.random(n) < 0.2
+    found = Weighed(
+        wrong_label=rng.random(n),
+        outlier=rng.random(n),
+        duplicate=np.where(copy, rng.choice([0.7, 1.0], n), 0.0),
+        group=np.where(copy, rng.integers(0, 9, n), -1),
+        copies=np.where(copy, 5, 1),
+        keep=np.where(copy, rng.integers(0, n, n), np.arange(n)),
+        contradicted=copy & (rng.random(n) < 0.5),
+        suggested=rng.integers(-1, 3, n),
+        likely=np.where(rng.random(n) < 0.5, rng.choice([0.5, 0.75], n), np.nan),
+        clumped=rng.random(n) < 0.3,
+    )
+    found = replace(found, suggested=np.where(found.contradicted, (codes + 1) % 3, found.suggested))
+    lost = rng.random(n) < 0.5
+    told = found.reasons(codes, np.array(list("abc")), lost)
+    against = found.suspect | copy
+    assert all((text == "") != wrong for text, wrong in zip(told, against, strict=True))
+    for row in np.flatnonzero(against):
+        assert told[row] == found._sentence(row, codes, names, lost)

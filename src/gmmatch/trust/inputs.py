@@ -1,0 +1,46 @@
+"""What heads read of a row: its values, scaled, and its lift."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..compute import kernels
+from ..compute.blocks import tiles
+from ..records import FloatArray
+from .lift import Lift
+
+Vector = npt.NDArray[np.float64]
+
+_CLIP = 2.0  # typical distances from the middle: no row is heavier than one at this distance
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What a head reads of a row."""
+
+    # Middle and typical distance of the rows; heads read (row - origin) / scale, clipped.
+    origin: Vector
+    scale: float
+    lift: Lift | None = None  # what is read beside that; None: nothing
+
+    @property
+    def width(self) -> int:
+        """How many numbers a head reads of a row, the constant one included."""
+        return len(self.origin) + 1 + (0 if self.lift is None else self.lift.n_features)
+
+    def __call__(self, rows: FloatArray, precision: npt.DTypeLike = np.float64) -> FloatArray:
+        """Return the scaled rows, none longer than the clip, their lift, and a one."""
+        if (
+            precision != np.float64
+        ):  # few rows at a time: in double precision they would take twice the memory
+            found = np.empty((len(rows), self.width), precision)
+            for some in tiles(len(rows), self.width):
+                found[some] = self(rows[some])
+            return found
+        inputs = np.empty((len(rows), self.width))
+        inputs[:, -1] = 1.0
+        kernels.clip_rows(rows, self.origin, self.scale, _CLIP, inputs)
+        if self.lift is not None:
+            inputs[:, len(self.origin) : -1] = self.lift(rows)
+        return inputs
