@@ -45,6 +45,12 @@ class _Commands(TyperGroup):
         name, known, rest = super().resolve_command(ctx, args)
         return name, known and load_command(str(name)), rest
 
+    def get_params(self, ctx: Any) -> Any:
+        found = super().get_params(ctx)
+        for option in found:  # all of them flags, which have no value
+            option.metavar = ""
+        return found
+
 
 class _Command(TyperCommand):
     """A command whose `--guard` may stand alone, for `--guard auto`, and has an opposite."""

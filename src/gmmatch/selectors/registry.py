@@ -159,7 +159,7 @@ _OWN = (
     Method("stratified", Stratified, "equal draws from strata of difficulty, the hardest rows dropped",
            "O(n d)", "Zheng et al. 2023", nested=True, engine=True),
     # Where classes lie far apart many labels are certain, and equally so: ties are the rule here too.
-    Method("small-loss", SmallLoss, "the rows whose label a small model that did not see it finds likeliest",
+    Method("small-loss", SmallLoss, "the rows whose label is most likely by a model that did not see it",
            "that of the guard", "Han et al. 2018", needs_labels=True, nested=True, compared=True),
     Method("top-scores", TopScores, "the highest, lowest or most ordinary of given scores",
            "O(n log n)", needs_scores=True, **_ALONE),
