@@ -24,7 +24,7 @@ class Evidence:
     tiers: npt.NDArray[np.int8]  # 0 (trusted), 1 (unlikely label) or 2 (outside its class)
     suspicion: npt.NDArray[np.floating[Any]]  # from 0 to 1; see `gmmatch.Suspects`
     # The class that fits best beside the label, as a position among the classes.
-    suggested: npt.NDArray[np.int64]
+    suggested: npt.NDArray[np.signedinteger[Any]]
     # Whether another class is likelier than the label, the row is far outside its class, or in a clump.
     unlikely: Mask
     far: Mask

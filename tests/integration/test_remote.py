@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.data import PieceRows, open_dataset, pieces, remote
+from gmmatch.data import PieceRows, cursors, open_dataset, remote
 from gmmatch.data.formats import parquet
 from gmmatch.errors import InvalidInput
 
@@ -63,7 +63,7 @@ def near(store, monkeypatch):
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GMMATCH_PATIENCE", "3")
-    monkeypatch.setattr(pieces, "BLOCK_BYTES", 1 << 16)  # so that the file is many of them
+    monkeypatch.setattr(cursors, "BLOCK_BYTES", 1 << 16)  # so that the file is many of them
     monkeypatch.setattr(parquet, "_FAR_BUFFER", 1 << 17)
     remote._file_system.cache_clear()
     remote.fetched.cache_clear()

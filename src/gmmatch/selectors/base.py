@@ -382,4 +382,5 @@ def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool) -> Evide
     if estimate is not None and checked.classes is not None:
         estimate = np.zeros((len(checked.classes), estimate.shape[1]))
         estimate[present] = evidence.estimate
-    return replace(evidence, suggested=present[evidence.suggested], estimate=estimate)
+    suggested = present.astype(np.int32)[evidence.suggested]
+    return replace(evidence, suggested=suggested, estimate=estimate)

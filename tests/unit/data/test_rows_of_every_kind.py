@@ -14,7 +14,7 @@ import pytest
 import gmmatch
 from gmmatch.compute import passes
 from gmmatch.compute.blocks import limit_threads
-from gmmatch.data import StackedRows, kept, open_dataset, pieces, write_rows
+from gmmatch.data import StackedRows, cursors, kept, open_dataset, pieces, write_rows
 from gmmatch.data.arrow import Decoder
 from gmmatch.data.kept import Buffers
 from gmmatch.data.pieces import PieceRows
@@ -143,7 +143,7 @@ def test_columns_that_do_not_fit_are_read_where_they_are(make, tmp_path):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_that_are_expected_are_held_until_they_are_taken(threads, tmp_path, monkeypatch):
-    monkeypatch.setattr(pieces, "BLOCK_BYTES", 24 * 10)
+    monkeypatch.setattr(cursors, "BLOCK_BYTES", 24 * 10)
     monkeypatch.setattr(pieces, "_SETTLED_ROWS", 100)
     path, columns = make_parquet(tmp_path)
     rows = open_dataset(path, memory=1 << 10, **columns).rows
@@ -156,7 +156,7 @@ def test_rows_that_are_expected_are_held_until_they_are_taken(threads, tmp_path,
     assert len(rows._expected) == 1
     np.testing.assert_array_equal(rows[wanted[2::3]], ROWS[wanted[2::3]])
     assert rows._expected == []
-    rows.expect(wanted, settled=True)
+    rows.expect_window(wanted)
     for part in (wanted[:100], wanted[100:]):
         np.testing.assert_array_equal(rows[part], ROWS[part])
         rows.settle(part, part[::-10])  # picks are asked for once more, in their own order
@@ -198,7 +198,7 @@ def test_picks_that_the_disk_has_no_room_for_are_read_again(tmp_path, monkeypatc
         rows = open_dataset(path, memory=1 << 10, **columns).rows
         with monkeypatch.context() as patched:
             patched.setattr(kept.tempfile, name, full)
-            rows.expect(wanted, settled=True)
+            rows.expect_window(wanted)
             rows.settle(wanted[:100], wanted[:100:5])
             rows.settle(wanted[100:], wanted[100::5])
         picks = wanted[::5]
@@ -220,7 +220,7 @@ def test_stretches_side_by_side_give_blocks_in_order(threads, group, tmp_path, m
 
 
 def test_each_block_is_decoded_once_by_any_number_of_threads(tmp_path, monkeypatch):
-    monkeypatch.setattr(pieces, "BLOCK_BYTES", 24 * 10)
+    monkeypatch.setattr(cursors, "BLOCK_BYTES", 24 * 10)
     path, columns = make_parquet(tmp_path)
     rows = open_dataset(path, memory=1 << 10, **columns).rows
     decoded = []
@@ -249,7 +249,7 @@ class Vanishing:
 
 
 def test_what_stopped_reading_ahead_is_told_to_whoever_asks_next():
-    cursor = pieces._Cursor(Vanishing(), 0, 8)
+    cursor = cursors.Cursor(Vanishing(), 0, 8)
     cursor.take(0, 10)
     with pytest.raises(InvalidInput, match="the object is gone"):
         cursor.ahead()
