@@ -174,7 +174,7 @@ class Cursors:
     ) -> list[FloatArray]:
         parts = None
         while parts is None:
-            cursor = self._find(number, start, reach) or self._begin(number, start, kept, threads)
+            cursor = self._nearest(number, start, kept, reach, threads)
             try:
                 parts = cursor.take(start, stop)
             except BaseException:
@@ -188,31 +188,29 @@ class Cursors:
             self._background(cursor.ahead)
         return parts
 
-    def _find(self, number: int, start: int, reach: int) -> Cursor | None:
-        """Return the nearest cursor that is at most `reach` rows before a row."""
+    def _nearest(self, number: int, start: int, kept: int, reach: int, threads: int) -> Cursor:
+        """Return the nearest cursor that is at most `reach` rows before a row, or open one.
+
+        Those that were left longest ago are closed.
+        """
         with self._lock:
             near = [
                 cursor
                 for home, cursor in self._open.values()
                 if home == number and cursor.first <= start <= cursor.at + reach
             ]
-            if not near:
-                return None
-            cursor = max(near, key=lambda cursor: cursor.first)
-            self._open.move_to_end(id(cursor))
-            return cursor
-
-    def _begin(self, number: int, start: int, kept: int, threads: int) -> Cursor:
-        """Open another cursor, and close those that were left longest ago."""
-        cursor = Cursor(self.pieces[number], start, kept)
-        with self._lock:
+            if near:
+                cursor = max(near, key=lambda cursor: cursor.first)
+                self._open.move_to_end(id(cursor))
+                return cursor
+            cursor = Cursor(self.pieces[number], start, kept)
             wide = [key for key, (_, one) in self._open.items() if one.kept > 1]
             for key in wide[: len(wide) - threads if kept > 1 else 0]:
                 self._open.pop(key)
             self._open[id(cursor)] = number, cursor
             if len(self._open) > _MOST_CURSORS:
                 self._open.popitem(last=False)
-        return cursor
+            return cursor
 
     def _drop(self, cursor: Cursor) -> None:
         with self._lock:
