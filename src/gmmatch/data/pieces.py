@@ -42,7 +42,7 @@ _KEPT_ASKS = 2  # per cursor: threads do not ask in strict order
 _MOST_BLOCKS = 256  # per cursor, however much is asked for at once
 _SETTLED_ROWS = 4096  # that are given up together
 _ROOM = 3.0  # windows, should many rows wait for the next one
-_ENOUGH = 1.25  # windows in memory, beyond which readers wait for rows to be given back
+_ENOUGH = 1.1  # windows in memory, beyond which readers wait for rows to be given back
 
 
 class PieceRows(JoinedRows):
