@@ -228,7 +228,6 @@ def judge(
             gate = measure_rows(rows, code, gate.limits)
         else:
             rules = LabelRules(learned.rounds, labels.mean, labels.scale, doubt)
-            fold = fold.astype(np.int8)  # of all rows, a byte each
             gate, labels, means = judge_rows(rows, code, fold, gate.limits, rules)
     tiers = np.where(gate.passed & usable, TRUSTED, OUTSIDE).astype(np.int8)
     if labels is not None and codes is not None:
@@ -240,7 +239,7 @@ def judge(
         gate,
         labels,
         learned.rounds[-1][0] if learned.rounds else None,
-        fold,
+        fold if fold is None else fold.astype(np.int8),  # a byte for each of many rows
         learned.origin,
         learned.scale,
         keys,
