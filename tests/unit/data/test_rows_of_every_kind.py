@@ -186,6 +186,42 @@ def test_memory_is_used_again_once_nobody_looks_at_it():
     assert buffers.empty(100).base.ctypes.data != place
 
 
+def test_who_reads_ahead_waits_for_rows_to_be_given_back(monkeypatch):
+    monkeypatch.setattr(kept, "_PATIENCE_SECONDS", 600.0)
+    slots = kept.Slots(2, np.dtype(np.float32), most=30, enough=10)
+    assert slots.promise(8)
+    assert slots.promise(8)
+    assert not slots.promise(15)
+    first = slots.take(8, lambda: True)
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(slots.take, 5, lambda: True)
+        with pytest.raises(TimeoutError):
+            later.result(timeout=0.1)
+        slots.give_back(first[:4])
+        found = later.result()
+        assert set(first[:4].tolist()) <= set(found.tolist())  # what was used before, first
+        assert len({*first[4:].tolist(), *found.tolist()}) == 9
+        awaited = []
+        last = pool.submit(slots.take, 3, lambda: not awaited)
+        awaited.append(True)  # somebody waits for what is being read
+        slots.hurry()
+        assert not {*last.result().tolist()} & {*first[4:].tolist(), *found.tolist()}
+
+
+def test_a_sample_waits_in_a_file_or_in_memory_where_the_disk_is_full(monkeypatch):
+    values = ROWS[:50].copy()
+    mapped = kept.spill(values)
+    assert mapped.base is not None
+    assert not mapped.flags.writeable
+    np.testing.assert_array_equal(mapped, values, strict=True)
+
+    def full(*words, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept.tempfile, "TemporaryFile", full)
+    assert kept.spill(values) is values
+
+
 def test_picks_that_the_disk_has_no_room_for_are_read_again(tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "_SETTLED_ROWS", 1)
     path, columns = make_parquet(tmp_path)
