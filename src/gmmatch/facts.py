@@ -24,7 +24,7 @@ class Evidence:
     tiers: npt.NDArray[np.int8]  # 0 (trusted), 1 (unlikely label) or 2 (outside its class)
     suspicion: npt.NDArray[np.floating[Any]]  # from 0 to 1; see `gmmatch.Suspects`
     # The class that fits best beside the label, as a position among the classes.
-    suggested: npt.NDArray[np.int64]
+    suggested: npt.NDArray[np.signedinteger[Any]]
     # Whether another class is likelier than the label, the row is far outside its class, or in a clump.
     unlikely: Mask
     far: Mask
@@ -49,7 +49,7 @@ class Evidence:
         if estimate is not None and n_classes is not None:
             estimate = np.zeros((n_classes, estimate.shape[1]))
             estimate[present] = self.estimate
-        return replace(self, suggested=present[self.suggested], estimate=estimate)
+        return replace(self, suggested=present.astype(np.int32)[self.suggested], estimate=estimate)
 
     def pack(self) -> dict[str, Any]:
         """Return it as text that JSON can hold: some ten bytes per row."""

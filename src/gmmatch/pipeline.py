@@ -10,6 +10,7 @@ from .checkpoints import FileCheckpoint, recalled
 from .compute.engine import open_engine
 from .compute.passes import Engine, use_engine
 from .data import Dataset
+from .data.memory import trim_memory
 from .errors import InvalidInput
 from .estimating import Estimate, estimate
 from .facts import Facts
@@ -31,6 +32,7 @@ from .steps import (
 from .trust import Suspects, Verdict
 from .validation import CheckedRows, as_seed, as_size, check_input, check_probability, is_whole
 
+_MANY_ROWS = 1 << 17  # whose evidence is some megabytes
 __all__ = ["Outcome", "Plan", "embed", "estimate", "open_data", "plan", "run", "select", "suspects", "write"]
 
 
@@ -104,6 +106,8 @@ def write(outcome: Outcome) -> Facts:
     """Write what was asked for: the selection first, the saved state removed last."""
     plan, selection, data = outcome.plan, outcome.selection, outcome.dataset
     if plan.output is not None:
+        if selection.n_rows > _MANY_ROWS:
+            trim_memory()  # what the run left behind makes room for what writing takes
         write_selection(selection, plan.output, data, plan.all_rows)
         plan.send(plan.output)
     try:

@@ -10,10 +10,11 @@ from contextlib import suppress
 
 
 class Gate:
-    """Passes connections on to a server, and counts the bytes that come back."""
+    """Passes connections on to a server, counts the bytes that come back, and closes where it is told to."""
 
     def __init__(self, port):
         self.behind, self.sent, self.open = port, 0, True
+        self.limit, self.closed = None, threading.Event()
         self.lock, self.live = threading.Lock(), set()
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
@@ -21,10 +22,24 @@ class Gate:
 
     def close_gate(self):
         """Let nobody through, and cut off those who are on their way."""
-        self.open = False
-        for one in list(self.live):
+        with self.lock:
+            self.open, self.limit = False, None
+            live = list(self.live)
+        for one in live:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+        self.closed.set()
+
+    def close_after(self, sent):
+        """Close when so many bytes more have come back, whatever else the machine is doing."""
+        with self.lock:
+            self.closed.clear()
+            self.limit = self.sent + sent
+
+    def reopen(self):
+        """Let everybody through again."""
+        with self.lock:
+            self.open, self.limit = True, None
 
     def _accept(self):
         with suppress(OSError):
@@ -33,16 +48,17 @@ class Gate:
                 threading.Thread(target=self._serve, args=(near,), daemon=True).start()
 
     def _serve(self, near):
-        if not self.open:
-            near.close()
-            return
         with near, socket.create_connection(("127.0.0.1", self.behind)) as far:
-            self.live |= {near, far}
+            with self.lock:
+                if not self.open:
+                    return
+                self.live |= {near, far}
             asking = threading.Thread(target=self._pass, args=(near, far, False), daemon=True)
             asking.start()
             self._pass(far, near, True)
             asking.join()
-            self.live -= {near, far}
+            with self.lock:
+                self.live -= {near, far}
 
     def _pass(self, source, sink, counted):
         with suppress(OSError):
@@ -50,6 +66,9 @@ class Gate:
                 if counted:
                     with self.lock:
                         self.sent += len(content)
+                        enough = self.limit is not None and self.sent >= self.limit
+                    if enough:
+                        self.close_gate()
                 sink.sendall(content)
         for one in (source, sink):
             with suppress(OSError):
@@ -69,6 +88,8 @@ class Store:
                 socket.create_connection(("127.0.0.1", port)).close()
                 break
             time.sleep(0.1)
+        else:
+            raise RuntimeError("the S3 server did not come up")
         self.gate = Gate(port)
         self.environment = {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.gate.port}",

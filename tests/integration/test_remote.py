@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.data import PieceRows, open_dataset, pieces, remote
+from gmmatch.data import PieceRows, cursors, open_dataset, remote
 from gmmatch.data.formats import parquet
 from gmmatch.errors import InvalidInput
 
@@ -63,12 +62,12 @@ def near(store, monkeypatch):
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GMMATCH_PATIENCE", "3")
-    monkeypatch.setattr(pieces, "BLOCK_BYTES", 1 << 16)  # so that the file is many of them
+    monkeypatch.setattr(cursors, "BLOCK_BYTES", 1 << 16)  # so that the file is many of them
     monkeypatch.setattr(parquet, "_FAR_BUFFER", 1 << 17)
     remote._file_system.cache_clear()
     remote.fetched.cache_clear()
     yield store
-    store.gate.open = True
+    store.gate.reopen()
     remote._file_system.cache_clear()
 
 
@@ -113,14 +112,19 @@ def run(store, output, *more, patience=60):
     )  # fmt: skip
 
 
+def wait_until_closed(gate, process):
+    """Wait for as long as a process runs until it has read so much that the gate closes."""
+    while not gate.closed.wait(0.1):
+        assert process.poll() is None, process.communicate()[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", IN_EACH_READ)
 def test_an_outage_of_five_seconds_is_sat_out(sent, near, expected, tmp_path):
-    process, begin = run(near, tmp_path / "kept.parquet"), near.gate.sent
-    while near.gate.sent - begin < sent and process.poll() is None:
-        time.sleep(0.02)
-    near.gate.close_gate()
-    reopen = threading.Timer(5.0, lambda: setattr(near.gate, "open", True))
+    near.gate.close_after(sent)
+    process = run(near, tmp_path / "kept.parquet")
+    wait_until_closed(near.gate, process)
+    reopen = threading.Timer(5.0, near.gate.reopen)
     reopen.start()
     said = process.communicate()[1]
     reopen.cancel()
@@ -131,15 +135,14 @@ def test_an_outage_of_five_seconds_is_sat_out(sent, near, expected, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", IN_EACH_READ)
 def test_an_outage_for_good_is_one_sentence_and_is_resumed(sent, near, expected, tmp_path):
-    process, begin = run(near, tmp_path / "kept.parquet", patience=2), near.gate.sent
-    while near.gate.sent - begin < sent and process.poll() is None:
-        time.sleep(0.02)
-    near.gate.close_gate()
+    near.gate.close_after(sent)
+    process = run(near, tmp_path / "kept.parquet", patience=2)
+    wait_until_closed(near.gate, process)
     said = process.communicate()[1]
     assert process.returncode == 3, said
     assert said.count("\n") == 1
     assert "s3://rows/rows-1000.parquet cannot be read: no answer for 2 s" in said
-    near.gate.open = True
+    near.gate.reopen()
     again = run(near, tmp_path / "kept.parquet")
     said = again.communicate()[1]
     assert again.returncode == 0, said

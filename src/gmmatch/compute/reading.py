@@ -29,8 +29,8 @@ class Named:
 def read_ahead(rows: Any, numbers: npt.NDArray[Any]) -> None:
     """Let rows that will be asked for, each once and then settled, be read in large pieces."""
     source = source_of(rows)
-    if hasattr(source, "expect"):
-        source.expect(numbers, settled=True)
+    if hasattr(source, "expect_window"):
+        source.expect_window(numbers)
         return
     advise = getattr(getattr(source, "base", None), "madvise", None)
     if advise is None:

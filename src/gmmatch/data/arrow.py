@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from ..errors import InvalidInput, first_line
 from ..records import FloatArray
-from .pieces import PieceRows, Source, rows_per_block
+from .cursors import Source, rows_per_block
+from .pieces import PieceRows
 from .remote import Lost, is_remote, patiently, remote_stamp
 from .request import Request
 from .tables import Table, list_matrix

@@ -1,4 +1,9 @@
-"""Where rows in pieces are put: memory that is used again, and a file for those asked for once more."""
+"""Where rows in pieces are put: memory that is used again, and files for those that wait for long.
+
+`Slots` has room for the rows that are being matched and those that are read meanwhile; `Buffers` for the
+blocks of a pass; `spill` and `KeptRows` put rows into files without a name, which are in nobody's memory.
+`Expected` knows which rows are where, and hands them out.
+"""
 
 import shutil
 import sys
@@ -15,6 +20,7 @@ import numpy.typing as npt
 from ..records import FloatArray, IntArray
 
 _MOST_SHARE = 1 / 4  # of what is free on the disk
+_PATIENCE_SECONDS = 2.0  # without a row given back
 
 
 def _references(arrays: list[FloatArray]) -> list[int]:
@@ -48,6 +54,70 @@ class Buffers:
         """Let go of all memory."""
         with self._lock:
             self._held = []
+
+
+class Slots:
+    """Memory for rows, given out and taken back row by row.
+
+    Pages that were never written are not there: what counts is how many rows were in use at once. So whoever
+    reads ahead waits for rows to be given back, unless somebody waits for what is being read.
+
+    `most`: rows that there is room for. `enough`: rows in use beyond which readers wait.
+    """
+
+    def __init__(self, width: int, dtype: np.dtype[Any], most: int, enough: int) -> None:
+        self.values = np.empty((most, width), dtype)
+        self.enough = enough
+        self.promised = 0  # rows that are in use, or for which somebody will ask
+        self._free = np.arange(most)[::-1].copy()  # the last one is the next to be used
+        self._n_free = most
+        self._changed = threading.Condition()
+
+    def promise(self, count: int) -> bool:
+        """Say that so many rows will be asked for; tell whether there is room."""
+        with self._changed:
+            if self.promised + count > len(self._free):
+                return False
+            self.promised += count
+            return True
+
+    def take(self, count: int, waits: Callable[[], bool]) -> IntArray:
+        """Return the places of some rows that were promised, where `waits` says so once others are back."""
+        with self._changed:
+            while len(self._free) - self._n_free + count > self.enough and waits():
+                if not self._changed.wait(_PATIENCE_SECONDS):
+                    self.enough = len(self._free)  # nobody gives anything back: the run is about to end
+            self._n_free -= count
+            return self._free[self._n_free : self._n_free + count].copy()
+
+    def give_back(self, places: IntArray) -> None:
+        """Let rows be used again."""
+        with self._changed:
+            self._free[self._n_free : self._n_free + len(places)] = places
+            self._n_free += len(places)
+            self.promised -= len(places)
+            self._changed.notify_all()
+
+    def hurry(self) -> None:
+        """Let those who wait look again whether they should."""
+        with self._changed:
+            self._changed.notify_all()
+
+
+def spill(values: FloatArray) -> FloatArray:
+    """Return rows as mapped from a file without a name; the rows themselves, where the disk has no room."""
+    try:
+        with tempfile.TemporaryFile(prefix="gmmatch-") as file:
+            if (
+                values.nbytes == 0
+                or values.nbytes > shutil.disk_usage(tempfile.gettempdir()).free * _MOST_SHARE
+            ):
+                return values
+            file.write(np.ascontiguousarray(values).data)
+            file.flush()
+            return np.asarray(np.memmap(file, values.dtype, "r", shape=values.shape))
+    except OSError:
+        return values
 
 
 class KeptRows:
@@ -85,49 +155,66 @@ class KeptRows:
         except OSError:
             self._room = 0
 
-    def release(self) -> tuple[IntArray, FloatArray, bool, IntArray]:
-        """Return the row numbers, ascending, the values, False, and the place of each among the values."""
+    def release(self) -> "Expected | None":
+        """Return all rows, to be asked for once; None where there are none."""
         numbers, file = self._numbers, self._file
         self._numbers, self._file = [], None
         if not numbers or file is None:
-            return np.empty(0, np.int64), np.empty((0, self.width), self.dtype), False, np.empty(0, np.int64)
+            return None
         together = np.concatenate(numbers)
         values = np.memmap(file, self.dtype, "r", shape=(len(together), self.width))
         with suppress(OSError):  # what a full disk did not take is not among the numbers
             file.close()
-        slots = np.argsort(together, kind="stable")
-        return together[slots], np.asarray(values), False, slots
+        places = np.argsort(together, kind="stable")
+        return Expected(together[places], np.asarray(values), places)
 
 
 class Expected:
-    """Rows that are read in the order of the file, to be taken in any order, once each."""
+    """Rows that are read in the order of the file, to be taken in any order.
+
+    `numbers`: which rows, ascending. `values`: what they are. `places`: where the values of each are; None:
+    in the order of the numbers. `often`: whether they may be taken more than once, until they are given up;
+    else once each.
+    """
 
     def __init__(
-        self, numbers: IntArray, values: FloatArray, settled: bool = False, slots: IntArray | None = None
+        self, numbers: IntArray, values: FloatArray, places: IntArray | None = None, often: bool = False
     ) -> None:
-        self.numbers, self.values = numbers, values
-        self.settled = settled  # whether they are held until they are settled
-        self.slots = slots  # where the values of each are; None: in the order of the numbers
+        self.numbers, self.values, self.places, self.often = numbers, values, places, often
         self.left = np.ones(len(numbers), dtype=bool)
         self.reading: list[Future[None]] = []
+        self.awaited = False  # whether somebody waits for what is being read
         self.lock = threading.Lock()
 
     def take(self, chosen: IntArray, rows: FloatArray) -> npt.NDArray[np.bool_]:
         """Write the chosen rows that are here to their places, once they have been read; tell which."""
         if self.reading and self.holds(chosen).any():
-            for part in self.reading:
-                part.result()
-            self.reading = []
+            self.wait()
         with self.lock:
-            here, places = self._find(chosen)
-            values, slots = self.values, places if self.slots is None else self.slots[places]
-            if not self.settled:
-                self._release(places)
-        if len(places) == len(chosen):
-            np.take(values, slots, axis=0, out=rows, mode="clip")  # other modes go through a copy
-        elif len(places):
-            rows[here] = values[slots]
+            here, found = self._find(chosen)
+            values, places = self.values, found if self.places is None else self.places[found]
+            if not self.often:
+                self._release(found)
+        if len(found) == len(chosen):
+            np.take(values, places, axis=0, out=rows, mode="clip")  # other modes go through a copy
+        elif len(found):
+            rows[here] = values[places]
         return here
+
+    def wait(self) -> None:
+        """Wait until all is read."""
+        self.stop_waiting()
+        for part in self.reading:
+            part.result()
+        self.reading = []
+
+    def room(self, own: slice) -> slice | IntArray:
+        """Return where among the values to put some of the rows."""
+        return own
+
+    def stop_waiting(self) -> None:
+        """Let those who read the rows wait for nobody."""
+        self.awaited = True
 
     def holds(self, chosen: IntArray) -> npt.NDArray[np.bool_]:
         """Tell which of the chosen rows are here."""
@@ -142,22 +229,53 @@ class Expected:
     def _find(self, chosen: IntArray) -> tuple[npt.NDArray[np.bool_], IntArray]:
         if not len(self.numbers):
             return np.zeros(len(chosen), dtype=bool), np.empty(0, np.int64)
-        places = np.searchsorted(self.numbers, chosen)
-        places[places == len(self.numbers)] = 0
-        here = (self.numbers[places] == chosen) & self.left[places]
-        return here, places[here]
+        found = np.searchsorted(self.numbers, chosen)
+        found[found == len(self.numbers)] = 0
+        here = (self.numbers[found] == chosen) & self.left[found]
+        return here, found[here]
 
-    def _release(self, places: IntArray) -> None:
-        self.left[places] = False
+    def _release(self, found: IntArray) -> None:
+        self.left[found] = False
         n_left = int(np.count_nonzero(self.left))
         if 4 * n_left >= len(self.left) or not all(part.done() for part in self.reading):
             return
         self.numbers = self.numbers[self.left]
-        if self.slots is not None:
-            self.slots = self.slots[self.left]
+        if self.places is not None:
+            self.places = self.places[self.left]
         else:
             self.values = self.values[self.left]
         self.left = np.ones(n_left, dtype=bool)
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.left))
+
+
+class Window(Expected):
+    """Rows that are being matched, or will be next: in slots, each until it is given up."""
+
+    def __init__(self, numbers: IntArray, slots: Slots) -> None:
+        super().__init__(numbers, slots.values, np.empty(len(numbers), np.int64), often=True)
+        self.slots = slots
+
+    def room(self, own: slice) -> IntArray:
+        """Return where to put some of the rows; where memory is short, once there is room."""
+        assert self.places is not None
+        self.places[own] = self.slots.take(own.stop - own.start, lambda: not self.awaited)
+        return self.places[own]
+
+    def stop_waiting(self) -> None:
+        """Let those who read the rows wait for nobody."""
+        super().stop_waiting()
+        self.slots.hurry()
+
+    def release(self, numbers: IntArray) -> None:
+        """Give rows up, and back the memory that they are in."""
+        if self.reading and self.holds(numbers).any():
+            self.wait()
+        super().release(numbers)
+
+    def _release(self, found: IntArray) -> None:
+        if len(found):
+            assert self.places is not None
+            self.slots.give_back(self.places[found])
+        super()._release(found)

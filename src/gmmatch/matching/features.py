@@ -109,7 +109,7 @@ class MatchedRows:
 
     def _probabilities(self, rows: FloatArray, numbers: IntArray) -> Any:
         assert self._head is not None
-        folds = self._folds[numbers]
+        folds = self._folds[numbers].astype(np.int64)
         if self._nearest is None or self._codes is None:
             return self._head.probabilities(rows, folds) if self._kept is None else self._kept[numbers]
         codes = np.maximum(self._codes[numbers], 0)

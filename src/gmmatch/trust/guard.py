@@ -110,6 +110,8 @@ class Verdict:
         told = None
         if labels is not None and (doubt or len(code) <= _MANY_ROWS):
             told = doubt_labels(labels, code)
+        # Of many rows as many digits as a file keeps; pages and orders go by the suspicion.
+        told_as = np.float32 if told is None and len(code) > _MANY_ROWS else np.float64
         return Evidence(
             self.tiers,
             suspicion,
@@ -118,8 +120,8 @@ class Verdict:
             gate.far,
             gate.clumped,
             labels is not None,
-            np.where(unlikely, suspicion, 0.0) if told is None else told.wrong,
-            np.where(code >= 0, outlier, 0.0),
+            np.where(unlikely, suspicion, 0.0).astype(told_as, copy=False) if told is None else told.wrong,
+            np.where(code >= 0, outlier, 0.0).astype(told_as, copy=False),
             np.zeros(len(code)) if told is None else told.likely,
             None if told is None else told.by_class,
         )
@@ -239,7 +241,7 @@ def judge(
         gate,
         labels,
         learned.rounds[-1][0] if learned.rounds else None,
-        fold,
+        fold if fold is None else fold.astype(np.int8),  # a byte for each of many rows
         learned.origin,
         learned.scale,
         keys,

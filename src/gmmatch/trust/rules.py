@@ -80,7 +80,8 @@ def judge_rows(
         make_ready(head)
 
     def part(block: slice) -> tuple[_Columns, _Sums]:
-        return _judge_block(np.asarray(rows[block]), own_code[block], own_fold[block], limits, rules, few)
+        fold = own_fold[block].astype(np.int64)
+        return _judge_block(np.asarray(rows[block]), own_code[block], fold, limits, rules, few)
 
     columns: list[npt.NDArray[Any]] = []
     done = 0
@@ -145,6 +146,7 @@ def _judge_block(
     suspicion[unjudged] = 0.0
     own = probabilities[np.arange(len(code)), code].astype(np.float64)
     kept = probabilities if few else np.empty((len(code), 0))
+    suggested = suggested.astype(np.int32)  # held for all rows
     others = rules.mixed_up.elsewhere(probabilities, code), nowhere(probabilities)
     columns = distances, far, clumped, dropped, own, suspicion, suggested, unjudged, kept, *others
     trusted = np.flatnonzero(passed & ~dropped)

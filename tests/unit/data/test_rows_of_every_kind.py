@@ -14,7 +14,7 @@ import pytest
 import gmmatch
 from gmmatch.compute import passes
 from gmmatch.compute.blocks import limit_threads
-from gmmatch.data import StackedRows, kept, open_dataset, pieces, write_rows
+from gmmatch.data import StackedRows, cursors, kept, open_dataset, pieces, write_rows
 from gmmatch.data.arrow import Decoder
 from gmmatch.data.kept import Buffers
 from gmmatch.data.pieces import PieceRows
@@ -143,7 +143,7 @@ def test_columns_that_do_not_fit_are_read_where_they_are(make, tmp_path):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_that_are_expected_are_held_until_they_are_taken(threads, tmp_path, monkeypatch):
-    monkeypatch.setattr(pieces, "BLOCK_BYTES", 24 * 10)
+    monkeypatch.setattr(cursors, "BLOCK_BYTES", 24 * 10)
     monkeypatch.setattr(pieces, "_SETTLED_ROWS", 100)
     path, columns = make_parquet(tmp_path)
     rows = open_dataset(path, memory=1 << 10, **columns).rows
@@ -156,7 +156,7 @@ def test_rows_that_are_expected_are_held_until_they_are_taken(threads, tmp_path,
     assert len(rows._expected) == 1
     np.testing.assert_array_equal(rows[wanted[2::3]], ROWS[wanted[2::3]])
     assert rows._expected == []
-    rows.expect(wanted, settled=True)
+    rows.expect_window(wanted)
     for part in (wanted[:100], wanted[100:]):
         np.testing.assert_array_equal(rows[part], ROWS[part])
         rows.settle(part, part[::-10])  # picks are asked for once more, in their own order
@@ -186,6 +186,42 @@ def test_memory_is_used_again_once_nobody_looks_at_it():
     assert buffers.empty(100).base.ctypes.data != place
 
 
+def test_who_reads_ahead_waits_for_rows_to_be_given_back(monkeypatch):
+    monkeypatch.setattr(kept, "_PATIENCE_SECONDS", 600.0)
+    slots = kept.Slots(2, np.dtype(np.float32), most=30, enough=10)
+    assert slots.promise(8)
+    assert slots.promise(8)
+    assert not slots.promise(15)
+    first = slots.take(8, lambda: True)
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(slots.take, 5, lambda: True)
+        with pytest.raises(TimeoutError):
+            later.result(timeout=0.1)
+        slots.give_back(first[:4])
+        found = later.result()
+        assert set(first[:4].tolist()) <= set(found.tolist())  # what was used before, first
+        assert len({*first[4:].tolist(), *found.tolist()}) == 9
+        awaited = []
+        last = pool.submit(slots.take, 3, lambda: not awaited)
+        awaited.append(True)  # somebody waits for what is being read
+        slots.hurry()
+        assert not {*last.result().tolist()} & {*first[4:].tolist(), *found.tolist()}
+
+
+def test_a_sample_waits_in_a_file_or_in_memory_where_the_disk_is_full(monkeypatch):
+    values = ROWS[:50].copy()
+    mapped = kept.spill(values)
+    assert mapped.base is not None
+    assert not mapped.flags.writeable
+    np.testing.assert_array_equal(mapped, values, strict=True)
+
+    def full(*words, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept.tempfile, "TemporaryFile", full)
+    assert kept.spill(values) is values
+
+
 def test_picks_that_the_disk_has_no_room_for_are_read_again(tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "_SETTLED_ROWS", 1)
     path, columns = make_parquet(tmp_path)
@@ -198,7 +234,7 @@ def test_picks_that_the_disk_has_no_room_for_are_read_again(tmp_path, monkeypatc
         rows = open_dataset(path, memory=1 << 10, **columns).rows
         with monkeypatch.context() as patched:
             patched.setattr(kept.tempfile, name, full)
-            rows.expect(wanted, settled=True)
+            rows.expect_window(wanted)
             rows.settle(wanted[:100], wanted[:100:5])
             rows.settle(wanted[100:], wanted[100::5])
         picks = wanted[::5]
@@ -220,7 +256,7 @@ def test_stretches_side_by_side_give_blocks_in_order(threads, group, tmp_path, m
 
 
 def test_each_block_is_decoded_once_by_any_number_of_threads(tmp_path, monkeypatch):
-    monkeypatch.setattr(pieces, "BLOCK_BYTES", 24 * 10)
+    monkeypatch.setattr(cursors, "BLOCK_BYTES", 24 * 10)
     path, columns = make_parquet(tmp_path)
     rows = open_dataset(path, memory=1 << 10, **columns).rows
     decoded = []
@@ -249,7 +285,7 @@ class Vanishing:
 
 
 def test_what_stopped_reading_ahead_is_told_to_whoever_asks_next():
-    cursor = pieces._Cursor(Vanishing(), 0, 8)
+    cursor = cursors.Cursor(Vanishing(), 0, 8)
     cursor.take(0, 10)
     with pytest.raises(InvalidInput, match="the object is gone"):
         cursor.ahead()

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from ...errors import InvalidInput, first_line
 from ...records import FloatArray, IntArray
 from ..arrow import arrow_errors, file_stamp
+from ..cursors import rows_per_block
 from ..dataset import Dataset
 from ..items import array_items, joined_items
-from ..pieces import PieceRows, rows_per_block
+from ..pieces import PieceRows
 from ..places import Place
 from ..remote import Lost, ask, is_remote, open_bytes, patiently
 from ..request import Request
