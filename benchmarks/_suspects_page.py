@@ -12,6 +12,7 @@ Cell = dict[str, Any]
 _SOURCES = {"logistic": "cleanlab, logistic regression", "ours": "cleanlab, our probabilities"}
 _TELLING = ("human", "symmetric")  # noise of which the estimate is promised to be near the truth
 _NEAR = 0.05
+_WHY = "people err on rows that are hard to tell, and where classes overlap some right labels look wrong"
 _STILL = 0.00005  # of the ranks: rounding
 _INTRODUCTION = """# Suspects, measured
 
@@ -24,7 +25,9 @@ or noise of our own; CLINC150 (18,000 texts, WordLlama), letters (12,000 rows), 
 `symmetric-20`: a fifth of the labels is any other class; `asymmetric-20`: the next class; `open-set`: the
 last fifth of the classes leaves, its rows stay under other labels: they are confidently nothing, and the
 estimate counts few of them. Figures of logistic regression do not depend on this package; they were measured
-once, on the same rows, and rounded to three digits.
+once, on the same rows, and rounded to three digits. Copies under one label stand last, wrong or not, because
+one row stands for them: of letters, where 958 rows are in groups of copies, that costs 0.005 to 0.007 of the
+area (seed 100, asymmetric and open-set).
 
 **What was chosen on what.** The score, its constants and its smoothing were chosen on 17 cells under seeds
 100 and 101: digits, 3,000 letters, 6,000 texts of CLINC150, 4,000 images of Fashion-MNIST, wine and breast
@@ -100,7 +103,7 @@ def _promises(cells: Sequence[Cell], means: Sequence[Cell]) -> list[str]:
     lines.append(
         "- The estimated share of wrong labels is within 5 points of the truth on"
         f" {len(telling) - len(missed)} of {len(telling)} sets with human labels or symmetric noise"
-        + (f"; not on {', '.join(missed)}: people err on rows that are hard to tell" if missed else "")
+        + (f"; not on {', '.join(missed)}: {_WHY}" if missed else "")
         + f". The interval holds the truth on {inside} of all {len(means)}."
     )
     return lines
@@ -124,6 +127,6 @@ def _table(cells: Sequence[Cell], seeds: bool) -> str:
             values += [_pair(each) for each in ([np.max(told, axis=0), *told])]
         low, high = cell["interval"]
         shares = f"{100 * cell['estimate']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
-        moved = "" if cell["moved"] is None else f"{100 * cell['moved']:.2f}"
+        moved = "" if cell["moved"] is None else f"{100 * max(cell['moved'], 0.0):.2f}"
         lines.append(" | ".join([*values, f"{100 * cell['wrong']:.1f}", shares, moved]))
     return "\n".join(f"| {line} |" if "---" not in line else f"|{line}|" for line in lines)
