@@ -1,5 +1,7 @@
 """How likely labels are wrong: against loops over the classes, the truth, and the scores of cleanlab."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
@@ -7,6 +9,7 @@ from sklearn.metrics import average_precision_score
 from gmmatch.trust import judge, overall
 from gmmatch.trust import labels as labels_module
 from gmmatch.trust import learning as learning_module
+from gmmatch.trust.doubt import doubt_labels
 from gmmatch.trust.mixups import MixedUp
 
 
@@ -76,6 +79,25 @@ def test_where_nothing_was_counted_every_class_counts_alike():
     nobody = np.empty(0, np.int64)
     found = MixedUp.count(nobody, nobody, np.full(5, 0.5))
     np.testing.assert_allclose(found.elsewhere(told, codes), (1 - own) / 4 / 0.5, rtol=1e-5)
+
+
+def test_a_class_that_nobody_believes_in_leaves_no_score_undefined():
+    rows, given, _ = any_class()
+    verdict = judge(rows, given, 8, 0)
+    labels, told = verdict.labels, verdict.labels.probabilities.copy()
+    told[:, 3] = 0.0
+    thresholds = np.where(np.arange(8) == 3, 0.0, labels.thresholds)
+    mixed_up = MixedUp.count(given[labels.dropped], labels.suggested[labels.dropped], thresholds)
+    changed = replace(
+        labels,
+        own=told[np.arange(len(given)), given],
+        thresholds=thresholds,
+        elsewhere=mixed_up.elsewhere(told, given),
+    )
+    found = doubt_labels(changed, given)
+    assert np.isfinite(found.wrong).all()
+    assert np.isfinite(found.by_class).all()
+    assert found.wrong[given == 3].mean() > found.wrong[given != 3].mean()
 
 
 def test_the_estimate_counts_rows_one_by_one():
