@@ -87,7 +87,7 @@ def doubt_labels(labels: LabelFilter, codes: IntArray) -> Doubt:
     if judged.any():
         known = _known(int(found.sum()), int(unlikely.sum()), usual)
         against = (part[judged].astype(np.float64) for part in (fit, labels.elsewhere, labels.nowhere))
-        own, elsewhere, nowhere = (np.log(np.maximum(part, _LEAST)) for part in against)
+        own, elsewhere, nowhere = (np.log(np.fmax(part, _LEAST)) for part in against)
         odds = known * elsewhere + (1 - known) * _AGAINST_ALL * nowhere - own
         wrong[judged] = _calibrated(odds, max(float(sizes @ share), 1.0))
     by_class = np.stack([sizes, share, low / counts, high / counts], axis=1)

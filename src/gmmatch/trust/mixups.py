@@ -12,6 +12,7 @@ from ..records import FloatArray, IntArray
 
 Vector = npt.NDArray[np.float64]
 
+_LEAST = 1e-9  # probabilities are rounded to this: a class may have none
 _ALIKE = 3.0  # how much more than what was seen it counts that labels may be given alike; see `doubt`
 
 
@@ -41,7 +42,7 @@ class MixedUp:
         counts = counts.reshape(n_classes, n_classes)
         seen = counts + 1 + _ALIKE * counts.sum(axis=0) / max(1, n_classes - 1)
         wrong = seen.sum(axis=0) - seen.diagonal()
-        return cls(seen / np.maximum(wrong, 1.0) / thresholds)
+        return cls(seen / np.maximum(wrong, 1.0) / np.maximum(thresholds, _LEAST))
 
     def elsewhere(self, probabilities: FloatArray, codes: IntArray) -> FloatArray:
         """Return how likely rows are of another class whose rows are given their label, up to a factor.
