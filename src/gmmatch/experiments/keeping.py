@@ -41,7 +41,7 @@ def kept_arrays(file: Path, make: Callable[[], Mapping[str, Any]]) -> Arrays:
     if found is not None:
         return found
     file.parent.mkdir(parents=True, exist_ok=True)
-    made = {name: np.asarray(value) for name, value in make().items()}
+    made: dict[str, Any] = {name: np.asarray(value) for name, value in make().items()}
     with whole_file(file) as unfinished, unfinished.open("wb") as stream:
         np.savez(stream, **made)
     return made

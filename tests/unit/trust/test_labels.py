@@ -1,5 +1,7 @@
 """Heads, folds and the label filter against plain linear algebra and cleanlab's rule."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -12,7 +14,7 @@ from gmmatch.trust import learning as learning_module
 from gmmatch.trust.guard import judge
 from gmmatch.trust.head import Labelled, assign_folds, fit_heads, softmax
 from gmmatch.trust.inputs import Inputs
-from gmmatch.trust.labels import filter_labels
+from gmmatch.trust.labels import doubt_from, filter_labels, in_doubt
 
 
 def make(n=600, d=12, n_classes=4, wrong=0.2, seed=0, gap=3.0):
@@ -192,3 +194,22 @@ def test_nothing_is_likely_where_no_probability_reaches_its_threshold():
     assert not kernels.judge_labels(np.full((3, 2), 0.5), np.array([0, 1, 0]), np.array([0.6, 0.6]), 0.0)[
         0
     ].any()
+
+
+def test_labels_are_in_doubt_beyond_odds_of_one_to_three_unless_a_class_has_too_many():
+    rng = np.random.default_rng(1)
+    codes, passed = rng.integers(0, 4, 800), rng.random(800) < 0.9
+    dropped = passed & (rng.random(800) < np.array([0.02, 0.2, 0.2, 0.2])[codes])
+    rows, given, _ = make(800)
+    head, folds = head_of(rows, given)
+    found = filter_labels(rows, given, 4, folds, passed, head)
+    labels = replace(found, dropped=dropped, suspicion=rng.random(800))
+    share = dropped.sum() / passed.sum()
+    doubt = doubt_from(dropped, passed)
+    ratio = doubt / (1 - doubt)
+    assert ratio * share / (1 - share) == pytest.approx(1 / 3)
+    open_to = passed & ~dropped & (labels.suspicion > doubt)
+    many = [(open_to & (codes == code)).sum() > (dropped & (codes == code)).sum() for code in range(4)]
+    assert many[0]
+    assert in_doubt(labels, codes, passed, doubt).tolist() == (open_to & ~np.array(many)[codes]).tolist()
+    assert doubt_from(np.zeros(3, bool), np.zeros(3, bool)) == 1.0

@@ -8,12 +8,8 @@ from sklearn.metrics import roc_auc_score
 
 import gmmatch
 from gmmatch.facts import Evidence
-<<<<<<< HEAD
-from gmmatch.trust import judge, overall
-from gmmatch.trust.weighing import Weighed
-=======
 from gmmatch.trust import judge
->>>>>>> w/susp
+from gmmatch.trust.weighing import Weighed
 
 
 @pytest.fixture
