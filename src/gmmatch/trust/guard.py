@@ -211,11 +211,9 @@ def judge(
     reason = _too_little(rows, int(usable.sum()), n_classes, folds) if labelled else "no labels"
     if codes is None and reason is None:
         reason = "one class only"
-    order = in_order(keys)
-    fold = None if codes is None or reason is not None else assign_folds(keys, codes, folds, order)
+    most = sample_size(rows.shape[1], n_classes)
+    fold, sample = _draw(keys, codes, usable, most, 0 if reason is not None else folds)
     case = Case(rows, codes, n_classes, fold, folds, keys, usable, seed, one_cloud)
-    sample = draw_sample(keys, codes, usable, sample_size(rows.shape[1], n_classes), order)
-    del order
     learned = recall("learned", lambda: learn(case if sample is None else case.among(sample)))
     gate, labels, means = learned.gate, learned.labels, None
     rounds = max(1, len(learned.rounds))
@@ -253,6 +251,15 @@ def judge(
         means=means,
         reads=reads,
     )
+
+
+def _draw(
+    keys: Keys, codes: IntArray | None, usable: Mask, most: int, folds: int
+) -> tuple[IntArray | None, IntArray | None]:
+    """Return the fold of each row, if there are any, and the rows to learn from: None for all of them."""
+    order = in_order(keys)
+    fold = assign_folds(keys, codes, folds, order) if codes is not None and folds else None
+    return fold, draw_sample(keys, codes, usable, most, order)
 
 
 class UsableRows:
