@@ -175,6 +175,7 @@ def _choose_head(data: Labelled, passed: Mask, origin: Vector, scale: float, see
                 head = fit_heads(part, None, inputs, precision=np.float32)
                 losses[name] = round(head.loss, _DIGITS)
     best = "lifted" if losses.get("lifted", np.inf) <= losses["linear"] - _LEAST_GAIN else "linear"
+    del part  # memory that the sums of all rows take
     return fit_heads(data, passed, kinds[best]), losses
 
 
