@@ -286,6 +286,8 @@ def main() -> int:
             "no:cacheprovider",
             "-p",
             "no:xdist",
+            "-p",
+            "no:faulthandler",
             "-k",
             given.k,
             *tests,

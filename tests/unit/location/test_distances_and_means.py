@@ -165,7 +165,7 @@ def test_rough_steps_are_ten_means_weighted_by_the_inverse_distances() -> None:
     assert alike.tolist() == [0.25] * 4
 
 
-@pytest.mark.parametrize("n_rows", [2, 3, 7, 50, 51, 59, 60])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 7, 50, 51, 59, 60])
 def test_the_half_ball_is_the_smallest_of_all_that_are_tried(n_rows: int) -> None:
     rows = np.random.default_rng(n_rows).normal(size=(n_rows, 3))
     rows[: n_rows // 3] += 4.0
