@@ -207,8 +207,6 @@ def judge(
     if keys is None:
         keys = row_keys(rows, seed)
     reason = _too_little(rows, int(usable.sum()), n_classes, folds) if labelled else "no labels"
-    if codes is None and reason is None:
-        reason = "one class only"
     order = in_order(keys)
     fold = None if codes is None or reason is not None else assign_folds(keys, codes, folds, order)
     case = Case(rows, codes, n_classes, fold, folds, keys, usable, seed, one_cloud)
