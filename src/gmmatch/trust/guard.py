@@ -209,8 +209,6 @@ def judge(
     if keys is None:
         keys = row_keys(rows, seed)
     reason = _too_little(rows, int(usable.sum()), n_classes, folds) if labelled else "no labels"
-    if codes is None and reason is None:
-        reason = "one class only"
     most = sample_size(rows.shape[1], n_classes)
     fold, sample = _draw(keys, codes, usable, most, 0 if reason is not None else folds)
     case = Case(rows, codes, n_classes, fold, folds, keys, usable, seed, one_cloud)
