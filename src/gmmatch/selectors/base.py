@@ -174,7 +174,7 @@ class Selector(Estimator, ABC):
             groups, verdict = self._divide(groups, k, verdict)
         else:
             verdict = None
-        evidence = None if verdict is None else evidence_of(verdict, checked, self.by_class, k)
+        evidence = None if verdict is None else evidence_of(verdict, checked, self.by_class)
         self.tiers_ = None if evidence is None else evidence.tiers
         weights, most = self._weigh(groups, k)
         shares = share_out(groups, weights, most, k, evidence)
@@ -374,13 +374,10 @@ class Selector(Estimator, ABC):
         return advise(self.budgets, checked.classes, np.bincount(checked.codes[usable]))
 
 
-def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool, k: int = 0) -> Evidence:
-    """Return the evidence of a verdict, with the suggested classes among all classes of the input.
-
-    Where the trusted rows are fewer than `k`, rows are picked by it, and more is told of many rows.
-    """
+def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool) -> Evidence:
+    """Return the evidence of a verdict, with the suggested classes among all classes of the input."""
     codes, present = checked.judged(by_class)
-    evidence = verdict.evidence(codes, doubt=k > np.count_nonzero(verdict.tiers == TRUSTED))
+    evidence = verdict.evidence(codes, doubt=False)
     estimate = evidence.estimate
     if estimate is not None and checked.classes is not None:
         estimate = np.zeros((len(checked.classes), estimate.shape[1]))

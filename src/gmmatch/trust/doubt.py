@@ -85,19 +85,6 @@ def doubt_labels(labels: LabelFilter, codes: IntArray) -> Doubt:
     return Doubt(wrong, np.where(judged & (right > 1 - wrong), right, 0.0), by_class)
 
 
-def suspicion_of(wrong: Vector, outlier: Vector) -> Vector:
-    """Return what rows are ordered by: how likely the label is wrong or, if more, how far outside a row is.
-
-    Squared: rows a little beyond what their class allows stand behind labels that may be wrong.
-
-    >>> suspicion_of(np.array([0.1, 0.1, 0.9]), np.array([0.4, 0.75, 0.75]))
-    array([0.1 , 0.25, 0.9 ])
-    """
-    beyond = np.maximum(2 * outlier - 1, 0.0)
-    result: Vector = np.maximum(wrong, beyond * beyond)
-    return result
-
-
 def _calibrated(odds: Vector, total: float) -> Vector:
     """Return probabilities that grow with the logarithms of the odds and add up to `total`."""
     odds = np.clip(odds, -_RANGE, _RANGE)

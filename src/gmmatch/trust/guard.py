@@ -20,7 +20,7 @@ from ..compute.keys import Keys, row_keys
 from ..compute.passes import PerRow
 from ..facts import Evidence
 from ..records import FloatArray, IntArray
-from .doubt import doubt_labels, suspicion_of
+from .doubt import doubt_labels
 from .gate import Gate
 from .head import Head, assign_folds
 from .labels import LabelFilter, doubt_from, in_doubt
@@ -98,20 +98,18 @@ class Verdict:
         """
         gate, labels = self.gate, self.labels
         code = np.zeros(len(self.tiers), np.int64) if codes is None else codes
-        odds = np.zeros(len(code)) if labels is None else labels.suspicion
-        unlikely = (self.tiers == UNLIKELY_LABEL) | (odds > 0.5)
+        suspicion = np.zeros(len(code)) if labels is None else labels.suspicion.copy()
+        unlikely = (self.tiers == UNLIKELY_LABEL) | (suspicion > 0.5)
         reach = gate.distances + gate.thresholds[code]
         outlier = np.divide(gate.distances, reach, out=np.zeros(len(code)), where=reach > 0)
+        np.maximum(suspicion, outlier, out=suspicion, where=gate.far)
+        suspicion[gate.clumped] = 1.0
+        if self.light is not None:
+            suspicion[self.light] = np.maximum(suspicion[self.light], _LIGHT_SUSPICION)
         suggested = code if labels is None else labels.suggested
         told = None
         if labels is not None and (doubt or len(code) <= _MANY_ROWS):
             told = doubt_labels(labels, code)
-        wrong = np.where(unlikely, odds, 0.0) if told is None else told.wrong
-        beyond = np.where(gate.far, outlier, 0.0)
-        suspicion = beyond if labels is None else suspicion_of(wrong, beyond)
-        suspicion[gate.clumped] = 1.0
-        if self.light is not None:
-            suspicion[self.light] = np.maximum(suspicion[self.light], _LIGHT_SUSPICION)
         return Evidence(
             self.tiers,
             suspicion,
@@ -120,7 +118,7 @@ class Verdict:
             gate.far,
             gate.clumped,
             labels is not None,
-            wrong,
+            np.where(unlikely, suspicion, 0.0) if told is None else told.wrong,
             np.where(code >= 0, outlier, 0.0),
             np.zeros(len(code)) if told is None else told.likely,
             None if told is None else told.by_class,

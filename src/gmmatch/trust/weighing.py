@@ -10,7 +10,6 @@ import numpy.typing as npt
 from ..facts import Evidence
 from ..records import IntArray
 from .copies import Copies
-from .doubt import suspicion_of
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -41,7 +40,9 @@ class Weighed:
     @property
     def suspicion(self) -> Vector:
         """What rows are ordered by."""
-        suspicion = suspicion_of(self.wrong_label, self.outlier)
+        # Squared: rows a little beyond what their class allows stand behind labels that may be wrong.
+        beyond = np.maximum(self.outlier - ODD, 0.0) / (1 - ODD)
+        suspicion = np.maximum(self.wrong_label, beyond * beyond)
         # Copies come last: the row to keep stands for them, unless they contradict it.
         return np.where((self.duplicate > 0) & ~self.contradicted, 0.0, suspicion)
 

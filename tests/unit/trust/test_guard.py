@@ -10,8 +10,6 @@ from gmmatch.selectors import GMMatching
 from gmmatch.trust import TIERS, judge
 from gmmatch.trust import labels as labels_module
 from gmmatch.trust import learning as learning_module
-from gmmatch.trust.copies import find_copies
-from gmmatch.trust.suspects import suspects_from
 
 
 def make(n=900, d=16, wrong=0.25, far=0.1, seed=0):
@@ -51,19 +49,6 @@ def test_every_method_takes_trusted_rows_first_and_exactly_k(method, keep):
     if keep == 0.05:
         plain = gmmatch.select(rows, keep, labels, method="random")
         assert (np.bincount(plain.labels) == np.bincount(labels[picks])).all()
-
-
-def test_rows_that_are_not_trusted_have_the_suspicion_that_suspects_are_ordered_by():
-    rows, labels, _ = make()
-    verdict = judge(rows, labels, 3, 0)
-    copies = find_copies(rows, verdict.keys, np.ones(len(rows), bool))
-    found = suspects_from(verdict, rows, labels, np.arange(3), copies)
-    expected = np.empty(len(rows))
-    expected[found.rows] = found.suspicion
-    told = verdict.evidence(labels)
-    assert told.far.any()
-    assert not told.clumped.any()
-    np.testing.assert_allclose(told.suspicion, expected)
 
 
 def test_labels_in_doubt_are_unlikely_where_many_are():
