@@ -24,6 +24,7 @@ AUTO_LIFT = 512
 _SAMPLE_ROWS = 1024
 _FEW_DIRECTIONS = 16.0  # set by reason, not tuned: plain matching keeps most of the variance from 32 on
 _LARGEST_WEIGHT = 1e6  # beside which float32 still sees the rows
+_BESIDE_LIFT = 4.0  # typical distances that count as much as the lift; of 1 to 8, tried on four sets
 _FARTHEST = 1e15  # times the typical distance; squares of larger ones come near the end of float32
 
 
@@ -58,7 +59,7 @@ class MatchedRows:
         empty = np.empty((0, rows.shape[1]), rows.dtype), verdict.origin, verdict.scale, _FARTHEST
         kernels.scale_rows(*empty, np.empty(empty[0].shape, np.float32))  # compiled before threads need it
         self._origin = verdict.origin
-        self._scale = verdict.scale
+        self._scale = verdict.scale if lift is None else _BESIDE_LIFT * verdict.scale
         self._lift = lift
         self._head = verdict.head
         self.labelled = verdict.head is not None
@@ -133,16 +134,27 @@ def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) 
     """Return the lift to match with, or None.
 
     `rows`, `verdict`: rows, and what the guard found on them. `lift`: `off`, how many features to append, or
-    `auto`: 512 features where the lifted head judges labels better or, without a head, where the trusted rows
-    spread in few directions. `seed`: seed of the lift.
+    `auto`: 512 features where the trusted rows spread in few directions, or the lifted head judges labels
+    better. `seed`: seed of the lift.
     """
-    if lift == "off" or (lift == "auto" and verdict.head is not None and not verdict.lifted):
+    if lift == "off":
         return None
     sample = gather(rows, draw_usable(verdict.keys, verdict.tiers == 0, _SAMPLE_ROWS))
-    if lift == "auto" and verdict.head is None and effective_dimension(sample) >= _FEW_DIRECTIONS:
+    if lift == "auto" and not verdict.lifted and effective_dimension(sample) >= _FEW_DIRECTIONS:
         return None
     n_features = AUTO_LIFT if isinstance(lift, str) else lift
     return Lift.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
+
+
+def _drawn(verdict: Verdict) -> IntArray:
+    """Return a random sample of the trusted rows, drawn by their values; of equal rows the first alone."""
+    trusted = np.flatnonzero(verdict.tiers == 0)
+    keys = verdict.keys[trusted]
+    most = 4 * _SAMPLE_ROWS  # far fewer to sort than all
+    few = np.flatnonzero(keys <= np.partition(keys, most)[most]) if len(keys) > most else slice(None)
+    _, first = np.unique(keys[few], return_index=True)
+    drawn: IntArray = trusted[few][first[:_SAMPLE_ROWS]]
+    return drawn
 
 
 def label_aware(

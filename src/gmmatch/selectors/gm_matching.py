@@ -80,8 +80,8 @@ class GMMatching(Selector):
     lift
         With the guard: how many random Fourier features of the rows are appended to what is matched, so
         that picks are diverse also where rows spread in few directions; or `off`. `auto`: 512 where the
-        lifted head judges labels better than the linear one or, without a head, where the trusted rows
-        spread in fewer than 16 directions.
+        trusted rows spread in fewer than 16 directions, or the lifted head judges labels better than the
+        linear one.
     cells
         With the guard and without labels: into how many groups the rows are divided by k-means, each to be
         matched as a class would be; `off`: all rows are one cloud. `auto`: 2.5 times as many as picks, at
