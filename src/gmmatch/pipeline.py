@@ -14,6 +14,7 @@ from .data import Dataset
 from .errors import InvalidInput
 from .estimating import Estimate, estimate
 from .facts import Facts
+from .files import check_apart
 from .opening import embed, open_data
 from .outputs import check_new, check_output, materialize_rows, write_labels, write_selection, write_suspects
 from .planning import OwnDefault, Plan, as_path, check_memory
@@ -326,6 +327,7 @@ def suspects(
     """
     path = None if output is None else as_path(output, "output")
     fixed = None if fix is None else as_path(fix, "fix")
+    check_apart([place for place in (path, fixed) if place is not None], (X, y, ids))
     for place, kind in ((path, "suspects"), (fixed, "fixed labels")):
         if place is not None:
             check_new(place, overwrite)

@@ -18,7 +18,7 @@ from .compute.engine import ENGINES
 from .compute.passes import Engine
 from .data import as_address, check_free, send
 from .errors import InvalidInput, InvalidParameter
-from .files import check_folder
+from .files import check_apart, check_folder
 from .matching.budgets import class_budgets
 from .matching.cells import SAMPLE_ROWS
 from .outputs import check_new, check_output
@@ -132,12 +132,8 @@ class Plan:
         """Refuse outputs that could not be written, before any work is done."""
         paths = [self.output, self.suspects, self.report, self.save_scores, self.materialize]
         named = [path for path in paths if path is not None]
-        if len({path.absolute() for path in named}) < len(named):
-            raise InvalidParameter("two outputs have the same name; expected a file for each")
-        source = Path(self.source).absolute() if isinstance(self.source, (str, os.PathLike)) else None
-        for path in named:
-            if path.absolute() == source:
-                raise InvalidParameter(f"{path} is the input; name another file for the output")
+        read = (self.source, self.labels, self.ids, self.images, self.train_config, self.params.get("scores"))
+        check_apart(named, read)
         goes_on = self.resume and self.state is not None and is_there(self.state)
         for path in named:
             replaceable = (self.overwrite or goes_on) and path is not self.materialize

@@ -134,6 +134,37 @@ def test_other_labels_are_not_fixed():
     assert found.fix(np.full(300, "a"), above=0.9).dtype == "<U3"
 
 
+class TestOutputs:
+    """What is read is never what is written, whatever name leads there."""
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        np.save("rows.npy", ROWS)
+        (tmp_path / "labels.csv").write_text("label\n" + "\n".join(map(str, LABELS)))
+        (tmp_path / "link.csv").symlink_to("labels.csv")
+
+    @pytest.mark.parametrize("name", ["labels.csv", "link.csv", "./labels.csv"])
+    @pytest.mark.parametrize("labels", ["labels.csv", "labels.csv:label"])
+    def test_are_not_the_labels(self, name, labels, tmp_path):
+        with pytest.raises(InvalidParameter, match=r"labels\.csv is the input|link\.csv is the input"):
+            gmmatch.select("rows.npy", 30, labels, output=name, overwrite=True)
+        with pytest.raises(InvalidParameter, match="is the input"):
+            gmmatch.suspects("rows.npy", labels, fix=name, overwrite=True)
+        assert len((tmp_path / "labels.csv").read_text().splitlines()) == 301
+
+    def test_are_not_each_other(self, tmp_path):
+        with pytest.raises(InvalidParameter, match="two outputs have the same name"):
+            gmmatch.suspects("rows.npy", "labels.csv", output="wrong.csv", fix=tmp_path / "wrong.csv")
+
+
+def test_empty_cells_in_quotes_at_the_end_are_rows_without_a_label(tmp_path):
+    file = tmp_path / "labels.csv"
+    file.write_text("label\na\nb\n" + '""\n""\n' + "\n\n")
+    found = gmmatch.open(ROWS[:4], labels=file, on_bad_rows="drop")
+    assert found.bad == {2: "no label", 3: "no label"}
+
+
 @pytest.mark.parametrize("ending", ["toml", "json"])
 def test_settings_without_end(tmp_path, ending):
     file = tmp_path / f"train.{ending}"

@@ -22,7 +22,7 @@ def read_arrays(file: Path) -> Arrays | None:
     if not file.is_file():
         return None
     try:
-        with np.load(file, allow_pickle=False) as kept:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as kept:
             return {name: kept[name] for name in kept.files}
     except (*DAMAGED, BadZipFile, PackedWrongly, KeyError, AttributeError, NotImplementedError):
         return None
