@@ -23,6 +23,7 @@ WEIGHT = 2.0
 AUTO_LIFT = 512
 _SAMPLE_ROWS = 1024
 _FEW_DIRECTIONS = 16.0  # set by reason, not tuned: plain matching keeps most of the variance from 32 on
+_MOST_LIFTED = 1 << 14  # features: a row of 64 KB, and half a gigabyte for a class that is matched whole
 _LARGEST_WEIGHT = 1e6  # beside which float32 still sees the rows
 _FARTHEST = 1e15  # times the typical distance; squares of larger ones come near the end of float32
 
@@ -127,6 +128,12 @@ class MatchedRows:
     def to_rows(self, point: Vector) -> Vector:
         """Return a point among the features in the coordinates of the rows."""
         return self._origin + self._scale * point[: self.rows.shape[1]]
+
+
+def check_lift(lift: str | int) -> None:
+    """Refuse a lift that would take the memory of the machine."""
+    if not isinstance(lift, str) and lift > _MOST_LIFTED:
+        raise InvalidParameter(f"lift must be at most {_MOST_LIFTED:,} features; got {lift:,}")
 
 
 def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) -> Lift | None:

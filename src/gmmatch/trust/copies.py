@@ -117,7 +117,7 @@ def _sketch(rows: FloatArray, origin: Vector, unit: float) -> _Sketch:
         with np.errstate(over="ignore", invalid="ignore"):  # rows without end are farther than any other
             offsets = np.subtract(rows[block], middle)
             found = np.asarray(offsets / unit if directions is None else offsets @ directions, np.float32)
-        return np.nan_to_num(found, copy=False, nan=np.finfo(np.float32).max)
+        return np.nan_to_num(found, copy=False, nan=float(np.finfo(np.float32).max))
 
     with threadpool_limits(1):
         return np.concatenate(list(map_blocks(part, rows, "looking for copies", block_rows(width))))
