@@ -120,7 +120,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     lines.append(f"| all | | {cases:,} | |")
     told = (
         f"Written by one `make drill` on {datetime.date.today():%d %B %Y}: {len(before)} tests with"
-        f" {cases:,} cases, all of which passed; their times add up to {sum(before.values()) / 60:.0f} minutes."
+        f" {cases:,} cases, all of which passed. Their times add up to"
+        f" {sum(before.values()) / 60:.0f} minutes."
     )
     page = PAGE.read_text(encoding="utf-8")
     start, after = page.split(BEGIN)[0], page.split(END)[1]
