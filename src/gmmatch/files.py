@@ -90,6 +90,13 @@ def check_folder(path: Path) -> None:
         raise InvalidInput(f"cannot write {path}: {reason}")
 
 
+def as_path(given: Any, name: str) -> Path:
+    """Return the path of a file."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise InvalidParameter(f"{name} must be the path of a file; got {given!r}")
+    return Path(given)
+
+
 def check_apart(outputs: Sequence[Path], inputs: Iterable[Any]) -> None:
     """Refuse two outputs of one name, and outputs that are what is read, whatever name leads there.
 

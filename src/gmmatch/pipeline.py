@@ -14,10 +14,10 @@ from .data import Dataset
 from .errors import InvalidInput
 from .estimating import Estimate, estimate
 from .facts import Facts
-from .files import check_apart
+from .files import as_path, check_apart
 from .opening import embed, open_data
 from .outputs import check_new, check_output, materialize_rows, write_labels, write_selection, write_suspects
-from .planning import OwnDefault, Plan, as_path, check_memory
+from .planning import OwnDefault, Plan, check_memory
 from .records import Selection
 from .steps import (
     check_suspects,

@@ -192,3 +192,10 @@ def test_help_that_cannot_be_written_is_one_sentence():
         f"{sys.executable} -m gmmatch methods --help > /dev/full", shell=True, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (3, "gmmatch: cannot write: No space left on device\n")
+
+
+def test_a_selection_is_named_by_a_path():
+    with pytest.raises(InvalidParameter, match="selection must be the path of a file; got None"):
+        gmmatch.report(None, ROWS, "page.html")
+    with pytest.raises(InvalidParameter, match="path must be the path of a file; got 3"):
+        gmmatch.select(ROWS, 3).save(3)
