@@ -46,7 +46,7 @@ test-newest:
 # Faults of every kind, and the table of them in docs/reliability.md; some twenty minutes.
 drill: .venv/.dev
 	@test -n "$(RESUME)" || rm -rf out/drill
-	$(call stage,drill,$(PYTEST) tests/drill -m drill)
+	$(call stage,drill,$(PYTEST) $(PARALLEL) tests/drill -m drill)
 
 check: .venv/.dev
 	@test -n "$(FILES)" || { echo "Say what to check, for example: make check FILES=tests/unit/trust"; exit 2; }

@@ -98,7 +98,8 @@ def _object_labels(array: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any]
 
 def _check_width(values: list[Any], name: str) -> None:
     """Refuse texts, most likely not meant to be labels, that would fill the memory as an array."""
-    longest, row = max((len(value), -row) for row, value in enumerate(values) if isinstance(value, str))
+    texts = [(len(value), -row) for row, value in enumerate(values) if isinstance(value, str)]
+    longest, row = max(texts, default=(0, 0))
     if longest > _LONG_LABEL and 4 * longest * len(values) > _MOST_BYTES:
         raise InvalidInput(
             f"{name} has a text of {longest:,} letters at row {-row}, beside which {len(values):,} would take"

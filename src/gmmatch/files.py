@@ -4,11 +4,12 @@ import glob
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from .errors import InvalidInput
+from .errors import InvalidInput, InvalidParameter
 
 
 @contextmanager
@@ -87,6 +88,29 @@ def check_folder(path: Path) -> None:
         locked = hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY
         reason = "Read-only file system" if locked else "permission denied"
         raise InvalidInput(f"cannot write {path}: {reason}")
+
+
+def as_path(given: Any, name: str) -> Path:
+    """Return the path of a file."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise InvalidParameter(f"{name} must be the path of a file; got {given!r}")
+    return Path(given)
+
+
+def check_apart(outputs: Sequence[Path], inputs: Iterable[Any]) -> None:
+    """Refuse two outputs of one name, and outputs that are what is read, whatever name leads there.
+
+    `inputs`: those that are no text and no path are passed over; ``FILE:COLUMN`` means the file.
+    """
+    places = [os.path.realpath(path) for path in outputs]
+    if len(set(places)) < len(places):
+        raise InvalidParameter("two outputs have the same name; expected a file for each")
+    for given in inputs:
+        name = os.fspath(given) if isinstance(given, (str, os.PathLike)) else ""
+        for place in {os.path.realpath(name), os.path.realpath(name.rpartition(":")[0] or name)}:
+            if name and place in places:
+                path = outputs[places.index(place)]
+                raise InvalidParameter(f"{path} is the input; name another file for the output")
 
 
 def check_new(path: Path, overwrite: bool) -> None:

@@ -14,9 +14,10 @@ from .data.memory import trim_memory
 from .errors import InvalidInput
 from .estimating import Estimate, estimate
 from .facts import Facts
+from .files import as_path, check_apart
 from .opening import embed, open_data
 from .outputs import check_new, check_output, materialize_rows, write_labels, write_selection, write_suspects
-from .planning import OwnDefault, Plan, as_path, check_memory
+from .planning import OwnDefault, Plan, check_memory
 from .records import Selection
 from .steps import (
     check_suspects,
@@ -332,6 +333,7 @@ def suspects(
     """
     path = None if output is None else as_path(output, "output")
     fixed = None if fix is None else as_path(fix, "fix")
+    check_apart([place for place in (path, fixed) if place is not None], (X, y, ids))
     for place, kind in ((path, "suspects"), (fixed, "fixed labels")):
         if place is not None:
             check_new(place, overwrite)

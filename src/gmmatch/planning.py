@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from .compute.engine import ENGINES
 from .compute.passes import Engine
 from .data import as_address, check_free, send
 from .errors import InvalidInput, InvalidParameter
-from .files import check_folder
+from .files import as_path, check_apart, check_folder
 from .matching.budgets import class_budgets
 from .matching.cells import SAMPLE_ROWS
 from .outputs import check_new, check_output
@@ -132,12 +131,8 @@ class Plan:
         """Refuse outputs that could not be written, before any work is done."""
         paths = [self.output, self.suspects, self.report, self.save_scores, self.materialize]
         named = [path for path in paths if path is not None]
-        if len({path.absolute() for path in named}) < len(named):
-            raise InvalidParameter("two outputs have the same name; expected a file for each")
-        source = Path(self.source).absolute() if isinstance(self.source, (str, os.PathLike)) else None
-        for path in named:
-            if path.absolute() == source:
-                raise InvalidParameter(f"{path} is the input; name another file for the output")
+        read = (self.source, self.labels, self.ids, self.images, self.train_config, self.params.get("scores"))
+        check_apart(named, read)
         goes_on = self.resume and self.state is not None and is_there(self.state)
         for path in named:
             replaceable = (self.overwrite or goes_on) and path is not self.materialize
@@ -177,13 +172,6 @@ def _output_path(given: Any, name: str, elsewhere: dict[Path, str]) -> Path:
     path = folder / address.rstrip("/").rpartition("/")[2]
     elsewhere[path] = address
     return path
-
-
-def as_path(given: Any, name: str) -> Path:
-    """Return the path of a file to write."""
-    if not isinstance(given, (str, os.PathLike)):
-        raise InvalidParameter(f"{name} must be the path of a file; got {given!r}")
-    return Path(given)
 
 
 def _check_scores_file(path: Path, entry: Method) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .errors import InvalidInput, InvalidParameter, first_line
 from .facts import Evidence, Facts, pack_array, plain, unpack_array
-from .files import whole_file
+from .files import as_path, whole_file
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.int64]
@@ -241,7 +241,7 @@ class Selection:
             raise InvalidParameter(f"Selection.save writes Parquet; name a file that ends so; got {path}")
         table = self.to_arrow().replace_schema_metadata({METADATA_KEY: json.dumps(self._stored())})
         # Arrow takes no names that are not UTF-8, as files may have; an open file has none.
-        with whole_file(path) as partial, partial.open("wb") as file:
+        with whole_file(as_path(path, "path")) as partial, partial.open("wb") as file:
             pq.write_table(table, file)
 
     def to_arrow(self) -> Any:
@@ -351,7 +351,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if not os.path.isfile(path):
+    if not as_path(path, "selection").is_file():
         raise InvalidInput(f"cannot read the selection {path}: there is no such file")
     try:
         with open(path, "rb") as file:

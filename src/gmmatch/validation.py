@@ -291,6 +291,17 @@ def check_positive_int(value: Any, name: str) -> int:
     return int(value)
 
 
+def check_vector(
+    vector: npt.NDArray[np.float64], shape: tuple[int, ...], name: str
+) -> npt.NDArray[np.float64]:
+    """Return a vector that is as long as the rows, and no number of which is absurd."""
+    right = vector.shape == shape
+    if not (right and (np.abs(vector) <= LARGEST_VALUE).all()):
+        got = f"values beyond {LARGEST_VALUE:g}" if right else vector.shape
+        raise InvalidInput(f"{name} must be a finite vector of shape {shape}; got {got}")
+    return vector
+
+
 def check_probability(value: Any, name: str) -> float:
     """Return a probability, checked."""
     if isinstance(value, (int, float)) and 0 <= value <= 1:

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,8 +52,14 @@ def told(request: pytest.FixtureRequest) -> Told:
 def in_full(config: pytest.Config) -> bool:
     """Tell whether this is the whole drill, and not a part of it."""
     named = [Path(name).resolve() for name in config.args]
-    part = config.option.keyword or hasattr(config, "workerinput")
-    return config.option.markexpr == "drill" and not part and named == [Path(__file__).parent]
+    return (
+        config.option.markexpr == "drill" and not config.option.keyword and named == [Path(__file__).parent]
+    )
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Tell whether this process is one of several that share the tests."""
+    return hasattr(config, "workerinput")
 
 
 def code_digest() -> str:
@@ -72,39 +78,40 @@ def passed_before() -> dict[str, float]:
     return dict(map(json.loads, file.read_text().splitlines())) if file.is_file() else {}
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # A shell's background jobs ignore interrupts, and so would all that is interrupted here.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not in_full(config) or is_worker(config):
+        return
+    stamp, digest = _SEEN / "code", code_digest()
+    if not stamp.is_file() or stamp.read_text() != digest:
+        shutil.rmtree(_SEEN, ignore_errors=True)
+        _SEEN.mkdir(parents=True)
+        stamp.write_text(digest)
+    config.pluginmanager.register(Noting(), "drill")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what has passed already with the same code."""
-    if not in_full(config):
-        return
-    stamp = _SEEN / "code"
-    if not stamp.is_file() or stamp.read_text() != code_digest():
-        shutil.rmtree(_SEEN, ignore_errors=True)
-        _SEEN.mkdir(parents=True)
-        stamp.write_text(code_digest())
-    before = passed_before()
+    before = passed_before() if in_full(config) else {}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in before])
     items[:] = [item for item in items if item.nodeid not in before]
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if in_full(item.config) and report.when == "call" and report.passed:
-        with (_SEEN / "passed.jsonl").open("a") as file:
-            file.write(json.dumps([item.nodeid, report.duration]) + "\n")
-    return report
+class Noting:
+    """Notes which tests have passed."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            with (_SEEN / "passed.jsonl").open("a") as file:
+                file.write(json.dumps([report.nodeid, report.duration]) + "\n")
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Write the table of all that was noted, after a drill in full that found nothing."""
     before = passed_before()
-    if not in_full(session.config) or exitstatus not in (0, 5) or not before:
+    if not in_full(session.config) or is_worker(session.config) or exitstatus not in (0, 5) or not before:
         return
     lines = ["| fault | where | cases | how they ended |", "|---|---|---:|---|"]
     seen = [json.loads(file.read_text()) for file in sorted(_SEEN.glob("*.json"))]
@@ -113,7 +120,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     lines.append(f"| all | | {cases:,} | |")
     told = (
         f"Written by one `make drill` on {datetime.date.today():%d %B %Y}: {len(before)} tests with"
-        f" {cases:,} cases, all of which passed, in {sum(before.values()) / 60:.0f} minutes."
+        f" {cases:,} cases, all of which passed. Their times add up to"
+        f" {sum(before.values()) / 60:.0f} minutes."
     )
     page = PAGE.read_text(encoding="utf-8")
     start, after = page.split(BEGIN)[0], page.split(END)[1]

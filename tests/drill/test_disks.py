@@ -128,7 +128,7 @@ def test_two_runs_on_one_output(inputs, tmp_path, name, told):
         for _ in range(2)
     ]
     for process in both:
-        message = process.communicate(timeout=300)[1]
+        message = process.communicate(timeout=1800)[1]
         assert process.returncode in (0, 3), message
         assert "Traceback" not in message, message
     assert contents(tmp_path / "here") == contents(tmp_path / "alone")

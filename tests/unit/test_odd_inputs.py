@@ -1,5 +1,6 @@
 """Rows, labels and parameters at the edges of what there is: the right result, or one sentence."""
 
+import re
 import subprocess
 import sys
 
@@ -108,12 +109,15 @@ def test_a_column_that_is_there_twice():
     [
         ({"lift": 10**9}, "lift must be at most 16,384 features"),
         ({"center": np.full(6, 1e300)}, "center must be finite"),
-        ({"start": np.full(6, 1e200)}, "start must be a vector"),
+        (
+            {"start": np.full(6, 1e200)},
+            "start must be a finite vector of shape (6,); got values beyond 1e+140",
+        ),
         ({"budgets": {0: 5e-324, 1: 1, 2: 1}}, "budgets must be counts"),
     ],
 )
 def test_parameters_without_end_are_refused(options, message):
-    with pytest.raises(GmmatchError, match=message):
+    with pytest.raises(GmmatchError, match=re.escape(message)):
         gmmatch.select(ROWS, 30, LABELS, **options)
 
 
@@ -132,6 +136,37 @@ def test_other_labels_are_not_fixed():
     with pytest.raises(InvalidInput, match="expected one label for each of 300 rows"):
         found.fix(["a", "bb"], above=0.9)
     assert found.fix(np.full(300, "a"), above=0.9).dtype == "<U3"
+
+
+class TestOutputs:
+    """What is read is never what is written, whatever name leads there."""
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        np.save("rows.npy", ROWS)
+        (tmp_path / "labels.csv").write_text("label\n" + "\n".join(map(str, LABELS)))
+        (tmp_path / "link.csv").symlink_to("labels.csv")
+
+    @pytest.mark.parametrize("name", ["labels.csv", "link.csv", "./labels.csv"])
+    @pytest.mark.parametrize("labels", ["labels.csv", "labels.csv:label"])
+    def test_are_not_the_labels(self, name, labels, tmp_path):
+        with pytest.raises(InvalidParameter, match=r"labels\.csv is the input|link\.csv is the input"):
+            gmmatch.select("rows.npy", 30, labels, output=name, overwrite=True)
+        with pytest.raises(InvalidParameter, match="is the input"):
+            gmmatch.suspects("rows.npy", labels, fix=name, overwrite=True)
+        assert len((tmp_path / "labels.csv").read_text().splitlines()) == 301
+
+    def test_are_not_each_other(self, tmp_path):
+        with pytest.raises(InvalidParameter, match="two outputs have the same name"):
+            gmmatch.suspects("rows.npy", "labels.csv", output="wrong.csv", fix=tmp_path / "wrong.csv")
+
+
+def test_empty_cells_in_quotes_at_the_end_are_rows_without_a_label(tmp_path):
+    file = tmp_path / "labels.csv"
+    file.write_text("label\na\nb\n" + '""\n""\n' + "\n\n")
+    found = gmmatch.open(ROWS[:4], labels=file, on_bad_rows="drop")
+    assert found.bad == {2: "no label", 3: "no label"}
 
 
 @pytest.mark.parametrize("ending", ["toml", "json"])
@@ -157,3 +192,10 @@ def test_help_that_cannot_be_written_is_one_sentence():
         f"{sys.executable} -m gmmatch methods --help > /dev/full", shell=True, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (3, "gmmatch: cannot write: No space left on device\n")
+
+
+def test_a_selection_is_named_by_a_path():
+    with pytest.raises(InvalidParameter, match="selection must be the path of a file; got None"):
+        gmmatch.report(None, ROWS, "page.html")
+    with pytest.raises(InvalidParameter, match="path must be the path of a file; got 3"):
+        gmmatch.select(ROWS, 3).save(3)

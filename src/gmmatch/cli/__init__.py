@@ -115,11 +115,14 @@ def _explain_bus_errors() -> None:
         return
     import ctypes
 
-    def explain(number: int) -> None:
+    told = threading.Lock()  # several threads may read beyond the end at once
+
+    def tell(number: int) -> None:
+        told.acquire()
         os.write(2, _CUT_SHORT)
         os._exit(3)
 
-    _explain_bus_errors.kept = ctypes.CFUNCTYPE(None, ctypes.c_int)(explain)  # type: ignore[attr-defined]
+    _explain_bus_errors.kept = ctypes.CFUNCTYPE(None, ctypes.c_int)(tell)  # type: ignore[attr-defined]
     ctypes.CDLL(None).signal(signal.SIGBUS, _explain_bus_errors.kept)  # type: ignore[attr-defined]
 
 

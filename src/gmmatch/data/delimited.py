@@ -70,7 +70,8 @@ def read_delimited(path: Path) -> Delimited:
         raise InvalidInput(f"cannot read {path}: it ends inside a cell whose quotes are not closed")
     if any(len(record.cells) > 1 for record in records):
         records = [record for record in records if record.cells]
-    while records and not any(cell.strip() for cell in records[-1].cells):
+    # An empty cell in quotes is a value, and not the end of the file.
+    while records and not any(cell.strip() for cell in records[-1].cells) and '"' not in records[-1].raw:
         records.pop()
     return Delimited(path, records, delimiter, encoding)
 

@@ -22,7 +22,7 @@ def read_arrays(file: Path) -> Arrays | None:
     if not file.is_file():
         return None
     try:
-        with np.load(file, allow_pickle=False) as kept:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as kept:
             return {name: kept[name] for name in kept.files}
     except (*DAMAGED, BadZipFile, PackedWrongly, KeyError, AttributeError, NotImplementedError):
         return None
@@ -43,7 +43,7 @@ def kept_arrays(file: Path, make: Callable[[], Mapping[str, Any]]) -> Arrays:
     file.parent.mkdir(parents=True, exist_ok=True)
     made: dict[str, Any] = {name: np.asarray(value) for name, value in make().items()}
     with whole_file(file) as unfinished, unfinished.open("wb") as stream:
-        np.savez(stream, **made)
+        np.savez(stream, **made)  # type: ignore[arg-type]
     return made
 
 

@@ -239,11 +239,11 @@ def signal(scene: Scene, own: str, wanted: Sequence[str]) -> npt.NDArray[np.floa
     for name in missing:
         found = [read_arrays(file) for file in sorted(folder.glob(f"{name}-*.npz"))]
         parts = [arrays["array"] for arrays in found if arrays is not None]
-        kept_array(folder / f"{name}.npz", partial(_mean, parts))
+        kept_array(folder / f"{name}.npz", partial(_mean_of, parts))
     arrays = read_arrays(folder / f"{own}.npz")
     assert arrays is not None  # it has just been read, or made
     return arrays["array"]
 
 
-def _mean(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def _mean_of(parts: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
     return np.asarray(np.mean(parts, axis=0))

@@ -23,6 +23,7 @@ WEIGHT = 2.0
 AUTO_LIFT = 512
 _SAMPLE_ROWS = 1024
 _FEW_DIRECTIONS = 16.0  # set by reason, not tuned: plain matching keeps most of the variance from 32 on
+_MOST_LIFTED = 1 << 14  # features: a row of 64 KB, and half a gigabyte for a class that is matched whole
 _LARGEST_WEIGHT = 1e6  # beside which float32 still sees the rows
 _BESIDE_LIFT = 4.0  # typical distances that count as much as the lift; of 1 to 8, tried on four sets
 _FARTHEST = 1e15  # times the typical distance; squares of larger ones come near the end of float32
@@ -130,6 +131,12 @@ class MatchedRows:
         return self._origin + self._scale * point[: self.rows.shape[1]]
 
 
+def check_lift(lift: str | int) -> None:
+    """Refuse a lift that would take the memory of the machine."""
+    if not isinstance(lift, str) and lift > _MOST_LIFTED:
+        raise InvalidParameter(f"lift must be at most {_MOST_LIFTED:,} features; got {lift:,}")
+
+
 def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) -> Lift | None:
     """Return the lift to match with, or None.
 
@@ -144,17 +151,6 @@ def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) 
         return None
     n_features = AUTO_LIFT if isinstance(lift, str) else lift
     return Lift.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
-
-
-def _drawn(verdict: Verdict) -> IntArray:
-    """Return a random sample of the trusted rows, drawn by their values; of equal rows the first alone."""
-    trusted = np.flatnonzero(verdict.tiers == 0)
-    keys = verdict.keys[trusted]
-    most = 4 * _SAMPLE_ROWS  # far fewer to sort than all
-    few = np.flatnonzero(keys <= np.partition(keys, most)[most]) if len(keys) > most else slice(None)
-    _, first = np.unique(keys[few], return_index=True)
-    drawn: IntArray = trusted[few][first[:_SAMPLE_ROWS]]
-    return drawn
 
 
 def label_aware(

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..data import Dataset
 from ..errors import InvalidParameter
+from ..files import check_apart
 from ..opening import open_data
 from ..outputs import check_new
 from ..records import Selection, load_selection
@@ -72,6 +73,7 @@ def report(
     (30, True)
     """
     path = Path(output)
+    check_apart([path], (selection, data, labels, ids))
     check_new(path, overwrite)
     check_report(path)
     check_projection(projection)

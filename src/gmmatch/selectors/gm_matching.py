@@ -12,12 +12,12 @@ from ..compute.keys import Keys
 from ..compute.passes import engine_for
 from ..compute.reading import announced
 from ..data import MappedRows
-from ..errors import InvalidInput, InvalidInputType, InvalidParameter
+from ..errors import InvalidInputType, InvalidParameter
 from ..location.centers import CENTERS, find_center
 from ..matching.budgets import split
 from ..matching.candidates import GRAM_BYTES
 from ..matching.cells import cell_count, find_cells, light_cells
-from ..matching.features import MatchedRows, unit_rows
+from ..matching.features import MatchedRows, check_lift, unit_rows
 from ..matching.greedy import Matching, Step, match, match_in_parts
 from ..matching.objectives import running_objective
 from ..matching.refine import swap
@@ -27,15 +27,13 @@ from ..progress import task
 from ..records import FloatArray, IntArray
 from ..trust import FEWEST_ROWS, TRUSTED, Verdict, judge
 from ..trust.guard import Recall, make_now
-from ..validation import LARGEST_VALUE, check_choice, check_keep, check_positive_int
+from ..validation import check_choice, check_keep, check_positive_int, check_vector
 from .base import Selector
 from .bundled import MatchBundle, median_of_two, name_of
 from .groups import Center, Group, Picks, bundles, group_codes, known_means
 
 AUTO_BATCH = 256
-MOST_LIFTED = 1 << 14  # features: a row of 64 KB, and half a gigabyte for a class that is matched whole
-WHOLE_ROWS = 1 << 13
-"""Classes of at most so many rows are matched whole: their Gram matrix, in float32, has 256 MB."""
+WHOLE_ROWS = 1 << 13  # of a class that is matched whole at most: its Gram matrix, in float32, has 256 MB
 
 _AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
@@ -148,8 +146,7 @@ class GMMatching(Selector):
                 check_choice(value, allowed, name)
             elif value is not None or name != "batch_size":
                 check_positive_int(value, name)
-        if not isinstance(self.lift, str) and self.lift > MOST_LIFTED:
-            raise InvalidParameter(f"lift must be at most {MOST_LIFTED:,} features; got {self.lift:,}")
+        check_lift(self.lift)
         if self.sample is not None:
             check_keep(self.sample, "sample")
         if isinstance(self.refine, bool) or not isinstance(self.refine, int) or self.refine < 0:
@@ -359,9 +356,4 @@ class GMMatching(Selector):
             raise InvalidInputType(
                 f"start must be 'center', 'zero', 'random' or a vector; got {type(start).__name__}"
             ) from None
-        if theta.shape != center.shape or not (np.abs(theta) <= LARGEST_VALUE).all():
-            raise InvalidInput(
-                f"start must be a vector of shape {center.shape} with no value beyond {LARGEST_VALUE:g}; got"
-                f" one of shape {theta.shape}"
-            )
-        return theta
+        return check_vector(theta, center.shape, "start")

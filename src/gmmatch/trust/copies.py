@@ -31,7 +31,6 @@ _DIRECTIONS = 16
 # of 0.66; of one of five grids, 0.94 and 0.995.
 _GRIDS, _SIDES, _WIDTH = 5, 8, 2.0
 _LAGS = (1, 2)
-_END = float(np.finfo(np.float32).max)
 _FARTHEST = float(
     1 << 22
 )  # in units of the largest distance of near copies, which float32 cannot tell apart there
@@ -148,8 +147,7 @@ def _sketch(rows: FloatArray, origin: Vector, unit: float) -> _Sketch:
             offsets = np.subtract(rows[block], middle)
             moved = (offsets / unit if directions is None else offsets @ directions) + beyond
             found = np.asarray(moved, np.float32)
-        found[np.isnan(found)] = np.inf
-        return np.clip(found, -_END, _END)
+        return np.nan_to_num(found, copy=False, nan=float(np.finfo(np.float32).max))
 
     with threadpool_limits(1):
         return np.concatenate(list(map_blocks(part, rows, "looking for copies", block_rows(width))))
