@@ -43,7 +43,7 @@ def kept_arrays(file: Path, make: Callable[[], Mapping[str, Any]]) -> Arrays:
     file.parent.mkdir(parents=True, exist_ok=True)
     made: dict[str, Any] = {name: np.asarray(value) for name, value in make().items()}
     with whole_file(file) as unfinished, unfinished.open("wb") as stream:
-        np.savez(stream, **made)  # type: ignore[arg-type]
+        np.savez(stream, **made)
     return made
 
 
