@@ -333,11 +333,11 @@ def suspects(
     """
     path = None if output is None else as_path(output, "output")
     fixed = None if fix is None else as_path(fix, "fix")
-    check_apart([place for place in (path, fixed) if place is not None], (X, y, ids))
     for place, kind in ((path, "suspects"), (fixed, "fixed labels")):
         if place is not None:
             check_new(place, overwrite)
             check_output(place, kind=kind)
+    check_apart([place for place in (path, fixed) if place is not None], (X, y, ids))
     check_probability(above, "above")
     cap = None if memory is None else as_size(memory)
     columns: dict[str, Any] = {"text": text, "image": image, "embedding": embedding}
