@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..compute import kernels
 from ..compute.blocks import block_rows, blocks
-from ..compute.keys import draw_usable, gather, take_rows
+from ..compute.keys import gather, take_rows
 from ..compute.passes import PerRow
 from ..errors import InvalidParameter
 from ..records import FloatArray, IntArray
@@ -146,11 +146,22 @@ def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) 
     """
     if lift == "off":
         return None
-    sample = gather(rows, draw_usable(verdict.keys, verdict.tiers == 0, _SAMPLE_ROWS))
+    sample = gather(rows, _drawn(verdict))
     if lift == "auto" and not verdict.lifted and effective_dimension(sample) >= _FEW_DIRECTIONS:
         return None
     n_features = AUTO_LIFT if isinstance(lift, str) else lift
     return Lift.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
+
+
+def _drawn(verdict: Verdict) -> IntArray:
+    """Return a random sample of the trusted rows, drawn by their values; of equal rows the first alone."""
+    trusted = np.flatnonzero(verdict.tiers == 0)
+    keys = verdict.keys[trusted]
+    most = 4 * _SAMPLE_ROWS  # far fewer to sort than all
+    few = np.flatnonzero(keys <= np.partition(keys, most)[most]) if len(keys) > most else slice(None)
+    _, first = np.unique(keys[few], return_index=True)
+    drawn: IntArray = trusted[few][first[:_SAMPLE_ROWS]]
+    return drawn
 
 
 def label_aware(
