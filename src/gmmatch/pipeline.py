@@ -329,7 +329,7 @@ def suspects(
     >>> labels[7] = "dog"
     >>> found = gmmatch.suspects(rows, labels)
     >>> int(found.rows[0]), str(found.reasons[0])
-    (7, "The label 'dog' is unlikely, 'cat' is likelier (100%).")
+    (7, "The label 'dog' is unlikely, 'cat' is likelier (99%).")
     """
     path = None if output is None else as_path(output, "output")
     fixed = None if fix is None else as_path(fix, "fix")

@@ -290,7 +290,9 @@ def greedy_groups(
     """
     total, rows = int(quotas.sum()), _rows(rows)
     picks, objectives, distances = np.empty(total, np.int64), np.empty(total), np.empty(total)
-    fixed = rows, firsts, sizes, quotas, _fixed(centers), _fixed(centers.astype(rows.dtype)), _fixed(starts)
+    with np.errstate(over="ignore"):  # groups with such a centre are left for the caller
+        near = _fixed(centers.astype(rows.dtype))
+    fixed = rows, firsts, sizes, quotas, _fixed(centers), near, _fixed(starts)
     offsets = np.empty((int(sizes.max()), rows.shape[1]), rows.dtype)
     done = _run("greedy_groups", *fixed, weight, unit, largest, offsets, picks, objectives, distances)
     return done, picks, objectives, distances

@@ -133,7 +133,7 @@ def test_a_sample_has_the_distances_of_its_rows_about_their_middle() -> None:
     weights = np.random.default_rng(5).dirichlet(np.ones(31), size=5)
     expected = np.linalg.norm((weights @ rows)[:, None] - rows, axis=2) ** 2
     # Weights that add up to one make the same point of the offsets as of the rows.
-    found = _squared_distances(sample.gram, np.diagonal(sample.gram), weights)
+    found = _squared_distances(np.diagonal(sample.gram), weights, weights @ sample.gram)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     left_out = np.arange(31) % 3 == 0
     fewer = sample.without(left_out)

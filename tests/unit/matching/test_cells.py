@@ -114,7 +114,7 @@ def test_coarse_cells_are_divided_by_how_many_rows_they_have_and_how_far_these_s
         return found
 
     monkeypatch.setattr(module, "lloyd", noted)
-    found = module._divide(rows, 90, 3)
+    found, _ = module._divide(rows, 90, 3)
     coarse = asked[0][3]
     assert (len(asked[0][0]), *asked[0][1:3]) == (700, 10, 12)  # the root of 90, rounded up
     np.testing.assert_array_equal(found.coarse, coarse)

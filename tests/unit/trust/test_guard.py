@@ -318,9 +318,8 @@ def test_rows_are_chosen_from_a_view_as_from_an_array(lifted):
     lift = Lift.draw(trust.origin, 2.0, 8, 1) if lifted else None
     view = MatchedRows(rows, trust, lift, weight=1.5)
     told = trust.labels.probabilities
-    parts = (
-        [(rows - trust.origin) / trust.scale, lift(rows)] if lifted else [(rows - trust.origin) / trust.scale]
-    )
+    scaled = (rows - trust.origin) / trust.scale
+    parts = [scaled] if lift is None else [scaled / 4, lift(rows)]  # rows count a quarter beside their lift
     features = np.hstack([*parts, (told - trust.labels.mean) * 1.5 / trust.labels.scale]).astype(np.float32)
     assert (view.shape, len(view), view.means) == (features.shape, 120, None)
     mask = np.arange(120) % 3 == 0
