@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.int64]
 
 _AS_TOLD: Any = None  # the facts that the other attributes of a selection tell
-METADATA_KEY = b"gmmatch"
+METADATA_KEY, EVIDENCE_KEY = b"gmmatch", b"gmmatch.evidence"
 FORMAT_VERSION = 2
 _DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, zlib.error)
 _MOST_PACKED = 1 << 18  # numbers: two megabytes, more than the centres of most data
@@ -239,10 +239,18 @@ class Selection:
 
         if str(path).lower().endswith((".csv", ".npy", ".txt", ".jsonl")):
             raise InvalidParameter(f"Selection.save writes Parquet; name a file that ends so; got {path}")
-        table = self.to_arrow().replace_schema_metadata({METADATA_KEY: json.dumps(self._stored())})
-        # Arrow takes no names that are not UTF-8, as files may have; an open file has none.
-        with whole_file(as_path(path, "path")) as partial, partial.open("wb") as file:
-            pq.write_table(table, file)
+        stored = self._stored()
+        against = json.dumps(stored.pop("evidence"))
+        table = self.to_arrow().replace_schema_metadata({METADATA_KEY: json.dumps(stored)})
+        # Arrow takes no names that are not UTF-8, as files may have; an open file has none. The evidence
+        # stands beside the schema, of which files hold two copies.
+        with (
+            whole_file(as_path(path, "path")) as partial,
+            partial.open("wb") as file,
+            pq.ParquetWriter(file, table.schema) as writer,
+        ):
+            writer.write_table(table)
+            writer.add_key_value_metadata({EVIDENCE_KEY: against})
 
     def to_arrow(self) -> Any:
         """Return an Arrow table with one row per kept row: the columns of the selection file."""
@@ -355,12 +363,15 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
         raise InvalidInput(f"cannot read the selection {path}: there is no such file")
     try:
         with open(path, "rb") as file:
-            table = pq.ParquetFile(file).read()
+            reader = pq.ParquetFile(file)
+            table, beside = reader.read(), reader.metadata.metadata or {}
         table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
         raise InvalidInput(f"cannot read the selection {path}: {first_line(error)}") from error
     try:
         facts = json.loads((table.schema.metadata or {})[METADATA_KEY])
+        if EVIDENCE_KEY in beside and isinstance(facts, dict):
+            facts["evidence"] = json.loads(beside[EVIDENCE_KEY])
     except KeyError:
         raise InvalidInput(f"{path} is a Parquet file, but not a selection written by gmmatch") from None
     except (ValueError, RecursionError) as error:
