@@ -112,10 +112,11 @@ class Cursor:
             return [rows for _, rows in parts if len(rows)]
 
     def ahead(self) -> None:
-        """Read what is likely to be asked for next."""
+        """Read what is likely to be asked for next, and give nothing up for it."""
         if self.lock.acquire(blocking=False):
             try:
-                while self.at < min(self.end, self.asked + min(self.ask, _AHEAD * self._size)):
+                upto = min(self.end, self.asked + min(self.ask, _AHEAD * self._size))
+                while self.at < upto and len(self._held) < self.kept:
                     self._pull()
             finally:
                 self.lock.release()

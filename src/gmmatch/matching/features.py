@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..compute import kernels
 from ..compute.blocks import block_rows, blocks
-from ..compute.keys import gather, take_rows
+from ..compute.keys import draw_usable, gather, take_rows
 from ..compute.passes import PerRow
 from ..errors import InvalidParameter
 from ..records import FloatArray, IntArray
@@ -142,9 +142,9 @@ def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) 
 
     `rows`, `verdict`: rows, and what the guard found on them. `lift`: `off`, how many features to append, or
     `auto`: 512 features where the trusted rows spread in few directions, or the lifted head judges labels
-    better. `seed`: seed of the lift.
+    better; of many rows with labels the latter alone. `seed`: seed of the lift.
     """
-    if lift == "off":
+    if lift == "off" or (lift == "auto" and _read_thrice(verdict)):
         return None
     sample = gather(rows, _drawn(verdict))
     if lift == "auto" and not verdict.lifted and effective_dimension(sample) >= _FEW_DIRECTIONS:
@@ -153,14 +153,24 @@ def choose_lift(rows: FloatArray, verdict: Verdict, lift: str | int, seed: int) 
     return Lift.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
 
 
+def _read_thrice(verdict: Verdict) -> bool:
+    """Tell whether many rows were judged by a linear head: their targets are known from the same read.
+
+    Those of a lift would take another read of all rows.
+    """
+    return verdict.sample is not None and verdict.head is not None and not verdict.lifted
+
+
 def _drawn(verdict: Verdict) -> IntArray:
-    """Return a random sample of the trusted rows, drawn by their values; of equal rows the first alone."""
+    """Return a random sample of the trusted rows, drawn by their values; of equal rows the first alone.
+
+    Where rows are many they are the first of those that taught the guard, which are held: no other is read.
+    """
+    if verdict.sample is not None:
+        return draw_usable(verdict.keys, verdict.tiers == 0, _SAMPLE_ROWS)
     trusted = np.flatnonzero(verdict.tiers == 0)
-    keys = verdict.keys[trusted]
-    most = 4 * _SAMPLE_ROWS  # far fewer to sort than all
-    few = np.flatnonzero(keys <= np.partition(keys, most)[most]) if len(keys) > most else slice(None)
-    _, first = np.unique(keys[few], return_index=True)
-    drawn: IntArray = trusted[few][first[:_SAMPLE_ROWS]]
+    _, first = np.unique(verdict.keys[trusted], return_index=True)
+    drawn: IntArray = trusted[first[:_SAMPLE_ROWS]]
     return drawn
 
 
