@@ -242,15 +242,12 @@ class Selection:
         stored = self._stored()
         against = json.dumps(stored.pop("evidence"))
         table = self.to_arrow().replace_schema_metadata({METADATA_KEY: json.dumps(stored)})
-        # Arrow takes no names that are not UTF-8, as files may have; an open file has none. The evidence
-        # stands beside the schema, of which files hold two copies.
-        with (
-            whole_file(as_path(path, "path")) as partial,
-            partial.open("wb") as file,
-            pq.ParquetWriter(file, table.schema) as writer,
-        ):
+        # Arrow takes no names that are not UTF-8, as files may have; an open file has none.
+        with whole_file(as_path(path, "path")) as partial, partial.open("wb") as file:
+            writer = pq.ParquetWriter(file, table.schema)
             writer.write_table(table)
-            writer.add_key_value_metadata({EVIDENCE_KEY: against})
+            writer.add_key_value_metadata({EVIDENCE_KEY: against})  # of a schema files hold two copies
+            writer.close()
 
     def to_arrow(self) -> Any:
         """Return an Arrow table with one row per kept row: the columns of the selection file."""
