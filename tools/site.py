@@ -24,7 +24,7 @@ ROOT_PAGES = {
     "SECURITY.md": "security.md",
     "README.md": "index.md",
 }
-INLINE = re.compile(r"(?<!<pre>)<code>([^<]*-[^<]*)</code>")
+INLINE = re.compile(r"(?<!<pre>)(?<!<pre><span></span>)<code>([^<]*-[^<]*)</code>")
 LONG = 26  # letters that a phone shows in one line
 LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 
