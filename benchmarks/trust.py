@@ -146,7 +146,7 @@ def cells(scene: Scene, method: str, budgets: tuple[float, ...]) -> Iterator[dic
             selection = gmmatch.select(rows, max(budgets), labels, random_state=seed, **how)
         order, seconds, keeps = selection.indices, time.perf_counter() - started, budgets
     for keep in keeps:
-        picks = order[: round(keep * len(rows))]
+        picks = np.sort(order[: round(keep * len(rows))])  # a probe must not learn from the order
         score = probe.score(viewed[picks], labels[picks], seed)
         yield {
             "scenario": scenario,

@@ -363,7 +363,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
             reader = pq.ParquetFile(file)
             table, beside = reader.read(), reader.metadata.metadata or {}
         table.validate(full=True)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:  # names of columns in a damaged table
         raise InvalidInput(f"cannot read the selection {path}: {first_line(error)}") from error
     try:
         facts = json.loads((table.schema.metadata or {})[METADATA_KEY])

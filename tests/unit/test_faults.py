@@ -337,10 +337,12 @@ class TestTooLittleMemory:
 
     @pytest.mark.slow
     @pytest.mark.skipif(sys.platform != "linux", reason="limits on address space are kept by Linux alone")
-    def test_ends_in_a_sentence_and_does_not_hang_in_blas(self, folder):
-        """OpenBLAS asks for ever for a buffer that it is refused."""
-        room = 700 << 20
-        words = "select rows.npy --labels labels.npy --keep 10% -o kept.npy"
+    @pytest.mark.parametrize("megabytes", [350, 400, 700])
+    @pytest.mark.parametrize("command", ["select --keep 10% -o kept.npy", "suspects -o wrong.parquet"])
+    def test_ends_in_a_sentence_and_does_not_hang_in_blas(self, folder, command, megabytes):
+        """OpenBLAS asks for ever for a buffer that it is refused, also while it is loaded."""
+        room = megabytes << 20
+        words = f"{command} rows.npy --labels labels.npy"
         done = subprocess.run(
             [sys.executable, "-m", "gmmatch", *words.split()],
             cwd=folder,

@@ -16,7 +16,7 @@ from . import exit_code, explain
 Command = TypeVar("Command", bound=Callable[..., None])
 
 _NARROW = 4 << 30  # bytes of addresses, of which a machine's threads and libraries take a good part
-_BUFFERS = 128 << 20  # bytes that the libraries' two OpenBLAS take for one thread, and some more
+_LIBRARIES = 512 << 20  # bytes of addresses that the libraries of a small job take, and some more
 
 
 def friendly(command: Command) -> Command:
@@ -46,18 +46,19 @@ def friendly(command: Command) -> Command:
 def in_little_room() -> AbstractContextManager[None]:
     """Under a narrow limit on address space, run one thread, whose buffers of BLAS are taken at once.
 
-    OpenBLAS takes a buffer when a thread first needs one, and where it is refused it asks for ever.
+    OpenBLAS takes a buffer when it is loaded and when a thread first needs one, and where it is refused it
+    asks for ever; LLVM, which compiles, ends the process. There is room for all of them, or nothing begins.
     """
     room = address_space()
     if room is None or room > _NARROW:
         return nullcontext()
+    mmap.mmap(-1, _LIBRARIES).close()  # raises what the libraries would not
     import numpy as np
     from scipy.linalg import cho_factor
 
     from ..compute.blocks import limit_threads
 
-    mmap.mmap(-1, _BUFFERS).close()  # raises what OpenBLAS would not
-    square = np.eye(2)
+    square = np.eye(256)  # small products do without a buffer
     cho_factor(square @ square)
     return limit_threads(1)
 

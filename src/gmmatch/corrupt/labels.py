@@ -80,9 +80,8 @@ def corrupt_labels(
         raise InvalidParameter(f"share must be a fraction in [0, 1] for kind {name!r}; got None")
     count = 0 if share is None else count_of(check_share(share), codes.size)
     if len(known) < 2 and (count or share is None):
-        raise InvalidInput(
-            f"labels hold one class only ({known[0].item()!r}); a wrong label needs a second class"
-        )
+        (only,) = known.tolist()
+        raise InvalidInput(f"labels hold one class only ({only!r}); a wrong label needs a second class")
     if name == "matrix":
         rows, wrong = _by_matrix(codes, _as_matrix(matrix, len(known)), share, generator)
     elif name == "instance":

@@ -148,6 +148,7 @@ def test_weighted_draws_are_always_different_rows(weights, data):
     ("labels", "parameters", "error", "message"),
     [
         ([1, 1, 1], {}, InvalidInput, "one class only"),
+        (np.array(["a"] * 3, object), {}, InvalidInput, "one class only .'a'."),
         ([0, 1], {"share": -0.1}, InvalidParameter, "share"),
         ([0, 1], {"share": None}, InvalidParameter, "got None"),
         ([0, 1], {"kind": "symetric"}, InvalidParameter, "did you mean 'symmetric'"),
