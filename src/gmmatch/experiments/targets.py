@@ -41,7 +41,8 @@ class ProbeTarget:
     divided by the fourth root of its variance: as accurate as all features and several times as fast.
     ``linear-probe`` lets a tenth of the kept rows, labels as they are, decide when to stop;
     ``linear-probe-converged`` is trained to the end, as the paper trains its networks, and learns
-    wrong labels by heart if there are any; ``neighbours`` asks the five nearest kept rows.
+    wrong labels by heart if there are any; ``neighbours`` asks the five kept rows at the smallest angles, of
+    all features: as is usual for embeddings (by distance in the components it is 10 to 25 points worse).
 
     `name`: which of the three. `reference`: features of the undamaged training set, which the view is worked
     out from. `rows`: features of the training set as given. `test`, `test_labels`: the clean test set.
@@ -51,7 +52,7 @@ class ProbeTarget:
         self, name: str, reference: Features, rows: Features, test: Features, test_labels: IntArray
     ) -> None:
         self.name = name
-        self.view = View(reference)
+        self.view = directions if name == "neighbours" else View(reference)
         self.rows = self.view(rows)
         self.test, self.test_labels = self.view(test), test_labels
         self.key = content_key(self.rows, self.test, test_labels)
@@ -77,9 +78,9 @@ class ProbeTarget:
             PROBE: "softmax regression, L-BFGS, stopped at the lowest loss on a tenth of the kept rows",
             "linear-probe-converged": "softmax regression, L-BFGS, l2 1e-4, to convergence or"
             f" {_CONVERGED_STEPS} steps",
-            "neighbours": f"{_NEIGHBOURS} nearest neighbours",
+            "neighbours": f"{_NEIGHBOURS} nearest neighbours by cosine",
         }
-        return {"probe": ways[self.name], "components": int(self.view.turn.shape[1])}
+        return {"probe": ways[self.name], "components": int(self.rows.shape[1])}
 
 
 class View:
@@ -96,6 +97,16 @@ class View:
     def __call__(self, rows: Features) -> Features:
         """Return the components of rows."""
         return np.asarray((rows - self.mean) @ self.turn)
+
+
+def directions(rows: Features) -> Features:
+    """Return rows of length one: their distances follow from their angles.
+
+    >>> directions(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
 
 class NetworkTarget:

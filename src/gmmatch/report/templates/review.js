@@ -4,6 +4,7 @@ const review = report.review;
 const DECISIONS = [
   ["right", "Right", "r"],
   ["wrong", "Wrong", "w"],
+  ["neither", "Neither", "n"], // the likelier class is wrong too
   ["skip", "Skip", "s"],
 ];
 const KINDS = {
@@ -24,16 +25,22 @@ function newLabel(tab, at) {
 function whatWrongDoes(tab, at) {
   const better = newLabel(tab, at);
   if (!report.labelled) return "";
-  return better >= 0 ? `the label becomes ${classOf(better)}` : "the row loses its label";
+  return better >= 0
+    ? `Wrong: the label becomes ${classOf(better)}. Neither: the row loses its label.`
+    : "Wrong: the row loses its label.";
 }
+
+// The decisions that differ in what they do.
+const decisionsOf = (tab, at) => DECISIONS.filter(([choice]) => choice !== "neither" || newLabel(tab, at) >= 0);
 
 function decide(choice) {
   const tab = tabNow();
   const at = tab.rows[placeNow()];
-  if (at === undefined) return;
+  if (at === undefined || !decisionsOf(tab, at).some(([offered]) => offered === choice)) return;
   reviewed.saved = false;
+  const label = { right: rows.code[at], wrong: newLabel(tab, at), neither: -1 }[choice];
   if (choice === "skip") reviewed.decisions.delete(at);
-  else reviewed.decisions.set(at, { choice, tab: tab.name, label: choice === "wrong" ? newLabel(tab, at) : rows.code[at] });
+  else reviewed.decisions.set(at, { choice, label });
   step(1);
 }
 
@@ -65,7 +72,7 @@ function reviewCard(tab) {
   const place = placeNow();
   const [at, beside] = [tab.rows[place], tab.beside[place]];
   const decided = reviewed.decisions.get(at);
-  const buttons = DECISIONS.map(([choice, words, key]) =>
+  const buttons = decisionsOf(tab, at).map(([choice, words, key]) =>
     element(
       "button",
       {
@@ -93,7 +100,7 @@ function reviewCard(tab) {
       element("p", { class: "reason" }, rows.reason[at] || "Nothing more is known of it."),
       element("p", { class: "hint" }, `${KINDS[tab.name].score}: ${tab.score[place].toFixed(2)}`),
       element("div", { class: "decisions", role: "group", "aria-label": "Decision" }, ...buttons),
-      element("p", { class: "hint", id: "wrong-does" }, report.labelled ? `Wrong: ${whatWrongDoes(tab, at)}.` : ""),
+      element("p", { class: "hint", id: "wrong-does" }, whatWrongDoes(tab, at)),
       element(
         "div",
         { class: "moves" },
@@ -124,7 +131,7 @@ function strip(tab) {
       "button",
       {
         type: "button",
-        class: `chip ${choice || ""}`,
+        class: `chip ${choice === "neither" ? "wrong" : choice || ""}`,
         "aria-label": words,
         "aria-current": place === placeNow() ? "true" : null,
         title: words,
@@ -167,7 +174,7 @@ function drawReview() {
   );
   fill(byId("review-strip"), ...strip(tab));
   const amount = reviewed.decisions.size;
-  const wrong = [...reviewed.decisions.values()].filter(({ choice }) => choice === "wrong").length;
+  const wrong = [...reviewed.decisions.values()].filter(({ choice }) => choice !== "right").length;
   byId("review-count").textContent = amount
     ? `${plural(amount, "decision", "decisions")}: ${count(wrong)} wrong, ${count(amount - wrong)} right`
     : "No decisions yet";
@@ -191,7 +198,7 @@ function labelFile() {
   for (let row = 0; row < bytes.length / width; row++) {
     const found = decided.get(row);
     let name = names[label(row)] ?? "";
-    if (found?.choice === "wrong") name = found.label < 0 ? "" : names[review.labels.listed[found.label]];
+    if (found && found.choice !== "right") name = found.label < 0 ? "" : names[review.labels.listed[found.label]];
     lines.push(`${row},${cell(name)},${found ? found.choice : ""}`);
   }
   return `${lines.join("\r\n")}\r\n`;
