@@ -37,7 +37,7 @@ def main():
     texts = [json.loads(line)["prompt"] for line in chosen]
     print(f"kept {len(texts)} of {len(lines)} instructions, {len(set(texts))} of them different")
     copied, senseless = (sum(text in bad for text in texts) for bad in (copies, nonsense))
-    print(f"copies: {copied}, nonsense: {senseless}")
+    print(f"of the copied line: {copied}, nonsense: {senseless}")
     print(*texts[:5], sep="\n")
 
 

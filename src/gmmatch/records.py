@@ -310,15 +310,7 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
         _check(found)
     except InvalidInput as error:
         raise InvalidInput(f"the selection {path} is damaged: {error}") from error
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        OverflowError,
-        zlib.error,
-        pa.ArrowException,
-    ) as error:
+    except (*_DAMAGED, pa.ArrowException) as error:
         wrong = "its columns and its metadata are not those of a selection"
         raise InvalidInput(f"the selection {path} is damaged: {wrong}") from error
     return found
@@ -364,7 +356,10 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
             table, beside = reader.read(), reader.metadata.metadata or {}
         table.validate(full=True)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:  # names of columns in a damaged table
-        raise InvalidInput(f"cannot read the selection {path}: {first_line(error)}") from error
+        wrong = first_line(error)
+        if not os.fspath(path).endswith(".parquet"):
+            wrong = "only .parquet files can be read again; write one with -o NAME.parquet"
+        raise InvalidInput(f"cannot read the selection {path}: {wrong}") from error
     try:
         facts = json.loads((table.schema.metadata or {})[METADATA_KEY])
         if EVIDENCE_KEY in beside and isinstance(facts, dict):

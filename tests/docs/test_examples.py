@@ -61,7 +61,7 @@ def test_scripts_run(script: str, tmp_path: Path) -> None:
     elif script == "ray_data":
         assert "100 rows of the Ray dataset, 100 picks" in said
     else:
-        assert re.search(r"copies: [0-2], nonsense: \d+\n", said)
+        assert re.search(r"of the copied line: [0-2], nonsense: \d+\n", said)
 
 
 @pytest.mark.slow
