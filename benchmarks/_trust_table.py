@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 OURS = "gm-matching"
-OTHERS = ("random", "easy", "hard", "moderate", "herding", "gm-matching-paper")
+OTHERS = ("random", "random+guard", "moderate", "herding", "herding+guard", "gm-matching-paper")
 PROBES = ("converged", "early")
 
 Cells = dict[tuple[str, str, float], dict[str, float]]
