@@ -186,3 +186,18 @@ def test_weights_that_are_not_positive_numbers_are_refused(value: Any) -> None:
 def test_split_keeps_the_order_of_the_rows() -> None:
     codes = np.array([2, 0, 2, 1, 0])
     assert [part.tolist() for part in split(codes, 3)] == [[1, 4], [3], [0, 2]]
+
+
+def test_the_sequence_by_square_roots_written_out_by_hand() -> None:
+    # Due at (2 turn + 1)^2 / size: 1 of nine rows, then 9/9, 25/9, 49/9; of four rows 9/4, 25/4, 49/4.
+    classes, turns = sequence(Weights(np.array([9, 4]), 2), np.array([[9, 4]]))
+    assert classes.tolist()[:7] == [0, 1, 0, 1, 0, 0, 1]
+    assert turns.tolist()[:7] == [0, 0, 1, 1, 2, 3, 2]
+    assert class_budgets([9, 4], 7, 2).tolist() == [4, 3]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "sizes"), [("sqrt", [900, 45]), ("equal", [900, 45]), ("proportional", [450, 45])]
+)
+def test_nothing_is_advised_where_rare_classes_have_their_picks(budgets: str, sizes: list[int]) -> None:
+    assert advise(budgets, ["cat", "ox"], np.array(sizes), 100) is None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 import gmmatch
 from gmmatch.compute.blocks import block_rows
+from gmmatch.compute.keys import row_keys
 from gmmatch.location.geometric_median import certify
 from gmmatch.matching import candidates as candidates_module
 from gmmatch.matching.batches import (
@@ -26,6 +30,7 @@ from gmmatch.matching.candidates import (
     prepare,
     product_error,
 )
+from gmmatch.matching.features import choose_lift
 from gmmatch.matching.greedy import Matching, Step, match, match_batches, match_in_parts
 from gmmatch.matching.kmeans import Rounds, _nearest, improve, kmeans, nearest, spread_out
 from gmmatch.matching.objectives import running_objective, running_objectives
@@ -424,3 +429,27 @@ def test_points_are_drawn_by_their_squared_distance_to_those_before():
         gaps = ((rows[:, None].astype(float) - rows[expected]) ** 2).sum(axis=2).min(axis=1)
         expected.append(int(np.searchsorted(np.cumsum(gaps), rng.random() * gaps.sum(), side="right")))
     np.testing.assert_array_equal(spread_out(rows, 100, np.random.default_rng(5)), rows[expected])
+
+
+def test_offsets_of_single_precision_lose_nothing_of_the_centre() -> None:
+    """The centre has digits that rows of float32 cannot have."""
+    made = prepare(np.ones((1000, 1), np.float32), np.array([1.0 + 1e-9]), 100)
+    assert made.gram is not None
+    np.testing.assert_allclose(made.offsets, -1e-9, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("lift", "features"), [("off", None), ("auto", None), (8, 8)])
+def test_many_rows_with_a_linear_head_are_lifted_where_one_asks_for_it(
+    lift: str | int, features: int | None
+) -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 2))
+    verdict: Any = SimpleNamespace(
+        sample=np.arange(300),
+        head=object(),
+        lifted=False,
+        keys=row_keys(rows),
+        tiers=np.zeros(300, np.int8),
+        origin=np.zeros(2),
+    )
+    found = choose_lift(rows, verdict, lift, 0)
+    assert (found and found.n_features) == features
