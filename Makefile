@@ -84,7 +84,7 @@ PACKAGE ?= location
 SAMPLE ?= 150
 SEED ?= 2
 mutants: .venv/.dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python tools/mutants.py --sample $(SAMPLE) --seed $(SEED) $(PACKAGE)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/mutants.py --sample $(SAMPLE) --seed $(SEED) $(PACKAGE)
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .
