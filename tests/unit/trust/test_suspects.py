@@ -171,6 +171,7 @@ def test_the_summary_tells_how_much_seems_wrong(data):
     facts = found.summary()
     assert facts["rows"] == 1500
     assert 0.15 < facts["share"] < 0.25
+    assert facts["suspect"] == np.count_nonzero((found.wrong_label > 0.5) | (found.outlier > 0.5))
     assert repr(found).startswith(f"Suspects({facts['suspect']} of 1500 rows")
 
 
