@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 
 import gmmatch
 from gmmatch.classes import label_values
@@ -70,6 +69,7 @@ def test_copies_of_a_row_without_end_are_copies():
 
 def test_a_tensor_of_any_kind_of_number():
     expected = gmmatch.select(ROWS, 20, LABELS).indices
+    torch = pytest.importorskip("torch")
     tensor = torch.tensor(ROWS, requires_grad=True)
     np.testing.assert_array_equal(gmmatch.select(tensor, 20, torch.tensor(LABELS)).indices, expected)
     few_bits = torch.tensor(LABELS, dtype=torch.bfloat16)

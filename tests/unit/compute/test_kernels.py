@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
 
@@ -157,7 +158,10 @@ def test_compiled_code_is_kept_and_the_first_use_says_that_it_compiles(tmp_path)
 
 def test_loops_run_where_no_folder_can_be_written():
     nowhere = {"NUMBA_CACHE_DIR": "/proc/no", "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
-    assert run_apart(DISTANCE, **nowhere).split("\n")[:3] == ["compiling loops (once)", "5.0", "5.0"]
+    *before, first, second, _ = run_apart(DISTANCE, **nowhere).split("\n")
+    assert first == second == "5.0"
+    # Old versions of numba know no other way to forbid their own folder, and find the loops there.
+    assert before == ["compiling loops (once)"] or not hasattr(numba.config, "CACHE_LOCATOR_CLASSES")
 
 
 def test_loops_run_where_the_disk_is_full(tmp_path):
