@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[2]
 CLIENT = '''"""A program of a user who checks types strictly."""
@@ -151,3 +153,27 @@ def test_the_lowest_versions_are_those_that_are_declared() -> None:
     }  # not run with their lowest version
     for name in declared.keys() - lacking:
         assert re.match(rf"{re.escape(declared[name])}(\.|$)", pinned[name]), name
+
+
+def test_what_is_pinned_installs_with_every_python_3_11() -> None:
+    """Debian 12 has Python 3.11.2."""
+    pinned = dict(
+        line.split("==")
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if "==" in line
+    )
+    needs = {
+        name: SpecifierSet(metadata(name).get("Requires-Python") or "")
+        for name in pinned
+        if find_version(name) == pinned[name]
+    }
+    assert "numpy" in needs
+    assert [name for name, python in needs.items() if not python.contains("3.11.0")] == []
+
+
+def find_version(name: str) -> str | None:
+    """Return the version of a package that is installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
