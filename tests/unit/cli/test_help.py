@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
+from collections.abc import Iterator
+from typing import Any, get_type_hints
 
 import pytest
 from typer.testing import CliRunner
@@ -19,11 +21,21 @@ def examples(name: str) -> list[str]:
     return [line.strip() for line in joined.splitlines() if re.match(r"\s*(Example: )?gmmatch ", line)]
 
 
+def notes(callback: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what the annotations of a command say of its parameters."""
+    for word, hint in get_type_hints(inspect.unwrap(callback), include_extras=True).items():
+        for note in getattr(hint, "__metadata__", ()):
+            yield word, note
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_explained_under_a_heading(name: str) -> None:
-    for option in load_command(name).params:
-        if option.param_type_name == "option":  # old versions of typer keep the help of arguments elsewhere
-            assert option.help, option.name
+    command = load_command(name)
+    # Old versions of typer give the help of arguments to nobody but the page that they print.
+    said = {word: note.help for word, note in notes(command.callback)}
+    for option in command.params:
+        assert getattr(option, "help", None) or said.get(option.name), option.name
+        if option.param_type_name == "option":
             assert option.rich_help_panel, option.name
             assert (option.metavar == "") == bool(option.is_flag), option.name
 
