@@ -23,7 +23,7 @@ IntArray = npt.NDArray[np.int64]
 _AS_TOLD: Any = None  # the facts that the other attributes of a selection tell
 METADATA_KEY, EVIDENCE_KEY = b"gmmatch", b"gmmatch.evidence"
 FORMAT_VERSION = 2
-_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, zlib.error)
+_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, zlib.error)
 _MOST_PACKED = 1 << 18  # numbers: two megabytes, more than the centres of most data
 _MOST_EVIDENCE = 1 << 22  # rows: beyond, the metadata would weigh more than the rows that were kept
 

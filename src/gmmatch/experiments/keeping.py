@@ -24,7 +24,7 @@ def read_arrays(file: Path) -> Arrays | None:
     try:
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as kept:
             return {name: kept[name] for name in kept.files}
-    except (*DAMAGED, BadZipFile, PackedWrongly, KeyError, AttributeError, NotImplementedError):
+    except (*DAMAGED, BadZipFile, PackedWrongly, KeyError, AttributeError, RuntimeError):
         return None
 
 
