@@ -284,7 +284,7 @@ def json_table(path: Path) -> Table:
 def list_matrix(column: pa.Array, width: int, name: str, start: int, bad: dict[int, str]) -> npt.NDArray[Any]:
     """Return a list column as a matrix, NaN where a row has no list, another length or a missing number."""
     if pa.types.is_fixed_size_list(column.type) and column.type.list_size == width and not column.null_count:
-        values = column.flatten()
+        values = column.values.slice(column.offset * width, len(column) * width)  # flatten() would copy
         if not values.null_count:
             return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), width)
     lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)

@@ -14,6 +14,7 @@ from ...errors import InvalidInput
 from ...records import IntArray
 from ..arrow import Columns, arrow_errors, arrow_table, file_stamp, take_table
 from ..dataset import Dataset
+from ..pages import PlainColumn, plain_column
 from ..places import Place
 from ..remote import ask, is_remote, open_bytes
 from ..request import Request
@@ -61,20 +62,53 @@ class ParquetFile:
             while start >= facts.row_group(group).num_rows:
                 start -= facts.row_group(group).num_rows
                 group += 1
-            for run in _runs(facts, group, names) if self.far else [list(range(group, facts.num_row_groups))]:
-                # Small row groups behind an address are asked for together, large ones bit by bit.
-                buffer = {
-                    "buffer_size": _FAR_BUFFER if self.far else _BUFFER,
-                    "pre_buffer": len(run) > 1 and self.far,
-                }
-                reader = pq.ParquetFile(handle, metadata=facts, **buffer)
-                for batch in reader.iter_batches(rows, row_groups=run, columns=names, use_threads=False):
-                    if start >= batch.num_rows:
-                        start -= batch.num_rows
-                        continue
-                    batch.validate(full=True)
-                    yield batch.slice(start).select(names)
-                    start = 0
+            lists = names[0] if len(names) == 1 and not self.far else None
+            while lists is not None and group < facts.num_row_groups:
+                plain = _plain(self.name, self.stamp, group, lists)
+                if plain is None:
+                    break
+                yield from self._before(handle, facts, group, names, start, plain.first, rows)
+                start = max(start, plain.first)
+                for batch in plain.batches(handle, start, rows):
+                    start += batch.num_rows
+                    yield batch
+                if start < facts.row_group(group).num_rows:
+                    break
+                group, start = group + 1, 0
+            yield from self._arrow(handle, facts, group, names, start, rows)
+
+    def _before(
+        self, handle: Any, facts: Any, group: int, names: list[str], start: int, stop: int, rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows between two of a row group, by Arrow."""
+        if start >= stop:
+            return
+        for batch in self._arrow(handle, facts, group, names, start, rows):
+            yield batch.slice(0, stop - start)
+            start += batch.num_rows
+            if start >= stop:
+                return
+
+    def _arrow(
+        self, handle: Any, facts: Any, group: int, names: list[str], start: int, rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield some columns from row `start` of a row group on, by Arrow."""
+        if group == facts.num_row_groups:
+            return
+        for run in _runs(facts, group, names) if self.far else [list(range(group, facts.num_row_groups))]:
+            # Small row groups behind an address are asked for together, large ones bit by bit.
+            buffer = {
+                "buffer_size": _FAR_BUFFER if self.far else _BUFFER,
+                "pre_buffer": len(run) > 1 and self.far,
+            }
+            reader = pq.ParquetFile(handle, metadata=facts, **buffer)
+            for batch in reader.iter_batches(rows, row_groups=run, columns=names, use_threads=False):
+                if start >= batch.num_rows:
+                    start -= batch.num_rows
+                    continue
+                batch.validate(full=True)
+                yield batch.slice(start).select(names)
+                start = 0
 
 
 def _runs(facts: Any, first: int, names: list[str]) -> Iterator[list[int]]:
@@ -99,6 +133,13 @@ def _metadata(file: str, stamp: str) -> Any:
     """Return what the end of a file says of it; read once for each content."""
     with open_bytes(file) as handle:
         return pq.read_metadata(handle)
+
+
+@lru_cache(maxsize=256)
+def _plain(file: str, stamp: str, group: int, name: str) -> PlainColumn | None:
+    """Return where a row group has the plain numbers of a column; looked for once for each content."""
+    with open_bytes(file) as handle:
+        return plain_column(handle, _metadata(file, stamp), group, name)
 
 
 def _facts(file: str, stamp: str) -> Any:
