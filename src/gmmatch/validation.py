@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from .classes import array_of_tensor, kind_of, label_values
+from .classes import array_of_tensor, kind_of, label_values, number_classes
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter
 from .records import FloatArray, IntArray
 
@@ -103,7 +103,7 @@ class CheckedRows:
         if given is None:
             given = np.zeros(len(self.rows), np.int64)
         usable = np.ones(len(given), bool) if self.usable is None else self.usable
-        present, places = np.unique(given[usable], return_inverse=True)
+        present, places = number_classes(given if usable.all() else given[usable])
         if len(present) == 1 and usable.all():
             return None, present
         codes = np.full(len(given), -1)
@@ -184,8 +184,7 @@ def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[npt.NDArr
         rows = "row" if missing.size == 1 else "rows"
         first = ", ".join(map(str, missing[:10]))
         raise InvalidInput(f"{name} has no value in {missing.size} {rows} (first: {first})")
-    classes, codes = np.unique(array, return_inverse=True)
-    return classes, codes.astype(np.int64)
+    return number_classes(array)
 
 
 def resolve_keep(keep: Any, n_rows: int) -> int:

@@ -16,6 +16,7 @@ from ..errors import GmmatchError
 from ..validation import glance
 from ._by_path import Place
 from .blocks import limit_threads
+from .keys import load_loops
 from .passes import PerRow
 from .reading import announced
 
@@ -175,6 +176,7 @@ class Worker:
         try:
             self.rows = place.open()
             found = glance(self.rows) if expected else ""  # pieces are checked when they are opened
+            load_loops(self.rows)  # while others start
         except (GmmatchError, OSError) as error:
             self.failure = Failure("unreadable", self.node, str(error))
             return

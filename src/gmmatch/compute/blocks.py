@@ -56,6 +56,17 @@ def row_norms(rows: npt.NDArray[Any], buffer: npt.NDArray[Any] | None = None) ->
     return np.sqrt(np.asarray(squares, dtype=np.float64))
 
 
+def by_group(codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return positions in the order of their groups, those of a group in the order of the positions.
+
+    >>> by_group(np.array([3, 1, -1, 3]))
+    array([2, 1, 0, 3])
+    """
+    if codes.size and codes.min() >= -(2**15) and codes.max() < 2**15:
+        codes = codes.astype(np.int16)  # numbers of 16 bits are sorted by counting
+    return np.argsort(codes, kind="stable")
+
+
 def group_order(
     codes: npt.NDArray[Any],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -66,7 +77,7 @@ def group_order(
     >>> group_order(np.array([3, 1, -1, 3]))
     (array([1, 0, 3]), array([1, 3]), array([0, 1]))
     """
-    order = np.argsort(codes, kind="stable")
+    order = by_group(codes)
     order = order[np.searchsorted(codes[order], 0) :]
     groups, starts = np.unique(codes[order], return_index=True)
     return order, groups, starts

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ..progress import task
 from ..records import FloatArray, IntArray
+from .blocks import by_group
 
 Vector = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
@@ -309,7 +310,7 @@ def fold_scores(inputs: FloatArray, folds: IntArray, weights: FloatArray) -> Flo
            [17.]])
     """
     scores = np.empty((len(inputs), weights.shape[2]), weights.dtype)
-    order = np.argsort(folds, kind="stable")
+    order = by_group(folds)
     given = (
         _rows(inputs),
         order,

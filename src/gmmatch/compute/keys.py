@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..records import FloatArray, IntArray
 from ..validation import key_factors
-from .blocks import core_count, map_in_order
+from .blocks import by_group, core_count, map_in_order
 from .kernels import check_and_hash, mix
 from .passes import map_blocks
 
@@ -40,6 +40,12 @@ def row_keys(rows: FloatArray, seed: int = 0) -> Keys:
     return look_at_rows(rows, seed)[1]
 
 
+def load_loops(rows: Any) -> None:
+    """Load the compiled loop that looks at rows, and with it all that others need, before threads do."""
+    factors = key_factors(rows.shape[1])
+    check_and_hash(np.empty((0, rows.shape[1]), rows.dtype), factors, factors)
+
+
 def look_at_rows(rows: Any, seed: int = 0) -> tuple[npt.NDArray[np.bool_], Keys, str]:
     """Return which rows hold finite numbers of ordinary size, a seeded hash of each, and a digest of all.
 
@@ -51,7 +57,7 @@ def look_at_rows(rows: Any, seed: int = 0) -> tuple[npt.NDArray[np.bool_], Keys,
     [True, False, True]
     """
     factors, fixed = key_factors(rows.shape[1], seed), key_factors(rows.shape[1])
-    check_and_hash(np.empty((0, rows.shape[1]), rows.dtype), factors, fixed)  # before threads need it
+    load_loops(rows)
     # Rows that are not in memory are read once: those that samples are drawn from first are kept.
     share = max(_SAMPLE_ROWS, 32 * rows.shape[1]) * _SPARE / len(rows) if hasattr(rows, "remember") else 0.0
     below = np.uint64(min(share, 1.0) * (2**64 - 2**11))
@@ -145,7 +151,7 @@ def group_samples(keys: Keys, codes: IntArray | None, n_groups: int, size: int) 
     if codes is None:
         return [order[:size]]
     order = order[codes[order] >= 0]
-    grouped = order[np.argsort(codes[order], kind="stable")]
+    grouped = order[by_group(codes[order])]
     counts = np.bincount(codes[order], minlength=n_groups)
     return [members[:size] for members in np.split(grouped, np.cumsum(counts)[:-1])]
 

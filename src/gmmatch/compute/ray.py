@@ -22,7 +22,7 @@ from ._agenda import Agenda, Bundles, Sequences, Shards, Task
 from ._by_path import Place, by_path
 from ._worker import Call, Failure, Parcel, Where, Worker, count_bytes, pack
 
-_OBJECT_STORE_BYTES = 128 << 20
+_OBJECT_STORE_BYTES = 512 << 20  # picks of all workers wait there for their turn
 _MOST_LOSSES = 4  # of one task: it is then the task that kills workers
 _PATIENCE_SECONDS = 120.0  # without any worker
 _REACH_SECONDS = 10.0

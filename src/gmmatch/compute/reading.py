@@ -91,5 +91,9 @@ def _expect(source: Any, items: Sequence[Any], engine: Engine | None) -> None:
     def part(block: slice) -> npt.NDArray[Any]:
         return np.asarray(source[block])[own[block]] if own[block].any() else np.empty((0, source.shape[1]))
 
-    parts = [found for found in map_blocks(part, source, "reading picks") if len(found)]
-    source.hold(numbers, np.concatenate(parts) if parts else np.empty((0, source.shape[1]), source.dtype))
+    values = np.empty((len(numbers), source.shape[1]), source.dtype)
+    done = 0
+    for found in map_blocks(part, source, "reading picks"):
+        values[done : done + len(found)] = found  # what workers sent gives its memory back at once
+        done += len(found)
+    source.hold(numbers, values)

@@ -18,7 +18,7 @@ from .cursors import Source, rows_per_block
 from .pieces import PieceRows
 from .remote import Lost, is_remote, patiently, remote_stamp
 from .request import Request
-from .tables import Table, list_matrix
+from .tables import Table, list_matrix, plain_numbers
 
 BATCH_ROWS = 8192
 _HELD_BYTES = 128 << 20  # columns up to this size are decoded once, and held
@@ -95,7 +95,7 @@ def arrow_table(columns: Columns) -> Table:
     def read(name: str, start: int, stop: int) -> Any:
         parts = [batch.column(0) for batch in columns.batches([name], start, stop)]
         if pa.types.is_integer(schema.field(name).type) and not any(part.null_count for part in parts):
-            return np.concatenate([part.to_numpy(zero_copy_only=False) for part in parts] or [_NO_ROWS[0:]])
+            return np.concatenate([plain_numbers(part) for part in parts] or [_NO_ROWS[0:]])
         return [value for part in parts for value in part.to_pylist()]
 
     return Table(

@@ -188,8 +188,7 @@ class Expected:
 
     def take(self, chosen: IntArray, rows: FloatArray) -> npt.NDArray[np.bool_]:
         """Write the chosen rows that are here to their places, once they have been read; tell which."""
-        if self.reading and self.holds(chosen).any():
-            self.wait()
+        self.wait_for(chosen)
         with self.lock:
             here, found = self._find(chosen)
             values, places = self.values, found if self.places is None else self.places[found]
@@ -200,6 +199,11 @@ class Expected:
         elif len(found):
             rows[here] = values[places]
         return here
+
+    def wait_for(self, chosen: IntArray) -> None:
+        """Wait until all is read, if any of the chosen rows is here."""
+        if self.reading and (all(part.done() for part in self.reading) or self.holds(chosen).any()):
+            self.wait()
 
     def wait(self) -> None:
         """Wait until all is read."""
@@ -232,7 +236,7 @@ class Expected:
         found = np.searchsorted(self.numbers, chosen)
         found[found == len(self.numbers)] = 0
         here = (self.numbers[found] == chosen) & self.left[found]
-        return here, found[here]
+        return here, found if here.all() else found[here]
 
     def _release(self, found: IntArray) -> None:
         self.left[found] = False
@@ -270,8 +274,7 @@ class Window(Expected):
 
     def release(self, numbers: IntArray) -> None:
         """Give rows up, and back the memory that they are in."""
-        if self.reading and self.holds(numbers).any():
-            self.wait()
+        self.wait_for(numbers)
         super().release(numbers)
 
     def _release(self, found: IntArray) -> None:

@@ -179,7 +179,10 @@ class PieceRows(JoinedRows):
         windows = [one for one in self._all_held() if isinstance(one, Window)]
         if not settled or not windows:
             return
-        numbers, picks = (np.sort(np.concatenate(parts)) for parts in zip(*settled, strict=True))
+        # Each part is in order already: a stable sort merges them.
+        numbers, picks = (
+            np.sort(np.concatenate(parts), kind="stable") for parts in zip(*settled, strict=True)
+        )
         if self.keeps and len(picks):
             self._kept.add(picks, self._take)
         for one in windows:

@@ -281,12 +281,21 @@ def json_table(path: Path) -> Table:
     return Table(str(path), tuple(names), len(records), read, broken, path.parent, lists, numbers, vectors)
 
 
+def plain_numbers(column: pa.Array) -> npt.NDArray[Any]:
+    """Return numbers without gaps as they lie in memory; `to_numpy` imports pandas, where that is there."""
+    kind = np.dtype(column.type.to_pandas_dtype())
+    buffer = column.buffers()[1]
+    if buffer is None:
+        return np.empty(0, kind)
+    return np.frombuffer(buffer, kind, len(column), column.offset * kind.itemsize)
+
+
 def list_matrix(column: pa.Array, width: int, name: str, start: int, bad: dict[int, str]) -> npt.NDArray[Any]:
     """Return a list column as a matrix, NaN where a row has no list, another length or a missing number."""
     if pa.types.is_fixed_size_list(column.type) and column.type.list_size == width and not column.null_count:
         values = column.values.slice(column.offset * width, len(column) * width)  # flatten() would copy
         if not values.null_count:
-            return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), width)
+            return plain_numbers(values).reshape(len(column), width)
     lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(lengths != width).tolist():
         found = f"{lengths[row]} numbers in column {name!r}, expected {width}"

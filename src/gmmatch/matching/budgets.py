@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import by_group
 from ..errors import InvalidInput, InvalidParameter
 from ..records import IntArray
 from ..validation import check_choice, is_number, is_whole
@@ -231,5 +232,4 @@ def _fill(weights: Weights, counts: IntArray, most: IntArray, k: int) -> IntArra
 
 def split(codes: npt.NDArray[Any], n_classes: int) -> list[IntArray]:
     """Return for each class the numbers of its rows, in ascending order."""
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(codes, minlength=n_classes))[:-1])
+    return np.split(by_group(codes), np.cumsum(np.bincount(codes, minlength=n_classes))[:-1])

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.blocks import by_group
 from ..facts import Evidence
 from ..matching.budgets import Weights, sequence, share, split
 from ..records import FloatArray, IntArray
@@ -132,7 +133,7 @@ def turns(codes: IntArray) -> IntArray:
     >>> turns(np.array([1, 0, 1, 1]))
     array([0, 0, 1, 2])
     """
-    order = np.argsort(codes, kind="stable")
+    order = by_group(codes)
     sizes = np.bincount(codes)
     found = np.empty(len(codes), np.int64)
     found[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[codes[order]]

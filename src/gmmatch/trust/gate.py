@@ -13,7 +13,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..compute import kernels
-from ..compute.blocks import map_in_order, row_norms
+from ..compute.blocks import by_group, map_in_order, row_norms
 from ..compute.keys import Keys, gather, group_samples
 from ..compute.passes import PerRow, engine_for, map_blocks
 from ..location.concentrated import SAMPLE_ROWS, Sample, half_ball
@@ -152,7 +152,7 @@ def _valleys(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
     and the others there is hardly a row: at most one in 200 from some distance to a quarter more.
     """
     found = np.full(n_classes, np.inf)
-    order = np.argsort(codes, kind="stable")
+    order = by_group(codes)
     for code, own in enumerate(np.split(order, np.cumsum(np.bincount(codes, minlength=n_classes))[:-1])):
         values = np.sort(distances[own])
         half = values[len(values) // 2 :]

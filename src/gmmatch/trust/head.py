@@ -24,7 +24,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..compute import kernels
-from ..compute.blocks import block_rows, group_order, map_in_order, sum_runs, tiles
+from ..compute.blocks import block_rows, by_group, group_order, map_in_order, sum_runs, tiles
 from ..compute.keys import Keys, draw_order, gather, in_order
 from ..compute.passes import PerRow, fold_blocks
 from ..records import FloatArray, IntArray
@@ -166,17 +166,15 @@ def assign_folds(keys: Keys, codes: IntArray, folds: int, order: IntArray | None
     distinct rows of every class are divided evenly.
     """
     order = in_order(keys) if order is None else order
-    # Few bits are sorted several times as fast.
-    narrow = np.int16 if codes.max(initial=0) < 2**15 else np.int64
-    order = order[np.argsort(codes[order].astype(narrow, copy=False), kind="stable")]
+    order = order[by_group(codes[order])]
     key, code = keys[order], codes[order]
     new_class = np.r_[True, code[1:] != code[:-1]]
     new_row = new_class | np.r_[True, key[1:] != key[:-1]]
-    distinct = np.cumsum(new_row) - 1
+    distinct = np.cumsum(new_row, dtype=np.int32 if len(keys) < 2**31 else np.int64) - 1
     first = np.maximum.accumulate(np.where(new_class, distinct, 0))
     result = np.empty(len(keys), dtype=np.int64)
     # Classes begin at different folds, so that classes of one row do not all share a fold.
-    result[order] = (distinct - first + code) % folds
+    result[order] = (distinct - first + code.astype(distinct.dtype)) % folds
     return result
 
 
@@ -314,7 +312,7 @@ def _sums(data: Labelled, chosen: Mask, inputs: Inputs) -> tuple[Vector, Vector]
             members = np.flatnonzero(fitted == fold)
             if members.size == 0:
                 continue
-            members = members[np.argsort(code[members], kind="stable")]
+            members = members[by_group(code[members])]
             values = inputs(read[members])
             groups, starts = np.unique(code[members], return_index=True)
             yield fold, values, groups, sum_runs(values, starts)

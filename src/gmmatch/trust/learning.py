@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from ..compute.blocks import by_group
 from ..compute.keys import Keys, draw_order, draw_usable, gather, take_rows
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
@@ -70,7 +71,7 @@ def draw_sample(
             order = draw_order(keys, order=ordered)
             rest = order[usable[order]][size:]
             rest = rest[missing[codes[rest]] > 0]
-            rest = rest[np.argsort(codes[rest], kind="stable")]
+            rest = rest[by_group(codes[rest])]
             groups, starts, counts = np.unique(codes[rest], return_index=True, return_counts=True)
             place = np.arange(len(rest)) - np.repeat(starts, counts)
             drawn = np.r_[drawn, rest[place < np.repeat(missing[groups], counts)]]
