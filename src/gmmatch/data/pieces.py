@@ -59,6 +59,7 @@ class PieceRows(JoinedRows):
         self.far = any(piece.far for piece in self.pieces)
         self.keeps = True  # whether picks will be asked for once more, here
         self._lock = threading.Lock()
+        self._giving = threading.RLock()
         self._cursors = Cursors(self.pieces, self.ends, self._submit if self.far else None)
         self._read = Buffers(width, self.dtype, self.threads + 1)
         self._pool: ThreadPoolExecutor | None = None
@@ -107,9 +108,15 @@ class PieceRows(JoinedRows):
 
     def settle(self, numbers: IntArray, picks: IntArray) -> None:
         """Give up rows of windows, but for picks among them, to be asked for once more, if there is room."""
-        self._settled.append((numbers, picks))
-        if sum(len(part[0]) for part in self._settled) >= _SETTLED_ROWS:
-            self._give_up()
+        with self._lock:
+            self._settled.append((numbers, picks))
+            many = sum(len(part[0]) for part in self._settled) >= _SETTLED_ROWS
+        # One thread gives rows up for all of them.
+        if many and self._giving.acquire(blocking=False):
+            try:
+                self._give_up()
+            finally:
+                self._giving.release()
 
     def hold(self, numbers: IntArray, values: FloatArray) -> None:
         """Keep rows that will be asked for once; `numbers` are ascending."""
@@ -175,7 +182,8 @@ class PieceRows(JoinedRows):
 
     def _give_up(self) -> None:
         """Let go of rows that were settled; put picks among them where they can wait."""
-        settled, self._settled = self._settled, []
+        with self._lock:
+            settled, self._settled = self._settled, []
         windows = [one for one in self._all_held() if isinstance(one, Window)]
         if not settled or not windows:
             return
@@ -191,9 +199,10 @@ class PieceRows(JoinedRows):
 
     def _end_windows(self) -> None:
         """Let the picks be asked for: nothing is being matched any more."""
-        self._give_up()
-        self._slots = None
-        picks = self._kept.release()
+        with self._giving:
+            self._give_up()
+            self._slots = None
+            picks = self._kept.release()
         if picks is not None:
             self._rest()
             self._add(picks)

@@ -61,6 +61,7 @@ def match_turns(
         picks: list[Picked] = []
         for turn, (places, scores, distances) in zip(together, found, strict=True):
             picks.append((turn, turn.rows[places], scores, distances))
+            settle(rows, turn.rows, picks[-1][1])  # the reader of the rows may forget them
         return picks, matching
 
     threads = core_count()
@@ -73,16 +74,9 @@ def match_turns(
             last[chain] = pool.submit(go, together, last.get(chain))
             pending.append(last[chain])
             if len(pending) >= threads * _AHEAD:
-                yield _settled(rows, pending.popleft().result())
+                yield pending.popleft().result()
         while pending:
-            yield _settled(rows, pending.popleft().result())
-
-
-def _settled(rows: FloatArray, done: tuple[list[Picked], Matching]) -> tuple[list[Picked], Matching]:
-    """Tell the reader of the rows which of them it may forget."""
-    for turn, picked, *_ in done[0]:
-        settle(rows, turn.rows, picked)
-    return done
+            yield pending.popleft().result()
 
 
 def _together(turns: Iterable[Turn], n_features: int) -> Iterator[list[Turn]]:
