@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.cluster`` makes 2,000,000 x 256 float32 on disk (2 GB) and keeps 10 %, without the
 guard: with the local engine held to one core, with one worker and with two. Prints one JSON document.
-``--rows 200000,2000000`` measures several sizes, ``--guard`` with the guard, ``--labels 100`` with classes,
+``--rows 200000,2000000`` measures several sizes, ``--guard`` with the guard, ``--labels 100`` with classes
+(20 % of the labels drawn anew),
 ``--parquet`` with the rows in a Parquet file of row groups of 100,000.
 
 One core means: the process is pinned to one by ``os.sched_setaffinity`` and uses one thread of BLAS, as a
@@ -40,16 +41,22 @@ FEATURES = 256
 CHUNK = 100_000
 
 
-def make(path: Path, n_rows: int) -> None:
-    """Write rows of moderate rank to a .npy file, piece by piece."""
+def make(path: Path, n_rows: int, classes: int) -> np.ndarray | None:
+    """Write rows of moderate rank to a .npy file, piece by piece; return labels, a fifth of them wrong."""
     rng = np.random.default_rng(0)
     mixing = rng.standard_normal((64, FEATURES), dtype=np.float32)
+    centers = rng.standard_normal((max(classes, 1), FEATURES), dtype=np.float32) / 2
+    truth = rng.integers(0, max(classes, 1), n_rows)
     rows = np.lib.format.open_memmap(path, "w+", np.float32, (n_rows, FEATURES))
     for start in range(0, n_rows, CHUNK):
         stop = min(start + CHUNK, n_rows)
         latent = rng.standard_normal((stop - start, 64), dtype=np.float32)
-        rows[start:stop] = latent @ mixing / 8 + rng.standard_normal((stop - start, FEATURES), np.float32)
+        noise = rng.standard_normal((stop - start, FEATURES), np.float32)
+        rows[start:stop] = latent @ mixing / 8 + noise + centers[truth[start:stop]]
     rows.flush()
+    if not classes:
+        return None
+    return np.where(rng.random(n_rows) < 0.2, rng.integers(0, classes, n_rows), truth)
 
 
 def make_parquet(path: Path, rows: np.ndarray, labels: np.ndarray | None) -> None:
@@ -179,10 +186,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         for size in map(int, arguments.rows.split(",")):
-            make(path, size)
-            labels = (
-                np.random.default_rng(1).integers(0, arguments.labels, size) if arguments.labels else None
-            )
+            labels = make(path, size, arguments.labels)
             if arguments.parquet:
                 columns = path.with_suffix(".parquet")
                 make_parquet(columns, np.load(path, mmap_mode="r"), labels)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_DTYPES = {pa.float32(): "<f4", pa.float64(): "<f8"}
+_DTYPES = {pa.float16(): "<f2", pa.float32(): "<f4", pa.float64(): "<f8"}
 _CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd", "GZIP": "gzip"}
 _HEADER_BYTES = 512  # more than the header of a page of numbers takes
 _PLAIN = 0

@@ -55,10 +55,12 @@ def test_plain_numbers_are_those_that_arrow_reads(tmp_path, form, width, version
     np.testing.assert_array_equal(again.reshape(-1, width), rows)
 
 
-def test_double_numbers_and_large_pages(tmp_path):
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+def test_other_precisions_and_large_pages(tmp_path, kind):
     path = tmp_path / "rows.parquet"
-    rows = np.random.default_rng(0).normal(size=(2000, 33))
-    write(path, rows, pa.list_(pa.float64(), 33), data_page_size=1 << 24, row_group_size=2000)
+    rows = np.random.default_rng(0).normal(size=(2000, 33)).astype(kind)
+    type_ = pa.list_(pa.from_numpy_dtype(kind), 33)
+    write(path, rows, type_, data_page_size=1 << 24, row_group_size=2000)
     assert len(plain(path).pages) == 1
     assert column(path, 5, 128)[0].equals(column(path, 5)[1])
 
@@ -75,7 +77,7 @@ def test_after_a_dictionary_that_grew_too_large_the_plain_pages_are_read(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "odd", ["few numbers", "a gap", "no list", "lengths", "two lengths", "whole numbers", "half", "codec"]
+    "odd", ["few numbers", "a gap", "no list", "lengths", "two lengths", "whole numbers", "codec"]
 )
 def test_what_is_not_plain_is_left_to_arrow(tmp_path, odd):
     path = tmp_path / "rows.parquet"
@@ -94,9 +96,6 @@ def test_what_is_not_plain_is_left_to_arrow(tmp_path, odd):
         rows[700:] = [row[:4] for row in rows[700:]]
     elif odd == "whole numbers":
         rows, kind = [[number] * 8 for number in range(1500)], pa.list_(pa.int32())
-    elif odd == "half":
-        kind = pa.list_(pa.float16())
-        rows = [np.array(row, np.float16) for row in rows]
     else:
         options = {"compression": "brotli"}
     write(path, rows, kind, **options)
