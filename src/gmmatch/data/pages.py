@@ -44,24 +44,26 @@ class Page:
     plain: bool
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class PlainColumn:
     """The part of a column in one row group of which all pages, from some row on, hold plain numbers."""
 
-    pages: list[Page]
+    pages: list[Page]  # of all its numbers
     schema: pa.Schema  # of this column
     width: int
     dtype: str
     codec: str | None
     most: int  # the level of a number that is there
+    checked: int = 0  # pages from the front on whose levels were seen to be even
 
     @property
     def first(self) -> int:
         """The first row that is in plain pages as a whole."""
-        return -(-self.pages[0].first // self.width)
+        after = max((page.first + page.count for page in self.pages if not page.plain), default=0)
+        return -(-after // self.width)
 
     def batches(self, handle: Any, start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows from `start` on, about `rows` at a time, as far as pages are not odd."""
+        """Yield the rows from `start` on, about `rows` at a time, as far as no page is odd up to there."""
         kind = self.schema.types[0]
         for block in self._blocks(handle, start, rows):
             numbers = pa.Array.from_buffers(kind.value_type, block.size, [None, pa.py_buffer(block)])
@@ -79,14 +81,18 @@ class PlainColumn:
         scratch = bytearray(max(page.size for page in self.pages))
         block = np.empty((0, self.width), self.dtype)
         filled = 0
-        for page in self.pages:
-            if page.first + page.count <= begin:
+        for number, page in enumerate(self.pages):
+            before = page.first + page.count <= begin
+            if before and number < self.checked:
                 continue
             try:
-                values = self._values(handle, page, scratch)
+                data = self._numbers(handle, page, scratch)
+                values = np.empty(0) if before else self._values(data, page)[max(begin - page.first, 0) :]
             except Odd:
                 break
-            values = values[max(begin - page.first, 0) :]
+            self.checked = max(self.checked, number + 1)
+            if before:
+                continue
             whole = not filled and not len(values) % self.width and len(values) <= rows * self.width
             if whole and values.flags.aligned:
                 begin += len(values)
@@ -105,7 +111,13 @@ class PlainColumn:
         if filled >= self.width:
             yield block[: filled // self.width]
 
-    def _values(self, handle: Any, page: Page, scratch: bytearray) -> npt.NDArray[Any]:
+    def _values(self, data: memoryview, page: Page) -> npt.NDArray[Any]:
+        if not page.plain or len(data) != page.count * np.dtype(self.dtype).itemsize:
+            raise Odd
+        return np.frombuffer(data, self.dtype)
+
+    def _numbers(self, handle: Any, page: Page, scratch: bytearray) -> memoryview:
+        """Return what a page holds beside its levels, once these were seen to be even."""
         stored = memoryview(scratch)[: page.size]
         handle.seek(page.begin)
         if handle.readinto(stored) != page.size:
@@ -122,9 +134,7 @@ class PlainColumn:
         regular = _lists_begin_evenly(begins, page.count, page.first % self.width, self.width)
         if not regular or not _all_there(gaps, page.count, self.most):
             raise Odd
-        if len(data) != page.count * np.dtype(self.dtype).itemsize:
-            raise Odd
-        return np.frombuffer(data, self.dtype)
+        return data
 
     def _unpacked(self, stored: memoryview, size: int, packed: bool = True) -> memoryview:
         if self.codec is None or not packed:
@@ -161,11 +171,13 @@ def plain_column(handle: Any, facts: Any, group: int, name: str) -> PlainColumn 
         return None
     codec = _CODECS[column.compression]
     own = pa.schema([entry], schema.metadata)
-    return PlainColumn(pages, own, width, dtype, codec, levels.max_definition_level) if pages else None
+    return (
+        PlainColumn(pages, own, width, dtype, codec, levels.max_definition_level) if pages[-1].plain else None
+    )
 
 
 def _pages(handle: Any, at: int, end: int, n_values: int, item: int) -> list[Page]:
-    """Return the plain pages at the end of a column, from the headers of all its pages."""
+    """Return where the numbers of a column are, from the headers of its pages."""
     pages: list[Page] = []
     first = 0
     while at < end:
@@ -182,8 +194,6 @@ def _pages(handle: Any, at: int, end: int, n_values: int, item: int) -> list[Pag
                 raise Odd
             pages.append(page)
             first += page.count
-            if not page.plain:
-                pages.clear()
         elif kind != _DICTIONARY:
             raise Odd
         at += size

@@ -76,6 +76,20 @@ def test_after_a_dictionary_that_grew_too_large_the_plain_pages_are_read(tmp_pat
         assert found.equals(expected)
 
 
+def test_rows_behind_uneven_ones_are_not_mistaken_for_others(tmp_path):
+    path = tmp_path / "rows.parquet"
+    rows = [list(row) for row in np.random.default_rng(0).normal(size=(1000, 8)).astype(np.float32)]
+    rows[100:101] = [rows[100][:4], rows[100][4:]]  # one row more ...
+    rows[900:902] = [[*rows[900], *rows[901]]]  # ... and, behind it, one less: as many numbers as before
+    for options in ({}, {"use_dictionary": True, "dictionary_pagesize_limit": 8192}):
+        write(path, rows, pa.list_(pa.float32()), row_group_size=1000, **options)
+        assert plain(path) is not None
+        for start in (0, 99, 101, 300, 700, 901, 950):
+            parquet._plain.cache_clear()
+            found, expected = column(path, start)
+            assert found.equals(expected)
+
+
 @pytest.mark.parametrize(
     "odd", ["few numbers", "a gap", "no list", "lengths", "two lengths", "whole numbers", "codec"]
 )
