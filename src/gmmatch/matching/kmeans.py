@@ -1,6 +1,7 @@
 """k-means: seeded, and the same whatever the number of threads."""
 
 from collections import deque
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -139,8 +140,12 @@ class Points:
         codes, unsure, least, second = kernels.nearest_points(*told)
         again = np.flatnonzero(unsure)
         if len(again) and rows.dtype != np.float64:
-            codes[again] = _nearest(rows[again].astype(np.float64), self.points)
+            codes[again] = self._exact.compare(rows[again].astype(np.float64))[0]
         return codes, least, second
+
+    @cached_property
+    def _exact(self) -> "Points":
+        return Points(self.points, np.float64)
 
 
 def row_lengths(rows: FloatArray) -> Vector:
