@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gmmatch.experiments.cells import commit
+
 Cell = dict[str, Any]
 
 _SOURCES = {"logistic": "cleanlab, logistic regression", "ours": "cleanlab, our probabilities"}
@@ -16,18 +18,18 @@ _WHY = "people err on rows that are hard to tell, and where classes overlap some
 _STILL = 0.00005  # of the ranks: rounding
 _INTRODUCTION = """# Suspects, measured
 
-`python -m benchmarks.suspects --page docs/results/suspects.md`; Python 3.11, cleanlab 2.9.0. Area under the
-ROC curve / average precision of wrong labels, by the order of `gmmatch.suspects`; by the three scores of
-cleanlab on probabilities of its usual workflow (5-fold logistic regression of scikit-learn on the same
-embeddings); and by the same scores on the probabilities that `gmmatch.suspects` works with. Sets: 6,000 rows
-of CIFAR-10 by seed (features of EfficientNet-Lite0; recompressed images), with the human labels of CIFAR-10N
-or noise of our own; CLINC150 (18,000 texts, WordLlama), letters (12,000 rows), handwritten digits (1,200).
-`symmetric-20`: a fifth of the labels is any other class; `asymmetric-20`: the next class; `open-set`: the
-last fifth of the classes leaves, its rows stay under other labels: they are confidently nothing, and the
-estimate counts few of them. Figures of logistic regression do not depend on this package; they were measured
-once, on the same rows, and rounded to three digits. Copies under one label stand last, wrong or not, because
-one row stands for them: of letters, where 958 rows are in groups of copies, that costs 0.005 to 0.007 of the
-area (seed 100, asymmetric and open-set).
+`python -m benchmarks.suspects --page docs/results/suspects.md`; commit COMMIT; Python 3.11, cleanlab 2.9.0.
+Area under the ROC curve / average precision of wrong labels, by the order of `gmmatch.suspects`; by the
+three scores of cleanlab on probabilities of its usual workflow (5-fold logistic regression of scikit-learn
+on the same embeddings); and by the same scores on the probabilities that `gmmatch.suspects` works with.
+Sets: 6,000 rows of CIFAR-10 by seed (features of EfficientNet-Lite0; recompressed images), with the human
+labels of CIFAR-10N or noise of our own; CLINC150 (18,000 texts, WordLlama), letters (12,000 rows),
+handwritten digits (1,200). `symmetric-20`: a fifth of the labels is any other class; `asymmetric-20`: the
+next class; `open-set`: the last fifth of the classes leaves, its rows stay under other labels: they are
+confidently nothing, and the estimate counts few of them. Figures of logistic regression do not depend on
+this package; they were measured once, on the same rows, and rounded to three digits. Copies under one label
+stand last, wrong or not, because one row stands for them: of letters, where 958 rows are in groups of
+copies, that costs 0.005 to 0.007 of the area (seed 100, asymmetric and open-set).
 
 **What was chosen on what.** The score, its constants and its smoothing were chosen on 17 cells under seeds
 100 and 101: digits, 3,000 letters, 6,000 texts of CLINC150, 4,000 images of Fashion-MNIST, wine and breast
@@ -49,7 +51,11 @@ def page(cells: Sequence[Cell]) -> str:
     """Return the page."""
     kinds = list(dict.fromkeys((cell["set"], cell["noise"]) for cell in cells))
     means = {kind: _mean([cell for cell in cells if (cell["set"], cell["noise"]) == kind]) for kind in kinds}
-    parts = [_INTRODUCTION, "## What was promised\n", *_promises(cells, list(means.values()))]
+    parts = [
+        _INTRODUCTION.replace("COMMIT", commit()),
+        "## What was promised\n",
+        *_promises(cells, list(means.values())),
+    ]
     parts += ["\n## Means over the seeds\n", _table([means[kind] for kind in kinds], seeds=False)]
     parts += ["\n## Every cell\n", _table(cells, seeds=True)]
     return "\n".join(parts) + "\n"
