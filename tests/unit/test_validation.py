@@ -4,6 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gmmatch
+from gmmatch.classes import number_classes
+from gmmatch.compute.blocks import by_group
 from gmmatch.compute.keys import look_at_rows
 from gmmatch.errors import GmmatchError, InvalidInput
 from gmmatch.validation import as_labels, as_rows, as_seed, digest_rows, fingerprint, resolve_keep
@@ -190,3 +192,33 @@ def test_rows_too_small_to_be_compared_are_refused(labels):
     rows[7] = 1.0  # one ordinary row, and all zeros, are told apart as ever
     assert len(gmmatch.select(rows * 1e-139, 6, labels)) == 6
     assert len(gmmatch.select(np.zeros((60, 4)), 6, labels)) == 6
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([3, 1, 3, 2]),
+        np.array([-7, -9, -7], np.int8),
+        np.array([2**63, 2**64 - 1, 2**63], np.uint64),
+        np.array([2**63 - 1, 2**63 - 2, 2**63 - 1]),
+        np.array([-(2**63), 2**63 - 1, 0]),
+        np.array([0, 10**12, 5]),
+        np.array([True, False, True]),
+        np.array(["b", "a", "b"]),
+        np.array([], np.int64),
+    ],
+    ids=str,
+)
+def test_classes_are_numbered_as_numpy_does(values):
+    classes, codes = number_classes(values)
+    expected, places = np.unique(values, return_inverse=True)
+    np.testing.assert_array_equal(classes, expected)
+    np.testing.assert_array_equal(codes, places)
+    assert classes.dtype == values.dtype
+    assert codes.dtype == np.int64
+
+
+@given(st.lists(st.integers(-70_000, 70_000), max_size=200))
+def test_groups_keep_the_order_of_their_members(codes):
+    codes = np.array(codes, np.int64)
+    np.testing.assert_array_equal(by_group(codes), np.argsort(codes, kind="stable"))
