@@ -110,9 +110,8 @@ class PieceRows(JoinedRows):
         """Give up rows of windows, but for picks among them, to be asked for once more, if there is room."""
         with self._lock:
             self._settled.append((numbers, picks))
-            many = sum(len(part[0]) for part in self._settled) >= _SETTLED_ROWS
-        # One thread gives rows up for all of them.
-        if many and self._giving.acquire(blocking=False):
+        # One thread gives rows up for all of them, also for those who come meanwhile.
+        while self._many_settled() and self._giving.acquire(blocking=False):
             try:
                 self._give_up()
             finally:
@@ -179,6 +178,10 @@ class PieceRows(JoinedRows):
             found.append(np.take(block, numbers[low:high] - start, axis=0, mode="clip"))
             start += len(block)
         values[places] = found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _many_settled(self) -> bool:
+        with self._lock:
+            return sum(len(part[0]) for part in self._settled) >= _SETTLED_ROWS
 
     def _give_up(self) -> None:
         """Let go of rows that were settled; put picks among them where they can wait."""

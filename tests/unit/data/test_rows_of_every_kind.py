@@ -222,6 +222,26 @@ def test_a_sample_waits_in_a_file_or_in_memory_where_the_disk_is_full(monkeypatc
     assert kept.spill(values) is values
 
 
+def test_threads_settle_rows_side_by_side(tmp_path, monkeypatch):
+    monkeypatch.setattr(pieces, "_SETTLED_ROWS", 5)
+    path, columns = make_parquet(tmp_path)
+    for attempt in range(20):
+        rows = open_dataset(path, memory=1 << 10, **columns).rows
+        rows.expect_window(np.arange(700))
+        parts = np.split(np.random.default_rng(attempt).permutation(700), 100)
+
+        def match(part, rows=rows):
+            np.testing.assert_array_equal(rows[part], ROWS[part])
+            rows.settle(np.sort(part), part[:2])
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(match, parts))
+        assert rows._expected == []  # nothing is left behind
+        picks = np.concatenate([part[:2] for part in parts])
+        assert rows.unknown(np.sort(picks)).size == 0
+        np.testing.assert_array_equal(rows[picks], ROWS[picks])
+
+
 def test_picks_that_the_disk_has_no_room_for_are_read_again(tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "_SETTLED_ROWS", 1)
     path, columns = make_parquet(tmp_path)
