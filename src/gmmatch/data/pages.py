@@ -7,6 +7,7 @@ nothing is missing, the levels repeat themselves: it is enough to see that they 
 stored so (few different ones, lists of several lengths, gaps) are left to Arrow.
 """
 
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import pyarrow as pa
 _DTYPES = {pa.float16(): "<f2", pa.float32(): "<f4", pa.float64(): "<f8"}
 _CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd", "GZIP": "gzip"}
 _HEADER_BYTES = 512  # more than the header of a page of numbers takes
+_MOST_BYTES = 2**31 - 1
 _PLAIN = 0
 _DATA, _DICTIONARY, _DATA_2 = 0, 2, 3  # kinds of pages
 _NESTED = 8  # structures in structures, at most
@@ -164,16 +166,17 @@ def plain_column(handle: Any, facts: Any, group: int, name: str) -> PlainColumn 
     begin = column.data_page_offset
     if column.dictionary_page_offset is not None:
         begin = min(begin, column.dictionary_page_offset)
-    item = np.dtype(dtype).itemsize
+    end = begin + column.total_compressed_size
+    if not 0 <= begin <= end <= handle.seek(0, os.SEEK_END):  # what is claimed is not there
+        return None
     try:
-        pages = _pages(handle, begin, begin + column.total_compressed_size, column.num_values, item)
+        pages = _pages(handle, begin, end, column.num_values, np.dtype(dtype).itemsize)
     except (Odd, IndexError, OSError):
         return None
-    codec = _CODECS[column.compression]
-    own = pa.schema([entry], schema.metadata)
-    return (
-        PlainColumn(pages, own, width, dtype, codec, levels.max_definition_level) if pages[-1].plain else None
-    )
+    if not pages[-1].plain:
+        return None
+    own, codec = pa.schema([entry], schema.metadata), _CODECS[column.compression]
+    return PlainColumn(pages, own, width, dtype, codec, levels.max_definition_level)
 
 
 def _pages(handle: Any, at: int, end: int, n_values: int, item: int) -> list[Page]:
@@ -189,8 +192,9 @@ def _pages(handle: Any, at: int, end: int, n_values: int, item: int) -> list[Pag
             raise Odd
         if kind in (_DATA, _DATA_2):
             page = _data_page(header, at, first)
-            # What a page may take, decompressed, follows from its numbers.
-            if page.count > n_values - first or unpacked > page.count * (item + 2) + _HEADER_BYTES:
+            # What a page may take, decompressed, follows from its numbers, and is told in 32 bits.
+            most = min(page.count * (item + 2) + _HEADER_BYTES, _MOST_BYTES)
+            if page.count > n_values - first or unpacked > most:
                 raise Odd
             pages.append(page)
             first += page.count

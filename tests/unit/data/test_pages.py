@@ -1,5 +1,7 @@
 """Pages of Parquet files that are read directly hold what Arrow finds in them."""
 
+import io
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -126,6 +128,15 @@ def test_other_columns_are_not_mistaken_for_lists(tmp_path):
     )
     assert plain(path) is None
     assert column(path)[0].equals(column(path)[1])
+
+
+def test_pages_beyond_the_end_of_the_file_are_not_believed(tmp_path):
+    path = tmp_path / "rows.parquet"
+    write(path, np.random.default_rng(0).normal(size=(300, 16)), pa.list_(pa.float64(), 16))
+    last, facts = plain(path).pages[-1], pq.read_metadata(path)
+    for end, known in ((last.begin + last.size, True), (last.begin + last.size - 1, False)):
+        handle = io.BytesIO(path.read_bytes()[:end])
+        assert (plain_column(handle, facts, 0, "vector") is not None) == known
 
 
 def test_damaged_pages_end_in_a_sentence_or_in_numbers(tmp_path):
