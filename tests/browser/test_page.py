@@ -17,6 +17,7 @@ from .conftest import MARKUP, SCRIPT, settle
 pytestmark = pytest.mark.slow
 
 FIGURE = "Bokeh.documents.flatMap((found) => found.roots()).find((plot) => plot.renderers.length === 2)"
+LONG = 700  # milliseconds that a button may be held before it moves
 VIEW = f"[...Bokeh.index].find((view) => view.model === {FIGURE})"
 
 
@@ -123,7 +124,7 @@ def test_pointing_at_a_row_shows_it_and_a_click_pins_it(visit, digits):
     assert card.locator("img").get_attribute("src") == report.content[at]
     assert card.locator("img").evaluate("(image) => image.naturalWidth") == 8
     assert f"kept, pick {report.map.rank[at] + 1}" in card.inner_text()
-    page.mouse.click(*place(page, at))
+    page.mouse.click(*place(page, at), delay=LONG)
     settle(page)
     pinned = page.locator("#pinned")
     expect(pinned.locator(".item .name")).to_have_text(report.map.id[at])
@@ -148,6 +149,7 @@ def test_a_box_and_a_lasso_list_what_is_inside(visit, digits, tool):
     route = [corners[0], corners[2]] if tool == "Box" else [*corners, corners[0]]
     page.mouse.move(*route[0])
     page.mouse.down()
+    page.wait_for_timeout(LONG)
     for x, y in route[1:]:
         page.mouse.move(x, y, steps=8)
     page.mouse.up()

@@ -326,6 +326,9 @@ async function makeMap() {
   paint();
   const scroller = plot.toolbar.tools.find((tool) => tool.type === "WheelZoomTool");
   map.view = await Bokeh.Plotting.show(plot, byId("plot"));
+  // Bokeh takes a button held for 0.3 s for a long press, and forgets the drag or click that it begins.
+  const gestures = map.view.canvas_view?.ui_event_bus?.ui_gestures?.constructor;
+  if (gestures) gestures.press_threshold = 2 ** 31 - 1;
   makeTools(byId("tools"));
   fitWindow(rows.window);
   for (const tool of plot.toolbar.tools) if ("renderers" in tool) tool.renderers = [drawn];
