@@ -1,16 +1,21 @@
-"""The search for one geometric median: from the sums of a pass to the next point, and when to stop.
+"""The search for geometric medians: from the sums of a pass to the next points, and when to stop.
 
-`geometric_median.py` has the argument behind the certificate.
+`geometric_median.py` has the argument behind the certificate. All arrays have one row per group: thousands
+of small groups take a few operations each pass, not thousands.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ..compute.blocks import LARGEST_BLOCK
-from ..records import GeometricMedian
 from ._median_sums import GroupSums
 
 Vector = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 # What a certificate allows for rounding: lengths and unit vectors, and sums of the rows of a block, whose
 # errors grow with the root of their number and with it at worst.
@@ -18,114 +23,139 @@ _ROUNDING = (32 + LARGEST_BLOCK) * float(np.finfo(np.float64).eps)
 _MOST_MISSES = 3  # guesses in a row that may miss before a plain step is taken
 
 
-class _Visit:
-    """A point of one group, and what its sums tell: the certificate and the next move.
+@dataclass(frozen=True, eq=False)
+class Visits:
+    """One point of each group, and what its sums tell: the certificate and the next move."""
 
-    The nearest row counts as coinciding with the point when it is too near to matter: nearer than a
-    small share of the harmonic mean distance of the others, which outliers cannot inflate.
-    """
+    point: Vector
+    pull: Vector  # weighted sum of the unit vectors to the rows
+    objective: Vector
+    move: Vector  # to the next point
+    epsilon: Vector  # certified
 
-    def __init__(self, point: Vector, sums: GroupSums, group: int, epsilon: float) -> None:
-        self.point = point
-        self.pull = sums.pull[group].copy()
-        self.objective = float(sums.distance[group])
-        weight, at_weight = float(sums.weight[group]), float(sums.at_weight[group])
-        stiffness, nearest = float(sums.stiffness[group]), float(sums.nearest[group])
-        pull, loss = self.pull, 0.0
-        if np.isfinite(nearest):
-            nearest_weight = float(sums.nearest_weight[group])
-            others = weight - at_weight - nearest_weight
-            others_stiffness = stiffness - nearest_weight / nearest
-            if 0 < nearest * others_stiffness <= epsilon / 16.0 * others:
-                pull, stiffness = pull - sums.nearest_pull[group], others_stiffness
-                at_weight += nearest_weight
-                loss = 2.0 * nearest_weight * nearest
-        length = _norm(pull)
-        gradient = max(0.0, length - at_weight)
-        self.move = pull * (gradient / length / stiffness) if gradient > 0 else np.zeros_like(pull)
-        loss += gradient * 2.0 * self.objective / weight
-        self.epsilon = 0.0 if self.objective == 0.0 else np.inf
-        if 0 < loss < self.objective or (loss == 0 and self.objective):
-            self.epsilon = loss / (self.objective - loss) + _ROUNDING
+    @classmethod
+    def read(cls, points: Vector, sums: GroupSums, epsilon: float) -> Visits:
+        """Return what the sums tell of the points that they were measured at.
+
+        The nearest row counts as coinciding with a point when it is too near to matter: nearer than a small
+        share of the harmonic mean distance of the others, which outliers cannot inflate.
+        """
+        pull, objective, nearest = sums.pull, sums.distance, sums.nearest
+        with np.errstate(divide="ignore", invalid="ignore"):
+            others = sums.weight - sums.at_weight - sums.nearest_weight
+            others_stiffness = sums.stiffness - sums.nearest_weight / nearest
+            share = nearest * others_stiffness
+            at_point = np.isfinite(nearest) & (share > 0) & (share <= epsilon / 16.0 * others)
+            loss = np.where(at_point, 2.0 * sums.nearest_weight * nearest, 0.0)
+            stiffness = np.where(at_point, others_stiffness, sums.stiffness)
+            at_weight = sums.at_weight + np.where(at_point, sums.nearest_weight, 0.0)
+            left = np.where(at_point[:, None], pull - sums.nearest_pull, pull)
+            length = np.sqrt(_dot(left, left))
+            gradient = np.maximum(0.0, length - at_weight)
+            step = np.where(gradient > 0, gradient / length / stiffness, 0.0)
+            loss = loss + gradient * 2.0 * objective / sums.weight
+            bound = loss / (objective - loss) + _ROUNDING
+        certified = ((loss > 0) & (loss < objective)) | ((loss == 0) & (objective != 0))
+        worst = np.where(objective == 0.0, 0.0, np.inf)
+        return cls(points, pull, objective, left * step[:, None], np.where(certified, bound, worst))
+
+    def among(self, chosen: Mask) -> Visits:
+        """Return those of some groups."""
+        return Visits(*(value[chosen] for value in vars(self).values()))
+
+    def with_those_of(self, groups: Mask, other: Visits) -> Visits:
+        """Return these visits, for some groups the others."""
+        pairs = zip(vars(other).values(), vars(self).values(), strict=True)
+        wide = groups[:, None]
+        return Visits(*(np.where(wide if own.ndim > 1 else groups, old, own) for old, own in pairs))
 
 
 class Search:
-    """The search for one geometric median: measure `point`, feed the sums, until `done`.
+    """The search for geometric medians: measure `points`, feed the sums, until all are `done`.
 
-    `start`: first point to measure, float64. `epsilon`: certified relative accuracy to stop at. `max_iter`:
+    `starts`: first points to measure, float64. `epsilon`: certified relative accuracy to stop at. `max_iter`:
     most passes to spend.
     """
 
-    def __init__(self, start: Vector, epsilon: float, max_iter: int) -> None:
-        self.point = start
+    def __init__(self, starts: Vector, epsilon: float, max_iter: int) -> None:
+        self.points = starts
         self.epsilon = epsilon
         self.max_iter = max_iter
         self.passes = 0
-        self._misses = 0
-        self._best: _Visit | None = None
-        self._earlier: _Visit | None = None
+        self.best: Visits | None = None
+        self._guessed = np.zeros(len(starts), dtype=bool)  # whether the last step was a secant
+        self._misses = np.zeros(len(starts), dtype=np.int64)
 
     @property
-    def done(self) -> bool:
-        """Whether the certificate is good enough, or the passes are spent."""
-        return self._best is not None and (self._best.epsilon <= self.epsilon or self.passes >= self.max_iter)
+    def converged(self) -> Mask:
+        """Where the certificate is good enough."""
+        if self.best is None:
+            return np.zeros(len(self.points), dtype=bool)
+        return self.best.epsilon <= self.epsilon
 
-    def feed(self, sums: GroupSums, group: int) -> None:
-        """Take the sums measured at `point` and move on to the next point."""
-        visit = _Visit(self.point, sums, group, self.epsilon)
+    @property
+    def done(self) -> Mask:
+        """Where the certificate is good enough, or the passes are spent."""
+        return self.converged | (self.passes >= self.max_iter)
+
+    def feed(self, sums: GroupSums) -> None:
+        """Take the sums measured at `points` and move on to the next points."""
+        visits = Visits.read(self.points, sums, self.epsilon)
         self.passes += 1
-        self.point = self._next(visit)
+        self.points = self._next(visits)
 
-    def _next(self, visit: _Visit) -> Vector:
-        """Take note of a visit and return the next point to measure."""
-        best = self._best
+    def keep(self, chosen: Mask) -> None:
+        """Go on with some of the groups alone."""
+        self.points, self._guessed = self.points[chosen], self._guessed[chosen]
+        self._misses = self._misses[chosen]
+        self.best = None if self.best is None else self.best.among(chosen)
+
+    def _next(self, visits: Visits) -> Vector:
+        """Take note of a visit to each group and return the next points to measure."""
+        best = self.best
         if best is None:
-            self._best = visit
-            return visit.point + visit.move  # type: ignore[no-any-return]
-        guessed = self._earlier is not None or 0 < self._misses < _MOST_MISSES
-        if guessed and visit.objective > best.objective and visit.epsilon >= best.epsilon:
-            self._misses += 1
-            self._earlier = None
-            return _kink(best, visit) if self._misses < _MOST_MISSES else best.point + best.move
-        self._earlier, self._best, self._misses = best, visit, 0
-        return _secant(best, visit)
-
-    def result(self) -> GeometricMedian:
-        """Return the best point found."""
-        best = self._best
-        assert best is not None
-        return GeometricMedian(
-            best.point, best.objective, best.epsilon, self.passes, best.epsilon <= self.epsilon
-        )
+            self.best = visits
+            return visits.point + visits.move
+        guessed = self._guessed | ((self._misses > 0) & (self._misses < _MOST_MISSES))
+        missed = guessed & (visits.objective > best.objective) & (visits.epsilon >= best.epsilon)
+        self._misses = np.where(missed, self._misses + 1, 0)
+        self._guessed = ~missed
+        points = _secant(best, visits)
+        if missed.any():
+            held, few = best.among(missed), self._misses[missed] < _MOST_MISSES
+            between = _kink(held, visits.among(missed))
+            points[missed] = np.where(few[:, None], between, held.point + held.move)
+            visits = visits.with_those_of(missed, best)
+        self.best = visits
+        return points
 
 
-def _secant(earlier: _Visit, latest: _Visit) -> Vector:
+def _secant(earlier: Visits, latest: Visits) -> Vector:
     """Extrapolate as if the moves shrank by a constant factor along the way."""
-    plain: Vector = latest.point + latest.move
+    plain = latest.point + latest.move
     change = latest.move - earlier.move
-    size = float(np.add.reduce(change * change))
-    if size == 0.0:
-        return plain
-    factor = float(np.add.reduce(change * latest.move)) / size
-    guess: Vector = plain - factor * (latest.point - earlier.point + change)
-    return guess
+    size = _dot(change, change)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = _dot(change, latest.move) / size
+        guess = plain - factor[:, None] * (latest.point - earlier.point + change)
+    return np.where((size == 0.0)[:, None], plain, guess)
 
 
-def _kink(best: _Visit, overshot: _Visit) -> Vector:
+def _kink(best: Visits, overshot: Visits) -> Vector:
     """Return the point between two visits where the tangents of the objective meet.
 
     Beside a far cluster of nearly half the rows the objective is two straight lines with a kink, and
     this finds it at once.
     """
     way = overshot.point - best.point
-    falling = -float(np.add.reduce(best.pull * way))
-    rising = -float(np.add.reduce(overshot.pull * way))
-    meeting: Vector = best.point + best.move
-    if rising > falling:
+    falling, rising = -_dot(best.pull, way), -_dot(overshot.pull, way)
+    with np.errstate(divide="ignore", invalid="ignore"):
         share = (overshot.objective - best.objective - rising) / (falling - rising)
-        meeting = best.point + min(max(share, 0.0), 1.0) * way
-    return meeting
+        meeting = best.point + np.clip(share, 0.0, 1.0)[:, None] * way
+    return np.where((rising > falling)[:, None], meeting, best.point + best.move)
 
 
-def _norm(vector: Vector) -> float:
-    return float(np.sqrt(np.add.reduce(vector * vector)))
+def _dot(one: Vector, other: Vector) -> Vector:
+    """Return the inner product of each row with that of the other."""
+    found: Vector = np.add.reduce(one * other, axis=1)
+    return found

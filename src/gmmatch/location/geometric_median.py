@@ -34,6 +34,7 @@ from ._median_sums import GroupSums, partial_sums
 from .mean import group_means
 
 Vector = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 _SMALL = 1e-100  # squares of differences between numbers of this size are far from float64's limits
 
 
@@ -42,8 +43,12 @@ def measure(
     points: Vector,
     codes: IntArray | None = None,
     weights: Vector | None = None,
+    n_groups: int | None = None,
 ) -> GroupSums:
-    """Measure one point per group in one pass over all rows, block by block."""
+    """Measure one point per group in one pass over all rows, block by block.
+
+    `n_groups`: how many groups there were to begin with; sums are made in the same order while groups are.
+    """
     own_code = None if codes is None else PerRow(codes)
     own_weight = None if weights is None else PerRow(weights)
     nothing = np.empty((0, rows.shape[1]), rows.dtype)
@@ -58,7 +63,7 @@ def measure(
         )
 
     zero = partial(GroupSums.zeros, len(points), rows.shape[1])
-    return fold_blocks(part, zero, GroupSums.add, rows, "finding the middle", len(points))
+    return fold_blocks(part, zero, GroupSums.add, rows, "finding the middle", n_groups or len(points))
 
 
 def group_medians(
@@ -78,19 +83,23 @@ def group_medians(
 
     Time: O(rows * features) per pass. Memory beyond the input: O(groups * features).
     """
-    points = np.array(group_means(rows, codes, n_groups, weights) if starts is None else starts)
-    searches = [Search(point.copy(), epsilon, max_iter) for point in points]
-    left = list(range(len(searches)))
-    while left:
-        sums = measure(rows, points, codes, weights)
-        for group in left:
-            searches[group].feed(sums, group)
-            points[group] = searches[group].point
-        found = np.array([search.done for search in searches])
-        if codes is not None and found[left].any():
-            codes = np.where((codes >= 0) & found[codes], -1, codes)  # their rows need no other look
-        left = np.flatnonzero(~found).tolist()
-    return [search.result() for search in searches]
+    starts = np.array(group_means(rows, codes, n_groups, weights) if starts is None else starts)
+    search = Search(starts, epsilon, max_iter)
+    left = np.arange(n_groups)
+    found: list[GeometricMedian | None] = [None] * n_groups
+    while len(left):
+        search.feed(measure(rows, search.points, codes, weights, n_groups))
+        done = search.done
+        if not done.any():
+            continue
+        for group, median in zip(left[done].tolist(), _results(search, done), strict=True):
+            found[group] = median
+        left = left[~done]
+        search.keep(~done)
+        if codes is not None:  # rows of those that are done need no other look
+            number = np.where(done, -1, np.cumsum(~done) - 1)
+            codes = np.where(codes >= 0, number[codes], -1)
+    return [median for median in found if median is not None]
 
 
 def certify(
@@ -100,11 +109,20 @@ def certify(
     weights: Vector | None = None,
 ) -> list[GeometricMedian]:
     """Certify given points as geometric medians of their groups, in one pass over all rows."""
-    searches = [Search(np.asarray(point), 1e-6, 1) for point in points]
-    sums = measure(rows, np.stack([search.point for search in searches]), codes, weights)
-    for group, search in enumerate(searches):
-        search.feed(sums, group)
-    return [search.result() for search in searches]
+    search = Search(np.stack([np.asarray(point) for point in points]), 1e-6, 1)
+    search.feed(measure(rows, search.points, codes, weights))
+    return _results(search, search.done)
+
+
+def _results(search: Search, done: Mask) -> list[GeometricMedian]:
+    """Return the best points of the groups whose search is done."""
+    assert search.best is not None
+    best, converged = search.best.among(done), search.converged[done].tolist()
+    told = best.point, best.objective.tolist(), best.epsilon.tolist(), converged
+    return [
+        GeometricMedian(point, objective, epsilon, search.passes, good)
+        for point, objective, epsilon, good in zip(*told, strict=True)
+    ]
 
 
 def geometric_median(

@@ -36,6 +36,7 @@ MOST_CELLS = 4096
 
 _ROWS_PER_CELL = 3
 _FLAT_WORK = 4e9  # multiply-adds of a round in one level; beyond that, two levels
+_FEWEST_FEATURES = 16  # of rows that have fewer, a comparison takes as long
 _ROUNDS = 12
 _COARSE_ROWS = 1 << 14  # of the sample, that coarse cells are found on; set by reason
 _BLOCKS_AT_ONCE = 8  # rows of a coarse cell in a block are then many enough for a product of matrices
@@ -135,7 +136,7 @@ def light_cells(codes: IntArray) -> Mask:
 def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Cells, IntArray | None]:
     """Find cells in a sample, which is in random order; and which its rows are in, where that is known."""
     entropy = [seed, 0x63656C6C]
-    if len(sample) * sample.shape[1] * count <= _FLAT_WORK:
+    if len(sample) * max(sample.shape[1], _FEWEST_FEATURES) * count <= _FLAT_WORK:
         found = _rounds(sample, count, np.random.default_rng(entropy), _ROUNDS)
         fine = found.prototypes
         return Cells(np.add.reduce(fine)[None] / len(fine), [fine]), found.codes()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gmmatch
-from gmmatch.location._median_search import Search, _kink, _secant, _Visit
+from gmmatch.location._median_search import Search, Visits, _kink, _secant
 from gmmatch.location._median_sums import GroupSums, partial_sums
-from gmmatch.location.geometric_median import certify
+from gmmatch.location.geometric_median import certify, group_medians
 
 
 def bound(rows: np.ndarray, point: np.ndarray, weights: np.ndarray) -> float:
@@ -74,76 +74,77 @@ def test_a_step_goes_along_the_pull_as_far_as_the_stiffness_lets_it() -> None:
     rows = np.array([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]])
     weights = np.array([2.0, 2.0, 0.5])
     sums = partial_sums(rows, np.zeros((1, 2)), None, weights)
-    search = Search(np.zeros(2), 1e-6, 5)
-    search.feed(sums, 0)
+    search = Search(np.zeros((1, 2)), 1e-6, 5)
+    search.feed(sums)
     length, stiffness = np.sqrt(8.0), 2 / 3 + 2 / 4
-    np.testing.assert_allclose(search.point, np.array([2.0, 2.0]) * (length - 0.5) / length / stiffness)
-    held = Search(np.zeros(2), 1e-6, 5)  # a row at the point that is heavier than the pull of the others
-    held.feed(partial_sums(rows, np.zeros((1, 2)), None, np.array([2.0, 2.0, 3.0])), 0)
-    assert (held.point == 0).all()
-    assert held.done
+    np.testing.assert_allclose(search.points[0], np.array([2.0, 2.0]) * (length - 0.5) / length / stiffness)
+    held = Search(np.zeros((1, 2)), 1e-6, 5)  # a row at the point that is heavier than the pull of the others
+    held.feed(partial_sums(rows, np.zeros((1, 2)), None, np.array([2.0, 2.0, 3.0])))
+    assert (held.points == 0).all()
+    assert held.done.all()
 
 
-def visit(point: Any, objective: float, move: Any, epsilon: float = 1.0, pull: Any = 0.0) -> Any:
-    as_vector = [np.atleast_1d(np.asarray(value, np.float64)) for value in (point, move, pull)]
-    place, way, force = as_vector
-    return SimpleNamespace(point=place, objective=objective, move=way, epsilon=epsilon, pull=force)
+def visit(point: Any, objective: float, move: Any, epsilon: float = 1.0, pull: Any = 0.0) -> Visits:
+    place, way, force = (np.atleast_1d(np.asarray(value, np.float64))[None] for value in (point, move, pull))
+    return Visits(place, force, np.array([float(objective)]), way, np.array([epsilon]))
 
 
 def test_moves_that_shrink_by_a_factor_are_followed_to_their_end() -> None:
-    assert _secant(visit(0, 9, 1), visit(1, 8, 0.5)).tolist() == [2.0]
-    assert _secant(visit(0, 9, 3), visit(3, 8, 1.0)).tolist() == [4.5]
-    assert _secant(visit([0, 1], 9, [4, 0]), visit([4, 1], 8, [1, 0])).tolist() == pytest.approx(
+    assert _secant(visit(0, 9, 1), visit(1, 8, 0.5))[0].tolist() == [2.0]
+    assert _secant(visit(0, 9, 3), visit(3, 8, 1.0))[0].tolist() == [4.5]
+    assert _secant(visit([0, 1], 9, [4, 0]), visit([4, 1], 8, [1, 0]))[0].tolist() == pytest.approx(
         [16 / 3, 1.0]
     )
-    assert _secant(visit(0, 9, 1), visit(5, 8, 1)).tolist() == [6.0]  # no change: the plain step
+    assert _secant(visit(0, 9, 1), visit(5, 8, 1))[0].tolist() == [6.0]  # no change: the plain step
 
 
 def test_the_kink_is_where_the_tangents_meet() -> None:
     # 10 - 8 s falls, 11 + 12 (s - 1) rises: they meet at 0.55 of the way of 4.
-    assert _kink(visit(0, 10, 9, pull=2), visit(4, 11, 0, pull=-3)).tolist() == pytest.approx([2.2])
-    assert _kink(visit(1, 10, 9, pull=2), visit(5, 11, 0, pull=-3)).tolist() == pytest.approx([3.2])
+    assert _kink(visit(0, 10, 9, pull=2), visit(4, 11, 0, pull=-3))[0].tolist() == pytest.approx([2.2])
+    assert _kink(visit(1, 10, 9, pull=2), visit(5, 11, 0, pull=-3))[0].tolist() == pytest.approx([3.2])
     # Never beyond either of the two; and where nothing rises, the plain step.
-    assert _kink(visit(1, 10, 9, pull=2), visit(5, 40, 0, pull=-3)).tolist() == [1.0]
-    assert _kink(visit(1, 10, 9, pull=2), visit(5, -40, 0, pull=-3)).tolist() == [5.0]
-    assert _kink(visit(1, 10, 9, pull=2), visit(5, 11, 0, pull=2)).tolist() == [10.0]
+    assert _kink(visit(1, 10, 9, pull=2), visit(5, 40, 0, pull=-3))[0].tolist() == [1.0]
+    assert _kink(visit(1, 10, 9, pull=2), visit(5, -40, 0, pull=-3))[0].tolist() == [5.0]
+    assert _kink(visit(1, 10, 9, pull=2), visit(5, 11, 0, pull=2))[0].tolist() == [10.0]
 
 
 def test_guesses_that_miss_end_in_a_plain_step_from_the_best_point() -> None:
-    search = Search(np.zeros(1), 1e-6, 50)
+    search = Search(np.zeros((1, 1)), 1e-6, 50)
     first, second = visit(0, 10, 1), visit(1, 8, 0.5, pull=2)
-    assert search._next(first).tolist() == [1.0]
-    assert search._next(second).tolist() == [2.0]  # the secant
+    assert search._next(first)[0].tolist() == [1.0]
+    assert search._next(second)[0].tolist() == [2.0]  # the secant
     miss = visit(2, 9, 0.1, pull=-3)
     for _ in range(2):
-        assert search._next(miss).tolist() == _kink(second, miss).tolist()
-    assert search._next(miss).tolist() == [1.5]
+        assert search._next(miss)[0].tolist() == _kink(second, miss)[0].tolist()
+    assert search._next(miss)[0].tolist() == [1.5]
     # That step is no guess: what it leads to is taken, worse or not.
-    assert search._next(visit(1.5, 8.5, 0.25)).tolist() == _secant(second, visit(1.5, 8.5, 0.25)).tolist()
-    assert search._best is not None
-    assert search._best.objective == 8.5
+    assert (
+        search._next(visit(1.5, 8.5, 0.25))[0].tolist() == _secant(second, visit(1.5, 8.5, 0.25))[0].tolist()
+    )
+    assert search.best is not None
+    assert search.best.objective == 8.5
 
 
 def test_a_plain_step_is_no_guess_and_a_guess_as_good_as_the_best_is_no_miss() -> None:
-    search = Search(np.zeros(1), 1e-6, 50)
+    search = Search(np.zeros((1, 1)), 1e-6, 50)
     search._next(visit(0, 10, 1))
     search._next(visit(1, 11, 0.5, epsilon=2.0))  # after the first step, worse or not
-    assert search._best is not None
-    assert search._best.objective == 11
+    assert search.best is not None
+    assert search.best.objective == 11
     latest = visit(2, 11, 0.1, epsilon=2.0)
     search._next(latest)
-    assert search._best is latest
+    assert search.best is latest
 
 
 def test_a_guess_with_a_better_certificate_is_taken_although_its_objective_is_worse() -> None:
-    search = Search(np.zeros(1), 1e-6, 50)
+    search = Search(np.zeros((1, 1)), 1e-6, 50)
     search._next(visit(0, 10, 1))
     search._next(visit(1, 8, 0.5, epsilon=0.5))
     search._next(visit(2, 9, 0.1, epsilon=0.4))
-    assert search._best is not None
-    assert search._best.objective == 9
+    assert search.best is not None
+    assert search.best.objective == 9
     search._next(visit(3, 9.5, 0.1, epsilon=0.4))  # no better: a miss
-    assert search._best.objective == 9
+    assert search.best.objective == 9
 
 
 def test_a_search_ends_with_its_certificate_or_its_passes() -> None:
@@ -154,7 +155,23 @@ def test_a_search_ends_with_its_certificate_or_its_passes() -> None:
     found = gmmatch.geometric_median(rows, epsilon=1e-3)
     fewer = gmmatch.geometric_median(rows, epsilon=1e-3, max_iter=found.n_iter)
     assert (fewer.n_iter, fewer.converged) == (found.n_iter, True)
-    assert not Search(np.zeros(3), 1e-3, 5).done
+    assert not Search(np.zeros((1, 3)), 1e-3, 5).done.any()
+
+
+@pytest.mark.parametrize("features", [1, 2, 3, 40])
+def test_groups_that_are_searched_together_are_found_as_each_alone(features: int) -> None:
+    # Groups of one row to nine, with copies, rows far off and weights: some end at once, some after many.
+    rng = np.random.default_rng(features)
+    codes = rng.permutation(np.repeat(np.arange(90), np.arange(90) // 10 + 1))
+    rows, weights = rng.standard_t(1.5, size=(len(codes), features)), rng.uniform(0.2, 3.0, len(codes))
+    rows[::7] = rows[1::7][: len(rows[::7])]
+    together = group_medians(rows, codes, 90, 1e-9, weights, max_iter=60)
+    assert len({found.n_iter for found in together}) > (1 if features == 1 else 5)
+    for group, found in enumerate(together):
+        own = codes == group
+        alone = group_medians(rows[own], None, 1, 1e-9, weights[own], max_iter=60)[0]
+        assert found.point.tobytes() == alone.point.tobytes()
+        assert astuple(replace(found, point=alone.point))[1:] == astuple(alone)[1:]
 
 
 def test_the_search_takes_few_passes() -> None:
@@ -174,10 +191,10 @@ def test_the_search_takes_few_passes() -> None:
 def test_the_visit_keeps_what_the_sums_say() -> None:
     rows = np.array([[3.0, 4.0], [0.0, 0.0]])
     sums = partial_sums(rows, np.zeros((1, 2)))
-    seen = _Visit(np.zeros(2), sums, 0, 1e-6)
-    assert seen.pull.tolist() == pytest.approx([0.6, 0.8])
-    assert seen.objective == 5.0
-    assert seen.move.tolist() == [0.0, 0.0]  # the row at the point holds it
+    seen = Visits.read(np.zeros((1, 2)), sums, 1e-6)
+    assert seen.pull[0].tolist() == pytest.approx([0.6, 0.8])
+    assert seen.objective.tolist() == [5.0]
+    assert seen.move.tolist() == [[0.0, 0.0]]  # the row at the point holds it
     assert 0 < seen.epsilon < 1e-10  # to rounding
 
 
