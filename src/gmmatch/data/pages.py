@@ -9,6 +9,7 @@ stored so (few different ones, lists of several lengths, gaps) are left to Arrow
 
 import os
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,18 +19,28 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .thrift import BYTES, I32, I64, STRUCTURE, Odd, Structure, structure, varint
+
 _DTYPES = {pa.float16(): "<f2", pa.float32(): "<f4", pa.float64(): "<f8"}
-_CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd", "GZIP": "gzip"}
+_CODECS = {0: None, 1: "snappy", 2: "gzip", 6: "zstd"}
 _HEADER_BYTES = 512  # more than the header of a page of numbers takes
 _MOST_BYTES = 2**31 - 1
-_PLAIN = 0
+_MOST_FOOTER = 1 << 22  # bytes of the end of a file that are worth looking at: it takes a second
+_MOST_VALUES = 1 << 24  # of a page; usual are some hundred thousand
+_PLAIN, _RUNS = 0, 3  # how numbers and levels are stored
 _DATA, _DICTIONARY, _DATA_2 = 0, 2, 3  # kinds of pages
-_NESTED = 8  # structures in structures, at most
 _BITS = [bytes(byte >> bit & 1 for bit in range(8)) for byte in range(256)]
 
 
-class Odd(Exception):
-    """A page that is not stored as plain numbers in lists of one length."""
+@dataclass(frozen=True)
+class Chunk:
+    """Where a row group has its part of a column."""
+
+    name: str  # of the column of the table that it belongs to
+    codec: int
+    n_values: int
+    size: int  # bytes, compressed
+    begin: int  # where its first page is
 
 
 @dataclass(frozen=True)
@@ -141,138 +152,119 @@ class PlainColumn:
     def _unpacked(self, stored: memoryview, size: int, packed: bool = True) -> memoryview:
         if self.codec is None or not packed:
             return memoryview(bytes(stored))  # the scratch will be written to again
-        return memoryview(_codec(self.codec).decompress(stored, size))
+        return memoryview(_decompressed(self.codec, stored, size))
 
 
-def plain_column(handle: Any, facts: Any, group: int, name: str) -> PlainColumn | None:
-    """Return the pages of a column in a row group; None where they are to be read by Arrow.
+def column_chunks(handle: Any, size: int) -> list[list[Chunk]] | None:
+    """Return by row group the parts of its columns; None where what is told of them is not plain.
 
-    `handle`: the open file. `facts`: what the end of the file says of it.
+    `handle`: the open file. `size`: bytes of its footer, which tells it.
     """
-    found, schema = facts.row_group(group), facts.schema.to_arrow_schema()
-    places = [at for at in range(found.num_columns) if found.column(at).path_in_schema.split(".")[0] == name]
-    if len(places) != 1 or schema.get_field_index(name) < 0:
+    begin = handle.seek(0, os.SEEK_END) - 8 - size
+    if begin < 0 or size > _MOST_FOOTER:
         return None
-    entry = schema.field(name)
-    column, levels = found.column(places[0]), facts.schema.column(places[0])
-    dtype = _DTYPES.get(getattr(entry.type, "value_type", None))
-    width, rest = divmod(column.num_values, max(found.num_rows, 1))
-    if pa.types.is_fixed_size_list(entry.type) and entry.type.list_size != width:
-        return None
-    if dtype is None or levels.max_repetition_level != 1 or rest or not width:
-        return None
-    if column.compression not in _CODECS:
-        return None
-    begin = column.data_page_offset
-    if column.dictionary_page_offset is not None:
-        begin = min(begin, column.dictionary_page_offset)
-    end = begin + column.total_compressed_size
-    if not 0 <= begin <= end <= handle.seek(0, os.SEEK_END):  # what is claimed is not there
+    handle.seek(begin)
+    stored = handle.read(size + 8)
+    if stored[size:] != struct.pack("<I4s", size, b"PAR1"):
         return None
     try:
-        pages = _pages(handle, begin, end, column.num_values, np.dtype(dtype).itemsize)
-    except (Odd, IndexError, OSError):
+        groups = structure(stored)[0].many(4, STRUCTURE)
+        return [[_chunk(column) for column in group.many(1, STRUCTURE)] for group in groups]
+    except Odd:
         return None
-    if not pages[-1].plain:
-        return None
-    own, codec = pa.schema([entry], schema.metadata), _CODECS[column.compression]
-    return PlainColumn(pages, own, width, dtype, codec, levels.max_definition_level)
 
 
-def _pages(handle: Any, at: int, end: int, n_values: int, item: int) -> list[Page]:
-    """Return where the numbers of a column are, from the headers of its pages."""
+def _chunk(column: Structure) -> Chunk:
+    facts = column.get(3, STRUCTURE)
+    n_values, size, begin = facts.numbers(I64, 5, 7, 9)
+    dictionary = facts.may(11, I64)
+    begin = begin if dictionary is None else min(begin, dictionary)
+    name = b"".join(facts.many(3, BYTES)[:1]).decode(errors="replace")
+    return Chunk(name, facts.get(4, I32), n_values, size, begin)
+
+
+def plain_column(handle: Any, facts: Any, chunks: list[Chunk], n_rows: int, name: str) -> PlainColumn | None:
+    """Return the pages of a column in a row group; None where they are to be read by Arrow.
+
+    `handle`: the open file. `facts`: what the end of the file says of it. `chunks`, `n_rows`: the parts of
+    the columns in the row group, and how many rows it has.
+    """
+    schema = facts.schema.to_arrow_schema()
+    places = [at for at, chunk in enumerate(chunks) if chunk.name == name]
+    if len(places) != 1 or schema.get_field_index(name) < 0 or len(chunks) != len(facts.schema):
+        return None
+    entry, chunk, levels = schema.field(name), chunks[places[0]], facts.schema.column(places[0])
+    kind = entry.type
+    fixed = pa.types.is_fixed_size_list(kind)
+    if not (fixed or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return None
+    width, rest = divmod(chunk.n_values, max(n_rows, 1))
+    if fixed and kind.list_size != width:
+        return None
+    dtype = _DTYPES.get(kind.value_type)
+    if dtype is None or levels.max_repetition_level != 1 or rest or width < 1:
+        return None
+    end = handle.seek(0, os.SEEK_END)
+    # What is claimed may not be there.
+    if chunk.codec not in _CODECS or not 0 <= chunk.begin <= chunk.begin + chunk.size <= end:
+        return None
+    try:
+        pages = _pages(handle, chunk, end, np.dtype(dtype).itemsize, width)
+    except (Odd, OSError):
+        return None
+    if not pages or not pages[-1].plain:
+        return None
+    own = pa.schema([entry], schema.metadata)
+    return PlainColumn(pages, own, width, dtype, _CODECS[chunk.codec], levels.max_definition_level)
+
+
+def _pages(handle: Any, chunk: Chunk, last: int, item: int, width: int) -> list[Page]:
+    """Return where the numbers of a column are, from the headers of its pages; `last`: the file's size."""
     pages: list[Page] = []
-    first = 0
+    first, at, end = 0, chunk.begin, chunk.begin + chunk.size
     while at < end:
         handle.seek(at)
-        stored = handle.read(min(_HEADER_BYTES, end - at))
-        header, size = _structure(stored, 0)
-        kind, unpacked, size, at = *_numbers(header, 1, 2, 3), at + size
+        header, length = structure(handle.read(min(_HEADER_BYTES, end - at)))
+        kind, unpacked, size = header.numbers(I32, 1, 2, 3)
+        at += length
+        if size > last - at:  # Arrow would make room for it first
+            raise pa.ArrowInvalid(f"a page of {size} bytes begins {last - at} bytes before the end")
         if not 0 <= size <= end - at:
             raise Odd
         if kind in (_DATA, _DATA_2):
-            page = _data_page(header, at, first)
+            page = _data_page(header, at, first, width)
             # What a page may take, decompressed, follows from its numbers, and is told in 32 bits.
-            most = min(page.count * (item + 2) + _HEADER_BYTES, _MOST_BYTES)
-            if page.count > n_values - first or unpacked > most:
+            least, most = page.count * item * page.plain, page.count * (item + 2) + _HEADER_BYTES
+            if page.count > chunk.n_values - first or not least <= unpacked <= min(most, _MOST_BYTES):
                 raise Odd
             pages.append(page)
             first += page.count
         elif kind != _DICTIONARY:
             raise Odd
         at += size
-    if first != n_values:
+    if first != chunk.n_values:
         raise Odd
     return pages
 
 
-def _data_page(header: dict[int, Any], at: int, first: int) -> Page:
-    kind, unpacked, size = _numbers(header, 1, 2, 3)
-    facts = header.get(8 if kind == _DATA_2 else 5)
-    if not isinstance(facts, dict):
-        raise Odd
-    levels = None
+def _data_page(header: Structure, at: int, first: int, width: int) -> Page:
+    kind, unpacked, size = header.numbers(I32, 1, 2, 3)
+    levels, packed = None, True
     if kind == _DATA_2:
-        count, encoding, after, before = _numbers(facts, 1, 4, 5, 6)
-        levels = before, after
-    else:
-        count, encoding = _numbers(facts, 1, 2)
-    if count < 1 or unpacked < 0 or (levels and (min(levels) < 0 or sum(levels) > min(size, unpacked))):
-        raise Odd
-    return Page(at, size, unpacked, first, count, levels, facts.get(7) is not False, encoding == _PLAIN)
-
-
-def _numbers(fields: dict[int, Any], *wanted: int) -> list[int]:
-    found = [fields.get(number) for number in wanted]
-    if not all(type(value) is int for value in found):
-        raise Odd
-    return found  # type: ignore[return-value]
-
-
-def _structure(stored: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """Return the fields of a structure in Thrift's compact form, by number, and where it ends.
-
-    Of fields other than whole numbers, truths and structures nothing is returned.
-    """
-    fields: dict[int, Any] = {}
-    number = 0
-    if depth > _NESTED:
-        raise Odd
-    while stored[at]:
-        step, kind = stored[at] >> 4, stored[at] & 15
-        at += 1
-        if step:
-            number += step
-        else:
-            number, at = _whole(stored, at)
-        if kind in (1, 2):
-            fields[number] = kind == 1
-        elif kind in (4, 5, 6):
-            fields[number], at = _whole(stored, at)
-        elif kind == 8:
-            size, at = _varint(stored, at)
-            at += size
-        elif kind == 12:
-            fields[number], at = _structure(stored, at, depth + 1)
-        else:
+        facts = header.get(8, STRUCTURE)
+        count, gaps, lists, encoding, after, before = facts.numbers(I32, 1, 2, 3, 4, 5, 6)
+        levels, packed = (before, after), facts.truth(7, usual=True)
+        if gaps or lists != -(-(first + count) // width) + -first // width:
             raise Odd
-    return fields, at + 1
-
-
-def _whole(stored: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(stored, at)
-    return (value >> 1) ^ -(value & 1), at
-
-
-def _varint(stored: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = stored[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
+    else:
+        count, encoding, *stored = header.get(5, STRUCTURE).numbers(I32, 1, 2, 3, 4)
+        if stored != [_RUNS, _RUNS]:
+            raise Odd
+    if not 0 < count <= _MOST_VALUES or unpacked < 0:
+        raise Odd
+    if levels and (min(levels) < 0 or sum(levels) > min(size, unpacked)):
+        raise Odd
+    return Page(at, size, unpacked, first, count, levels, packed, encoding == _PLAIN)
 
 
 def _prefixed(data: memoryview) -> tuple[bytes, memoryview]:
@@ -289,8 +281,9 @@ def _lists_begin_evenly(levels: bytes, count: int, phase: int, width: int) -> bo
 
     `phase`: how many numbers of the first list stand in the page before.
     """
-    within = np.arange(phase, phase + count) % width != 0
-    return bool(_expanded(levels, count) == within.astype(np.uint8).tobytes())
+    within = np.ones(count, np.uint8)
+    within[-phase % width :: width] = 0
+    return bool(_expanded(levels, count) == within.tobytes())
 
 
 def _expanded(levels: bytes, count: int) -> bytes:
@@ -299,7 +292,7 @@ def _expanded(levels: bytes, count: int) -> bytes:
     at = 0
     try:
         while len(found) < count:
-            run, at = _varint(levels, at)
+            run, at = varint(levels, at)
             if run & 1:
                 for byte in levels[at : at + (run >> 1)]:
                     found += _BITS[byte]
@@ -321,10 +314,33 @@ def _expanded(levels: bytes, count: int) -> bytes:
 def _all_there(levels: bytes, count: int, most: int) -> bool:
     """Whether one run of the highest level says that all numbers are there."""
     try:
-        run, at = _varint(levels, 0)
+        run, at = varint(levels, 0)
         return bool(not run & 1 and run >> 1 >= count and levels[at] == most)
     except IndexError:
         return False
+
+
+def _decompressed(codec: str, stored: memoryview, size: int) -> Any:
+    """Return what was compressed; it must be as long as is said: Arrow does not tell what it leaves out."""
+    if codec == "gzip":
+        unpacking = zlib.decompressobj(wbits=31)
+        try:
+            data = unpacking.decompress(stored, size + 1)
+        except zlib.error:
+            raise Odd from None
+        if len(data) != size or not unpacking.eof or unpacking.unused_data:
+            raise Odd
+        return data
+    if codec == "snappy" and _snappy_size(stored) != size:
+        raise Odd
+    return _codec(codec).decompress(stored, size)
+
+
+def _snappy_size(stored: memoryview) -> int:
+    try:
+        return varint(bytes(stored[:10]), 0)[0]
+    except IndexError:
+        return -1
 
 
 @lru_cache(maxsize=8)

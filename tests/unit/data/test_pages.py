@@ -1,14 +1,18 @@
 """Pages of Parquet files that are read directly hold what Arrow finds in them."""
 
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import gmmatch
 from gmmatch.data.formats import parquet
-from gmmatch.data.pages import plain_column
+from gmmatch.data.pages import _data_page, _decompressed, column_chunks, plain_column
+from gmmatch.data.thrift import I32, STRUCTURE, Odd, structure
 from gmmatch.errors import InvalidInput
 
 TYPES = {
@@ -36,8 +40,10 @@ def column(path, start=0, rows=100):
 
 
 def plain(path, group=0):
+    facts = pq.read_metadata(path)
     with open(path, "rb") as handle:
-        return plain_column(handle, pq.read_metadata(path), group, "vector")
+        chunks = column_chunks(handle, facts.serialized_size)
+        return plain_column(handle, facts, chunks[group], facts.row_group(group).num_rows, "vector")
 
 
 @pytest.mark.parametrize("form", TYPES)
@@ -134,9 +140,10 @@ def test_pages_beyond_the_end_of_the_file_are_not_believed(tmp_path):
     path = tmp_path / "rows.parquet"
     write(path, np.random.default_rng(0).normal(size=(300, 16)), pa.list_(pa.float64(), 16))
     last, facts = plain(path).pages[-1], pq.read_metadata(path)
+    chunks = column_chunks(io.BytesIO(path.read_bytes()), facts.serialized_size)[0]
     for end, known in ((last.begin + last.size, True), (last.begin + last.size - 1, False)):
         handle = io.BytesIO(path.read_bytes()[:end])
-        assert (plain_column(handle, facts, 0, "vector") is not None) == known
+        assert (plain_column(handle, facts, chunks, 300, "vector") is not None) == known
 
 
 def test_damaged_pages_end_in_a_sentence_or_in_numbers(tmp_path):
@@ -162,3 +169,110 @@ def test_damaged_pages_end_in_a_sentence_or_in_numbers(tmp_path):
             refused += 1
         own.unlink()
     assert 0 < refused < 600
+
+
+FLIPS = """
+import sys
+import numpy as np, pyarrow.parquet as pq
+import gmmatch, gmmatch.errors
+path, begin, step = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+whole = open(path, "rb").read()
+refused = same = 0
+for bit in range(8 * begin, 8 * len(whole), step):
+    damaged = bytearray(whole)
+    damaged[bit // 8] ^= 1 << bit % 8
+    own = f"{path}.{bit}.parquet"
+    open(own, "wb").write(damaged)
+    try:
+        found = gmmatch.open(own, embedding="vector").rows[:]
+    except gmmatch.errors.GmmatchError:
+        refused += 1
+        continue
+    try:
+        known = pq.ParquetFile(own).read(columns=["vector"])["vector"].combine_chunks().flatten()
+    except Exception:
+        continue
+    assert np.array_equal(found.ravel(), known.to_numpy()), bit
+    same += 1
+print(refused, same)
+"""
+
+
+def test_a_damaged_footer_is_refused_or_read_as_arrow_does_and_never_ends_the_process(tmp_path):
+    path = tmp_path / "rows.parquet"
+    rows = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    write(path, rows, pa.list_(pa.float32(), 8), store_schema=False)
+    begin = path.stat().st_size - 8 - pq.read_metadata(path).serialized_size
+    told = [sys.executable, "-c", FLIPS, str(path), str(begin), "7"]
+    done = subprocess.run(told, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    refused, same = map(int, done.stdout.split())
+    assert refused > 50
+    assert same > 50
+
+
+def test_rows_that_a_footer_claims_and_does_not_hold_are_refused(tmp_path):
+    path = tmp_path / "rows.parquet"
+    write(path, np.ones((300, 4), np.float32), pa.list_(pa.float32(), 4))
+    stored = path.read_bytes()
+    begin = stored.rindex(b"\x16\xd8\x04", 0, stored.index(b"\x16\xd8\x04", len(stored) // 2) + 3)
+    path.write_bytes(stored[:begin] + b"\x16\xda\x04" + stored[begin + 3 :])  # 301 rows in place of 300
+    with pytest.raises(InvalidInput, match="301 rows are claimed, and it holds 300"):
+        gmmatch.open(path)
+
+
+def test_levels_that_are_not_stored_in_runs_are_left_to_arrow(tmp_path):
+    path = tmp_path / "rows.parquet"
+    write(path, np.ones((48, 1), np.float32), pa.list_(pa.float32()), data_page_version="1.0")
+    assert plain(path) is not None
+    stored = path.read_bytes()
+    at = stored.index(b"\x15\x06\x15\x06")
+    path.write_bytes(stored[: at + 3] + b"\x08" + stored[at + 4 :])
+    assert plain(path) is None
+
+
+@pytest.mark.parametrize("codec", ["snappy", "gzip", "zstd"])
+def test_what_is_shorter_or_longer_than_it_is_said_to_be_is_not_believed(codec):
+    whole = np.random.default_rng(0).normal(size=500).tobytes()
+    packed = pa.Codec(codec).compress(whole)
+    assert bytes(_decompressed(codec, memoryview(packed), len(whole))) == whole
+    for size in (len(whole) - 1, len(whole) + 1, 2 * len(whole)):
+        with pytest.raises((Odd, OSError)):
+            _decompressed(codec, memoryview(packed), size)
+
+
+def test_a_page_larger_than_its_file_is_refused_before_there_is_room_made_for_it(tmp_path):
+    path = tmp_path / "rows.parquet"
+    write(path, np.ones((64, 2), np.float32), pa.list_(pa.float32(), 2), compression="none")
+    stored, page = path.read_bytes(), plain(path).pages[0]
+    size = page.size << 1
+    small = bytes([size & 127 | 128, size >> 7])
+    at = stored.index(b"\x15" + small, stored.index(b"\x15" + small) + 1) + 1  # after the unpacked size
+    path.write_bytes(stored[:at] + b"\xfe\xff" + stored[at + 2 :])
+    with pytest.raises((InvalidInput, pa.ArrowInvalid)):
+        gmmatch.open(path)
+    path.write_bytes(stored[:at] + b"\xfe\xff\xff\xff\x0f" + stored[at + 2 :])
+    with pytest.raises(InvalidInput, match="a page of 2147483647 bytes begins"):
+        gmmatch.open(path)
+
+
+def test_counts_that_no_page_can_hold_are_not_counted_out(tmp_path):
+    path = tmp_path / "rows.parquet"
+    write(path, np.ones((300, 4), np.float32), pa.list_(pa.float32(), 4), compression="none")
+    stored = path.read_bytes()
+    chunk = column_chunks(io.BytesIO(stored), pq.read_metadata(path).serialized_size)[0][0]
+    header, _ = structure(stored, chunk.begin)
+    assert _data_page(header, 0, 0, 4).count == 1024
+    for count in (0, -1, 1 << 25):
+        facts = header.get(5, STRUCTURE)
+        facts._fields[1] = (I32, count)
+        with pytest.raises(Odd):
+            _data_page(header, 0, 0, 4)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32(), 0), pa.list_(pa.float32())])
+def test_lists_of_no_numbers_are_refused(tmp_path, kind):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"vector": pa.array([None] * 5, kind)}), path)
+    with pytest.raises(InvalidInput, match=r"'vector' of .* has no values"):
+        gmmatch.open(path)

@@ -14,7 +14,7 @@ from ...errors import InvalidInput
 from ...records import IntArray
 from ..arrow import Columns, arrow_errors, arrow_table, file_stamp, take_table
 from ..dataset import Dataset
-from ..pages import PlainColumn, plain_column
+from ..pages import Chunk, PlainColumn, column_chunks, plain_column
 from ..places import Place
 from ..remote import ask, is_remote, open_bytes
 from ..request import Request
@@ -95,7 +95,9 @@ class ParquetFile:
         """Yield some columns from row `start` of a row group on, by Arrow."""
         if group == facts.num_row_groups:
             return
-        for run in _runs(facts, group, names) if self.far else [list(range(group, facts.num_row_groups))]:
+        last = facts.num_row_groups
+        chunks = _chunks(self.name, self.stamp) if self.far else None
+        for run in _runs(chunks, group, last, names) if self.far else [list(range(group, last))]:
             # Small row groups behind an address are asked for together, large ones bit by bit.
             buffer = {
                 "buffer_size": _FAR_BUFFER if self.far else _BUFFER,
@@ -111,15 +113,14 @@ class ParquetFile:
                 start = 0
 
 
-def _runs(facts: Any, first: int, names: list[str]) -> Iterator[list[int]]:
-    """Put row groups together whose columns are a few megabytes."""
-    columns = range(facts.num_columns)
-    wanted = [at for at in columns if facts.row_group(first).column(at).path_in_schema.split(".")[0] in names]
+def _runs(chunks: list[list[Chunk]] | None, first: int, stop: int, names: list[str]) -> Iterator[list[int]]:
+    """Put row groups together whose columns are a few megabytes; one by one where that is not known."""
     run: list[int] = []
     size = 0
-    for number in range(first, facts.num_row_groups):
-        group = facts.row_group(number)
-        own = sum(group.column(at).total_compressed_size for at in wanted)
+    for number in range(first, stop):
+        own = _FAR_BUFFER
+        if chunks is not None:
+            own = sum(chunk.size for chunk in chunks[number] if chunk.name in names)
         if run and size + own > _FAR_BUFFER:
             yield run
             run, size = [], 0
@@ -132,14 +133,30 @@ def _runs(facts: Any, first: int, names: list[str]) -> Iterator[list[int]]:
 def _metadata(file: str, stamp: str) -> Any:
     """Return what the end of a file says of it; read once for each content."""
     with open_bytes(file) as handle:
-        return pq.read_metadata(handle)
+        facts = pq.read_metadata(handle)
+    held = sum(facts.row_group(number).num_rows for number in range(facts.num_row_groups))
+    if held != facts.num_rows:
+        raise InvalidInput(f"{file} is damaged: {facts.num_rows} rows are claimed, and it holds {held}")
+    return facts
+
+
+@lru_cache(maxsize=256)
+def _chunks(file: str, stamp: str) -> list[list[Chunk]] | None:
+    """Return where the columns of each row group are; looked for once for each content."""
+    facts = _metadata(file, stamp)
+    with open_bytes(file) as handle:
+        found = column_chunks(handle, facts.serialized_size)
+    return found if found is not None and len(found) == facts.num_row_groups else None
 
 
 @lru_cache(maxsize=256)
 def _plain(file: str, stamp: str, group: int, name: str) -> PlainColumn | None:
     """Return where a row group has the plain numbers of a column; looked for once for each content."""
+    facts, chunks = _metadata(file, stamp), _chunks(file, stamp)
+    if chunks is None:
+        return None
     with open_bytes(file) as handle:
-        return plain_column(handle, _metadata(file, stamp), group, name)
+        return plain_column(handle, facts, chunks[group], facts.row_group(group).num_rows, name)
 
 
 def _facts(file: str, stamp: str) -> Any:
