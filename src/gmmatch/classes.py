@@ -13,6 +13,8 @@ LARGEST_WHOLE_FLOAT = 2**53  # from here on float64 does not tell neighbours apa
 # Texts are held in arrays, each as wide as the longest: a single one can take the memory of all.
 _LONG_LABEL = 1000
 _MOST_BYTES = 1 << 30
+_MOST_NAMED = 4  # classes in a note
+_NO_LABEL = {"nan", "na", "n/a", "null", "none", "?", "-"}
 _FEW_NUMBERS = 1 << 16  # that are counted, however few of them there are
 
 
@@ -114,6 +116,36 @@ def _object_labels(array: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any]
     good[missing] = False
     result[good] = found
     return result, missing
+
+
+def notes_on(classes: npt.NDArray[Any]) -> list[str]:
+    """Say what may be meant otherwise: classes that differ in spaces or capitals alone, or read like none.
+
+    >>> for note in notes_on(np.array(["Billing", "billing ", "n/a", "Login"])):
+    ...     print(note)
+    classes that differ in spaces or capitals only are taken as different: 'Billing' and 'billing '
+    class 'n/a' reads like a missing label; rows whose label is left empty can be dropped (on_bad_rows)
+    """
+    if classes.dtype.kind != "U":
+        return []
+    alike: dict[str, list[str]] = {}
+    for name in classes.tolist():
+        alike.setdefault(" ".join(name.split()).casefold(), []).append(name)
+    notes = []
+    several = [names for names in alike.values() if len(names) > 1]
+    if several:
+        *others, last = map(repr, several[0][:_MOST_NAMED])
+        more = sum(map(len, several)) - len(others) - 1
+        notes.append(
+            "classes that differ in spaces or capitals only are taken as different:"
+            f" {', '.join(others)} and {last}" + (f", and {more} more" if more else "")
+        )
+    for name in (names[0] for word, names in alike.items() if word in _NO_LABEL):
+        notes.append(
+            f"class {name!r} reads like a missing label; rows whose label is left empty can be dropped"
+            " (on_bad_rows)"
+        )
+    return notes
 
 
 def _check_width(values: list[Any], name: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .data import Dataset, machine_memory, open_dataset
 from .matching.candidates import GRAM_BYTES
-from .planning import SPARE_BYTES, Plan, memory_needed
+from .planning import JUDGED_ROW_BYTES, Plan, fits, memory_needed
 from .selectors.gm_matching import AUTO_BATCH, WHOLE_ROWS, GMMatching
 from .steps import open_plan
 from .trust.guard import expected_reads
@@ -18,7 +18,7 @@ _MEDIAN_READS = 2  # of a geometric median that starts from a sample: in high di
 _BATCH_BYTES = 128 << 20
 # Of arrays with a number per row: row numbers and classes; with the guard what it found of each. Measured on
 # 2,000,000 and 10,000,000 rows.
-_ROW_BYTES, _JUDGED_ROW_BYTES = 16, 100
+_ROW_BYTES = 16
 # Time beside reads and picks, by a few measured runs: to start and learn from a sample, for each row, and for
 # each row and class (in multiply-adds per feature; heads of labels).
 _START_SECONDS, _ROW_SECONDS, _JUDGED_WORK = 1.0, 1e-6, 6
@@ -67,7 +67,7 @@ def estimate(plan: Plan) -> Estimate:
     batch = getattr(selector, "batch_size", None)
     if batch == "auto" and sizes.max() <= WHOLE_ROWS:
         batch = None
-    needed, work = _needs(rows, sizes, batch, _ROW_BYTES if selector.guard == "off" else _JUDGED_ROW_BYTES)
+    needed, work = _needs(rows, sizes, batch, _ROW_BYTES if selector.guard == "off" else JUDGED_ROW_BYTES)
     needed = max(needed, memory_needed(selector, checked))
     reads = _reads(selector, checked, batch)
     judged = 0.0 if selector.guard == "off" else _JUDGED_WORK * rows.shape[1] * len(sizes) * float(len(rows))
@@ -83,7 +83,7 @@ def estimate(plan: Plan) -> Estimate:
         batch_size=batch,
         reads=reads,
         memory_bytes=needed,
-        enough_memory=needed <= (machine_memory() // 4 if plan.cap is None else plan.cap + SPARE_BYTES),
+        enough_memory=fits(needed, machine_memory() // 4 if plan.cap is None else plan.cap),
         disk_bytes=48 * k,
         trains=plan.entry.needs_training,
         seconds=round(2 * reads * data.nbytes / read_rate + (work + judged) / work_rate + rest, 3),

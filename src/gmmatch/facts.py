@@ -119,7 +119,8 @@ class Facts:
     versions, fingerprint
         Versions of the libraries used, and a fingerprint of the input.
     hint
-        What else the user may want to ask for; None: nothing.
+        What else the user may want to ask for, or should know of the input, a line each: long tails, labels
+        that were not judged, classes of nearly the same name, columns that look like ids. None: nothing.
     output, report, suspects, materialized
         What was written; `suspects` is their summary.
     """

@@ -25,6 +25,7 @@ from .steps import (
     find_suspects,
     judge_once,
     leave_out_bad_rows,
+    notes_of,
     open_content_of,
     open_plan,
     scores_of_all_rows,
@@ -95,10 +96,12 @@ def run(plan: Plan) -> Outcome:
             found = find_suspects(checked, verdict, by_class, plan.random_state)
     data.check_unchanged()
     selection = describe(fitted.selection_, plan, data, checked, verdict, by_class, training)
+    notes = notes_of(data, checked, verdict, by_class)
     facts = replace(
         selection.facts,
         suspects=None if found is None else found.summary(),
         seconds=round(time.perf_counter() - started, 3),
+        hint="\n".join(filter(None, [selection.facts.hint, *notes])) or None,
     )
     return Outcome(plan, replace(selection, facts=facts), verdict, data, checked, found, content, checkpoint)
 
@@ -348,7 +351,7 @@ def suspects(
     seed = as_seed(random_state)
     checked = leave_out_bad_rows(checked, data, on_bad_rows, seed)
     check_suspects(data, checked)
-    found = find_suspects(checked, None, True, seed)
+    found = replace(find_suspects(checked, None, True, seed), notes=notes_of(data, checked))
     data.check_unchanged()
     if path is not None:
         write_suspects(found, path, data)

@@ -25,12 +25,14 @@ from .records import IntArray
 from .selectors import GMMatching, Selector, find_method
 from .selectors.gm_matching import WHOLE_ROWS
 from .selectors.registry import METHODS, Method
-from .trust.learning import sample_size
+from .trust.guard import FOLDS
+from .trust.head import MANY_CLASSES
+from .trust.learning import lifted_bytes, sample_size
 from .validation import CheckedRows, as_size, check_choice, check_keep, is_whole, resolve_keep
 
-SPARE_BYTES = 100 << 20
-"""What a run may take beyond its cap, as the libraries in memory do."""
-
+JUDGED_ROW_BYTES = 140
+"""What is found of each row, as long as it is needed."""
+_LITTLE_BYTES = 32 << 20
 _PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
 
 
@@ -211,25 +213,36 @@ def check_labels(entry: Method, params: Mapping[str, Any], codes: IntArray | Non
 def check_memory(selector: Selector, checked: CheckedRows, cap: int) -> None:
     """Refuse a memory cap that the run cannot keep: picks never depend on it."""
     needed = memory_needed(selector, checked)
-    if needed > cap + SPARE_BYTES:
+    if not fits(needed, cap):
         raise InvalidInput(
-            f"memory is {cap / 1e6:,.0f} MB; expected at least {(needed - SPARE_BYTES) / 1e6:,.0f} MB,"
-            " for the sample that rows are judged by and the rows of a class that is matched whole"
+            f"memory is {cap / 1e6:,.0f} MB; expected at least {np.ceil(needed / 1e6):,.0f} MB, for the"
+            " sample that rows are judged by, what is found of each row, and the rows of a class that is"
+            " matched whole"
         )
 
 
+def fits(needed: int, cap: int) -> bool:
+    """Tell whether a run can keep a cap; what is as little as Python itself takes can always be had."""
+    return needed <= max(cap, _LITTLE_BYTES)
+
+
 def memory_needed(selector: Selector, checked: CheckedRows) -> int:
-    """Return the bytes without which the sample, and a class that is matched whole, cannot be held."""
+    """Return the bytes without which a run cannot do, beside Python and the libraries.
+
+    The sample that rows are judged by, what is found of each row, heads of many classes, and twice the rows
+    of a class that is matched whole. Set by what 50,000 to 2,000,000 rows of 10 to 1,000 classes took.
+    """
     rows, codes = checked.rows, checked.codes
     width, itemsize = rows.shape[1], rows.dtype.itemsize
     by_class = codes is not None and selector.by_class
     sizes = np.bincount(codes[codes >= 0]) if by_class and codes is not None else np.array([len(rows)])
-    sample = 0
+    judging = 0
     if selector.guard != "off":
-        # Cells are found on a copy in float64.
         drawn = sample_size(width, len(sizes)) if by_class else SAMPLE_ROWS
-        sample = min(len(rows), drawn) * width * (itemsize if by_class else itemsize + 16)
+        judging = min(len(rows), drawn) * width * itemsize + JUDGED_ROW_BYTES * len(rows)
+        if len(sizes) > MANY_CLASSES:
+            judging += 3 * lifted_bytes(width, len(sizes), FOLDS)
     if not isinstance(selector, GMMatching) or is_whole(selector.batch_size):
-        return sample
+        return judging
     whole = sizes if selector.batch_size is None else sizes[sizes <= WHOLE_ROWS]
-    return max(sample, 2 * int(whole.max(initial=0)) * int(width * itemsize))
+    return max(judging, 2 * int(whole.max(initial=0)) * int(width * itemsize))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .classes import notes_on
 from .compute.keys import look_at_rows, row_keys
 from .data import Dataset
 from .errors import InvalidInput, InvalidParameter
@@ -82,6 +83,17 @@ def open_content_of(plan: Plan, data: Dataset) -> Any:
 
     shown = None if plan.trains_on_images else plan.images
     return find_content(data, images=shown, image=plan.image)
+
+
+def notes_of(
+    data: Dataset, checked: CheckedRows, verdict: Verdict | None = None, by_class: bool = True
+) -> tuple[str, ...]:
+    """Say what the user should know of the input, and of labels that were not judged."""
+    notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
+    several = by_class and checked.classes is not None and len(checked.classes) > 1
+    if several and verdict is not None and verdict.reason:
+        notes.append(f"the labels were not judged: {verdict.reason}")
+    return tuple(notes)
 
 
 def judge_once(
@@ -174,7 +186,8 @@ def check_suspects(data: Dataset, checked: CheckedRows) -> None:
     """Refuse to look for suspects where there are no labels."""
     if checked.classes is None:
         raise InvalidInput(
-            f"suspects need labels, and {data.name} has none; name them with --labels (in Python: y)"
+            f"suspects need labels, and {data.name} has none; name them with --labels (in Python: labels"
+            " or y)"
         )
 
 

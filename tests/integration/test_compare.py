@@ -1,4 +1,5 @@
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -128,3 +129,24 @@ def test_what_cannot_be_compared_is_said_in_a_sentence(words, code, message, tmp
     done = invoke(*words, "--workers", 1, "--seeds", 1)
     assert done.exit_code == code, done.output
     assert message in done.output
+
+
+def test_own_data_is_told_of_in_its_own_terms(digits, tmp_path):
+    words = [digits / "rows.npy", "--labels", digits / "labels.npy", "--methods", "random,gm-matching"]
+    done = invoke(*words, "--keep", "20%", "--corrupt", "clean,labels-20", "--seeds", 1, "-o", tmp_path)
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "compare.md").read_text()
+    for strange in ("paper", "No corruption", "pixels", "deviations"):
+        assert strange not in page
+    assert "### As given" in page
+    assert "keep 20 %" in done.output
+
+
+def test_without_matplotlib_the_tables_are_there_and_a_sentence(digits, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    words = [digits / "rows.npy", "--labels", digits / "labels.npy", "--methods", "random"]
+    done = invoke(*words, "--keep", "20%", "--seeds", 1, "-o", tmp_path, "--workers", 1)
+    assert done.exit_code == 0, done.output
+    assert "no picture: Matplotlib is not installed" in done.output
+    assert (tmp_path / "compare.md").exists()
+    assert not (tmp_path / "curves.png").exists()

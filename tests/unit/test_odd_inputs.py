@@ -204,3 +204,55 @@ def test_a_selection_is_named_by_a_path():
         gmmatch.report(None, ROWS, "page.html")
     with pytest.raises(InvalidParameter, match="path must be the path of a file; got 3"):
         gmmatch.select(ROWS, 3).save(3)
+
+
+def messy(tmp_path):
+    """Write a table whose first column counts rows, with labels that people typed."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 300)
+    rows = 4 * rng.normal(size=(3, 6))[truth] + rng.normal(size=(300, 6))
+    names = np.array(["Billing", "billing ", "N/A"])[truth]
+    lines = [f"{1000 + 7 * row},{','.join(map(str, rows[row].round(3)))},{names[row]}" for row in range(300)]
+    path = tmp_path / "table.csv"
+    path.write_text("customer,a,b,c,d,e,f,kind\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_columns_that_count_rows_and_classes_of_nearly_one_name_are_pointed_out(tmp_path):
+    path = messy(tmp_path)
+    found = gmmatch.select(path, 30, labels="kind")
+    hints = found.facts.hint.splitlines()
+    assert hints[0].startswith("column 'customer' counts up row by row, as ids do")
+    assert "'Billing' and 'billing '" in hints[1]
+    assert "class 'N/A' reads like a missing label" in hints[2]
+    assert gmmatch.suspects(path, "kind").notes == tuple(hints[:3])
+    tidy = gmmatch.select(path, 30, labels="kind", ids="customer")
+    assert "customer" not in tidy.facts.hint
+    assert gmmatch.select(ROWS, 30, LABELS).facts.hint is None
+
+
+def test_the_command_prints_a_line_for_each_note(tmp_path):
+    from typer.testing import CliRunner
+
+    from gmmatch.cli import app
+
+    path = messy(tmp_path)
+    for command in (["select", "--keep", "10%"], ["suspects"]):
+        words = [
+            command[0],
+            str(path),
+            "--labels",
+            "kind",
+            "-o",
+            str(tmp_path / f"{command[0]}.csv"),
+            *command[1:],
+        ]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        assert sum(line.startswith("note: ") for line in done.output.splitlines()) >= 3
+
+
+@pytest.mark.parametrize("labels", [np.array(3), (value for value in range(20))])
+def test_labels_that_are_no_list_end_in_a_sentence(labels):
+    with pytest.raises(gmmatch.errors.InvalidInput, match="labels has 0 entries for 20 rows"):
+        gmmatch.select(np.eye(20), 5, labels)

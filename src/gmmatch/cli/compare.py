@@ -102,7 +102,7 @@ def compare(
 
         gmmatch compare images.npy --labels labels.npy --encoder resnet8 --target resnet8
     """
-    from ..experiments.compare import OwnData, Plan
+    from ..experiments.compare import OwnData, Plan, as_shown
     from ..experiments.compare import compare as run
     from ..experiments.grid import summarise
 
@@ -136,7 +136,7 @@ def compare(
         }
         typer.echo(json.dumps(facts))
         return
-    print_means(means)
+    print_means(summarise(as_shown(done.records)))
     for file in files:
         typer.echo(f"wrote {file}")
 

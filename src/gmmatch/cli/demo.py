@@ -21,7 +21,7 @@ def demo(
     output: options.Folder = Path("out/demo"),
     seed: options.Seed = 0,
 ) -> None:
-    """Damage real handwritten digits on purpose, keep 10 % by every method, and compare.
+    """Damage real handwritten digits on purpose, keep 10 % by methods that need no training, and compare.
 
     Example: gmmatch demo
     """

@@ -165,7 +165,7 @@ def print_means(means: list[Mean]) -> None:
             cells = [_cell(row.get(keep), best[keep]) for keep in keeps]
             shares = [mean.corrupted_picks for mean in row.values() if mean.corrupted_picks is not None]
             lines.append([method, *cells, *([f"{sum(shares) / len(shares):.0%}"] if shares else [])])
-        header = ["method", *(f"keep {keep:.3g}" for keep in keeps), *damaged]
+        header = ["method", *(f"keep {100 * keep:.4g} %" for keep in keeps), *damaged]
         print_table(header, lines, width=110, title=" / ".join(key))
         typer.echo()
 

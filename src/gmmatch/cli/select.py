@@ -144,7 +144,7 @@ def sentences(facts: Facts, suspects: Path | None = None) -> list[str]:
         f"kept {facts.kept:,} of {facts.rows:,} rows{classes} by {facts.method} in {facts.seconds or 0:.1f} s"
         f"{dropped}{wrong}; objective {facts.objective:.4g}; wrote {written}"
     )
-    return [done, f"note: {facts.hint}"] if facts.hint else [done]
+    return [done, *(f"note: {note}" for note in (facts.hint or "").splitlines())]
 
 
 def describe(found: Estimate) -> str:

@@ -85,7 +85,8 @@ def suspects(
     facts |= {"seconds": round(time.perf_counter() - started, 3), "output": str(output)}
     if fix is not None:
         facts["fixed"] = {"above": above, "changes": found.changes(above), "output": str(fix)}
-    say(*([json.dumps(facts)] if as_json else sentences(facts)), err=False)
+    notes = [f"note: {note}" for note in found.notes]
+    say(*([json.dumps(facts)] if as_json else [*sentences(facts), *notes]), err=False)
 
 
 def sentences(facts: dict[str, Any]) -> list[str]:

@@ -137,7 +137,8 @@ class Decoder:
         else:
             rows = self._unpacked(batch, start, bad)
         if bad and not self.drop:
-            raise refuse_bad(bad, batch.num_rows, f"rows {start} to {start + batch.num_rows} of {self.where}")
+            last = start + batch.num_rows - 1
+            raise refuse_bad(bad, batch.num_rows, f"{self.where} (of rows {start} to {last})")
         return rows
 
     def _unpacked(self, batch: pa.RecordBatch, start: int, bad: dict[int, str]) -> FloatArray:
@@ -264,9 +265,9 @@ def _decoder(columns: Columns, names: Sequence[str], drop: bool) -> Decoder:
 
 
 def _width(columns: Columns, entry: pa.Field, packed: str) -> int:
-    if pa.types.is_fixed_size_list(entry.type):
+    if pa.types.is_fixed_size_list(entry.type) and entry.type.list_size:
         return int(entry.type.list_size)
-    if pa.types.is_fixed_size_binary(entry.type):
+    if pa.types.is_fixed_size_binary(entry.type) and entry.type.byte_width:
         return int(entry.type.byte_width) // (2 if packed == "bfloat16" else np.dtype(packed).itemsize)
     for batch in columns.batches([entry.name]):
         for value in batch.column(0):

@@ -174,12 +174,20 @@ def _find(dataset: Dataset, given: Any, what: str) -> Values:
 
 def _check_length(values: Values, n_rows: int, what: str, where: str) -> None:
     entries = values.entries
-    length = len(entries) if hasattr(entries, "__len__") else 0
+    length = _length(entries)
     if length != n_rows:
         hint = "" if values.name == what else f" ({values.name})"
         raise InvalidInput(
             f"{what} has {length} entries for {n_rows} rows of {where}; expected one per row{hint}"
         )
+
+
+def _length(entries: Any) -> int:
+    """Return how many entries there are; none in a single number, and in what can be looked at only once."""
+    try:
+        return len(entries)
+    except TypeError:
+        return 0
 
 
 def _typed(values: Values, what: str) -> tuple[npt.NDArray[Any], IntArray]:

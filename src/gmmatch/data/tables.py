@@ -19,9 +19,11 @@ from ..validation import nearest
 from .dataset import Dataset
 from .delimited import decoded, read_bytes, read_delimited, readable
 from .items import Items, Kind, Unreadable
+from .remote import is_remote
 from .request import Request
 
 LINES = "line"
+_LOOKED_AT, _FEWEST_IDS = 1000, 20  # rows by which columns are taken to be ids
 IMAGE_ROOT = "GMMATCH_IMAGE_ROOT"
 # Names that image columns go by, most usual first.
 IMAGE_COLUMNS = ("image", "img", "image_path", "path", "file_name", "filename", "file", "bytes", "jpg", "png")
@@ -77,8 +79,9 @@ def table_dataset(table: Table, request: Request, kind: str, files: Sequence[str
     )
     if wanted in ("text", "image"):
         return found.replace(content=_items(table, wanted, request))
-    rows, bad = _numbers(table, request)
-    return found.replace(rows=rows, bad={**bad, **table.broken})
+    rows, bad, names = _numbers(table, request)
+    notes = () if is_remote(table.name) else tuple(_like_ids(rows, names))
+    return found.replace(rows=rows, bad={**bad, **table.broken}, notes=notes)
 
 
 def check_column(name: str, names: Sequence[str], where: str, option: str) -> str:
@@ -153,8 +156,25 @@ def _paths(table: Table, name: str) -> list[str] | None:
     return [str(base / value.strip()) if isinstance(value, str) else "" for value in values]
 
 
-def _numbers(table: Table, request: Request) -> tuple[Any, dict[int, str]]:
-    """Return the embeddings: a column of lists, or all columns beside labels and ids."""
+def _like_ids(rows: Any, names: Sequence[str]) -> Iterator[str]:
+    """Say which columns of numbers count rows, as ids do: they would be compared like any other."""
+    if len(names) < 2 or len(rows) < _FEWEST_IDS:
+        return
+    try:
+        first = np.asarray(rows[:_LOOKED_AT])
+    except InvalidInput:  # bad rows, which whoever reads them will hear of
+        return
+    with np.errstate(invalid="ignore"):
+        found = (np.diff(first, axis=0) > 0).all(axis=0) & (first == np.floor(first)).all(axis=0)
+    for place in np.flatnonzero(found).tolist():
+        yield (
+            f"column {names[place]!r} counts up row by row, as ids do, and is compared like any number;"
+            f" ids={names[place]!r} takes it for ids (--ids)"
+        )
+
+
+def _numbers(table: Table, request: Request) -> tuple[Any, dict[int, str], list[str]]:
+    """Return the embeddings, a column of lists, or all columns beside labels and ids; and these columns."""
     embedding = request.embedding
     if embedding is not None:
         check_column(embedding, table.names, table.name, "--embedding")
@@ -171,7 +191,7 @@ def _numbers(table: Table, request: Request) -> tuple[Any, dict[int, str]]:
             raise InvalidInput(
                 f"column {embedding!r} of {table.name} holds {sample!r}; expected lists of numbers"[:300]
             )
-        return table.vectors(embedding, request)
+        return *table.vectors(embedding, request), []
     # Labels and ids may be given as values, which are not to be compared with names.
     taken = [given for given in (request.labels, request.ids) if isinstance(given, str)]
     rest = [name for name in table.names if name not in taken]
@@ -183,13 +203,13 @@ def _numbers(table: Table, request: Request) -> tuple[Any, dict[int, str]]:
             f" {', '.join(wrong) or 'none'} (texts are named with --text, images with --image)"
         )
     if table.features is not None:
-        return table.features(rest, request)
+        return *table.features(rest, request), rest
     rows = np.stack([_floats(table, name) for name in rest], axis=1)
     bad: dict[int, str] = {}
     for row in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
         column = rest[int(np.flatnonzero(np.isnan(rows[row]))[0])]
         bad[row] = f"no number in column {column!r}"
-    return rows, bad
+    return rows, bad, rest
 
 
 def _floats(table: Table, name: str) -> npt.NDArray[Any]:

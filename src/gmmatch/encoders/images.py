@@ -25,7 +25,7 @@ def check_one_shape(pixels: Sequence[UInt8Array], name: str) -> None:
     if len(shapes) > 1:
         raise InvalidInput(
             f"{name} got images of the shapes {shapes[0]} and {shapes[1]};"
-            " expected one shape, or a size that they are resampled to (--size)"
+            " expected one shape, or a size that they are resampled to (gmmatch embed --size)"
         )
 
 

@@ -1,6 +1,6 @@
 """The same comparison on the user's own data: which method would serve it best."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .. import data as opened
 from ..data import open_dataset
 from ..data.images import stack_images
-from ..errors import InvalidInput, InvalidParameter
+from ..errors import InvalidInput, InvalidParameter, MissingExtra
 from ..files import make_folder
 from ..matching.budgets import BUDGETS
 from ..records import IntArray
@@ -21,11 +21,12 @@ from ..training.config import NETWORKS
 from ..validation import as_labels, as_rows, bad_rows, check_choice, check_positive_int, is_number
 from .contenders import find_contender
 from .datasets import Dataset
+from .figures import write_curves
 from .proxies import content_key
-from .reproduce import write_results
 from .runner import Run, run_grids
 from .scenarios import parse_scenario
 from .specs import PROBE, PROBES, Grid, Training
+from .tables import write_tables
 
 DEFAULT_KEEPS = (0.05, 0.1, 0.3)
 _FEWEST_PER_CLASS = 4
@@ -169,7 +170,27 @@ def compare(
     make_folder(output)
     run = run_grids([grid], output / "cells", data=data, cache=output / "cache", workers=workers, say=say)
     shares = "" if plan.budgets == "proportional" else f", {plan.budgets} budgets"
-    return run, write_results(run.records, output, f"Comparison on {Path(data.path).name}{shares}")
+    files = write_tables(as_shown(run.records), output, f"Comparison on {Path(data.path).name}{shares}")
+    try:
+        write_curves(as_shown(run.records), output / "curves.png")
+        files.append(output / "curves.png")
+    except MissingExtra as error:
+        if say is not None:
+            say(f"no picture: {error}")
+    return run, files
+
+
+def as_shown(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return results on own data in its terms: what was not damaged on purpose may be wrong as it is."""
+    own = {"clean": "as given"}
+    return [
+        record
+        | {
+            "scenario": own.get(record["scenario"], record["scenario"]),
+            "proxy": "" if record["proxy"] == "pixels" else record["proxy"],
+        }
+        for record in records
+    ]
 
 
 def _inputs(found: opened.Dataset) -> npt.NDArray[Any]:

@@ -30,6 +30,7 @@ _ORDER = (
 _LAST = ("gm-matching-authors", "gm-matching-paper", "gm-matching-unguarded", OURS)
 _LABELS = (
     (r"clean", "No corruption"),
+    (r"as given", "As given"),
     (r"images-(\d+)", r"\1 % of the images corrupted"),
     (r"labels-(\d+)", r"\1 % of the labels wrong"),
     (r"gross-(\d+)", r"\1 % gross contamination"),

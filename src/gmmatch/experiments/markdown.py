@@ -64,6 +64,7 @@ def duels_table(found: Sequence[Duel]) -> str:
 
 def standings_table(standings: Sequence[Standing]) -> str:
     """Return where gm-matching stands, with the places where it does not lead."""
+    compared = any(entry.paper_lead is not None or entry.paper_over_random is not None for entry in standings)
     return _named(
         {
             "scenario": entry.name,
@@ -74,11 +75,18 @@ def standings_table(standings: Sequence[Standing]) -> str:
             "least over random": signed(entry.least),
             "best in": f"{entry.won} of {entry.cells}",
             "where it does not lead": entry.remark,
-            "paper: lead": signed(entry.paper_lead),
-            "paper: over random": signed(entry.paper_over_random),
+            **(_beside(entry) if compared else {}),
         }
         for entry in standings
     )
+
+
+def _beside(entry: Standing) -> dict[str, str]:
+    """Return the paper's figures."""
+    return {
+        "paper: lead": signed(entry.paper_lead),
+        "paper: over random": signed(entry.paper_over_random),
+    }
 
 
 def _named(lines: Iterable[Mapping[str, str]]) -> str:

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ def write_tables(records: list[Record], folder: Path, title: str) -> list[Path]:
     _only(records, "scale")
     accuracy, picks, paper = accuracy_blocks(records), picks_blocks(records), paper_blocks(records)
     standing = standings(records)
+    if table == "compare":  # the user's own data, of which the paper says nothing
+        paper, standing = [], [replace(one, paper_lead=None, paper_over_random=None) for one in standing]
     name = re.sub(r"[^\w.-]+", "-", table)
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}{ending}" for ending in (".md", ".csv", "-standings.csv", ".tex")]
@@ -132,7 +134,7 @@ def _facts(records: Sequence[Record]) -> str:
     if dates:
         facts.append(dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}")
     facts += [f"{package} {' and '.join(sorted(found))}" for package, found in sorted(versions.items())]
-    return "; ".join(facts) + f". {DEVIATIONS}"
+    return "; ".join(facts) + ("." if table == "compare" else f". {DEVIATIONS}")
 
 
 def _command(table: str, scale: str) -> str:

@@ -36,6 +36,7 @@ MOST_CELLS = 4096
 
 _ROWS_PER_CELL = 3
 _FLAT_WORK = 4e9  # multiply-adds of a round in one level; beyond that, two levels
+_GROUP_WORK = 4e9  # the same, of a coarse cell
 _FEWEST_FEATURES = 16  # of rows that have fewer, a comparison takes as long
 _ROUNDS = 12
 _COARSE_ROWS = 1 << 14  # of the sample, that coarse cells are found on; set by reason
@@ -136,7 +137,7 @@ def light_cells(codes: IntArray) -> Mask:
 def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Cells, IntArray | None]:
     """Find cells in a sample, which is in random order; and which its rows are in, where that is known."""
     entropy = [seed, 0x63656C6C]
-    if len(sample) * max(sample.shape[1], _FEWEST_FEATURES) * count <= _FLAT_WORK:
+    if _work(sample, count) <= _FLAT_WORK:
         found = _rounds(sample, count, np.random.default_rng(entropy), _ROUNDS)
         fine = found.prototypes
         return Cells(np.add.reduce(fine)[None] / len(fine), [fine]), found.codes()
@@ -153,10 +154,22 @@ def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Cells, IntArray 
         members = sample[own == group]
         if not len(members):
             return coarse[[group]]
+        rng = np.random.default_rng([*entropy, group])
+        # One that holds most of the rows is divided at random first, and each part by itself: else it alone
+        # would take the time that two levels save.
+        share = int(shares[group])
+        parts = min(share, len(members), int(np.ceil(_work(members, share) / _GROUP_WORK)))
+        counts = np.diff(np.arange(parts + 1) * share // parts)
         with limit_threads(1):
-            return lloyd(members, int(shares[group]), np.random.default_rng([*entropy, group]), _ROUNDS // 2)
+            found = [lloyd(members[n::parts], int(counts[n]), rng, _ROUNDS // 2) for n in range(parts)]
+        return np.concatenate(found)
 
     return Cells(coarse, list(map_in_order(part, range(len(coarse))))), None
+
+
+def _work(rows: FloatArray, count: int) -> float:
+    """Return how many multiply-adds it takes to compare rows with so many centres."""
+    return float(len(rows) * max(rows.shape[1], _FEWEST_FEATURES) * count)
 
 
 def lloyd(rows: FloatArray, count: int, rng: np.random.Generator, rounds: int = _ROUNDS) -> Vector:

@@ -200,7 +200,10 @@ def _notes(
     notes = []
     usable, total = int(measures.usable.sum()), setting.selection.n_rows
     if usable < total:
-        notes.append(f"{total - usable:,} rows hold NaN or infinite values and take no part.")
+        notes.append(
+            f"{total - usable:,} rows take no part: they could not be read, have no label, or hold NaN or"
+            " infinite values."
+        )
     if len(shown) < usable:
         notes.append(
             f"The map shows {len(shown):,} of {usable:,} rows: the first picks, the rows of the galleries,"
@@ -221,9 +224,8 @@ def _notes(
             "There are too few rows, or too few or too many classes, to judge labels; suspicion is about"
             " distance alone."
         )
-    if setting.selection.facts.hint:
-        hint = setting.selection.facts.hint
-        notes.append(f"{hint[0].upper()}{hint[1:]} (--budgets).")
+    hints = (setting.selection.facts.hint or "").splitlines()
+    notes += [f"{hint[0].upper()}{hint[1:]}." for hint in hints]
     if not setting.own_centers:
         notes.append(
             "The selection file holds no centres: distances are to the geometric medians of the classes, all"

@@ -177,7 +177,8 @@ class Selector(Estimator, ABC):
         evidence = None if verdict is None else evidence_of(verdict, checked, self.by_class)
         self.tiers_ = None if evidence is None else evidence.tiers
         weights, most = self._weigh(groups, k)
-        shares = share_out(groups, weights, most, k, evidence)
+        keys = None if verdict is None else verdict.keys
+        shares = share_out(groups, weights, most, k, evidence, keys)
         picked, picks = self._pick(groups, shares, verdict)
         self.classes_ = checked.classes
         self.n_features_in_ = checked.rows.shape[1]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.blocks import by_group
+from ..compute.keys import Keys
 from ..facts import Evidence
 from ..matching.budgets import Weights, sequence, share, split
 from ..records import FloatArray, IntArray
@@ -96,13 +97,19 @@ class Shares:
 
 
 def share_out(
-    groups: list[Group], weights: Weights, most: IntArray, k: int, evidence: Evidence | None
+    groups: list[Group],
+    weights: Weights,
+    most: IntArray,
+    k: int,
+    evidence: Evidence | None,
+    keys: Keys | None = None,
 ) -> Shares:
     """Share `k` picks among groups: trusted rows first, then rows by suspicion, least first.
 
     `groups`, `weights`, `most`: the groups, what their shares go by, and how many rows each may give. `k`:
     how many rows to pick in all. `evidence`: what speaks against each row, where rows were judged. A class of
-    which no row is trusted competes with its least suspicious row, so that no class is left out.
+    which no row is trusted competes with its least suspicious row, so that no class is left out. `keys`:
+    hashes of the rows, by which those of the same suspicion come, so that their order does not matter.
     """
     nothing = np.empty(0, np.int64)
     if evidence is None:
@@ -112,19 +119,26 @@ def share_out(
     members = [group.members[tiers[group.members] == TRUSTED] for group in groups]
     for code, group in enumerate(groups):
         if not len(members[code]) and group.label is not None:
-            members[code] = group.members[[int(np.argmin(suspicion[group.members]))]]
+            members[code] = _least_first(group.members, suspicion, keys)[:1]
     first = np.minimum([len(rows) for rows in members], most)
     budgets = share(weights, first[None], min(k, int(first.sum())))
     left = k - int(budgets.sum())
     if left == 0:
         return Shares(weights, members, budgets, nothing, nothing)
     waiting = [np.setdiff1d(group.members, own) for group, own in zip(groups, members, strict=True)]
-    rows = np.concatenate(waiting)
-    codes = np.repeat(np.arange(len(groups)), [len(own) for own in waiting])
-    order = np.lexsort((rows, suspicion[rows]))
-    rows, codes = rows[order], codes[order]
+    numbers = np.empty(len(tiers), np.int32)
+    for code, own in enumerate(waiting):
+        numbers[own] = code
+    rows = _least_first(np.concatenate(waiting), suspicion, keys)
+    codes = numbers[rows].astype(np.int64)
     allowed = turns(codes) < (most - budgets)[codes]
     return Shares(weights, members, budgets, rows[allowed][:left], codes[allowed][:left])
+
+
+def _least_first(rows: IntArray, suspicion: FloatArray, keys: Keys | None) -> IntArray:
+    """Order rows by their suspicion; where that is the same by their values, copies by their number."""
+    values = () if keys is None else (keys[rows],)
+    return rows[np.lexsort((rows, *values, suspicion[rows]))]
 
 
 def turns(codes: IntArray) -> IntArray:

@@ -79,7 +79,9 @@ class Head:
     @property
     def block_rows(self) -> int:
         """Rows to judge at once: what is computed of them is little memory."""
-        return block_rows(max(self.inputs.width - 1, self.weights.shape[2]))
+        n_classes = self.weights.shape[2]
+        # Of many classes, more rows at once: what depends on the block, and not on its rows, is much there.
+        return block_rows(max(self.inputs.width - 1, n_classes)) * (4 if n_classes > MANY_CLASSES else 1)
 
     @cached_property
     def _single(self) -> FloatArray:

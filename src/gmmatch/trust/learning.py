@@ -36,6 +36,7 @@ _EVIDENCE_ROWS = 2048  # rows that the choice is made on at least, where there a
 _DIGITS = 3  # of the losses that decide
 _LEAST_GAIN = 0.01  # of the loss, for which a lift is worth its price; on real data it gains more, or nothing
 _LEAST_KNOWN = 0.01  # gain of a head that knows something; set by reason
+_NEARLY_ALL = 0.9  # share of unlikely labels that is no finding; set by reason
 _MANY_UNLIKELY = 1 / 6  # share of unlikely labels from which heads that learned from them are not good enough
 
 
@@ -84,8 +85,13 @@ def may_be_lifted(n_features: int, n_classes: int, folds: int) -> bool:
     >>> may_be_lifted(16, 10_000, 3), may_be_lifted(16, 100_000, 3)
     (True, False)
     """
+    return lifted_bytes(n_features, n_classes, folds) <= _MOST_LIFTED_BYTES
+
+
+def lifted_bytes(n_features: int, n_classes: int, folds: int) -> int:
+    """Return what the sums of lifted heads, and the heads, take."""
     width = n_features + 1 + _LIFTED_FEATURES
-    return 8 * folds * width * (width + 2 * n_classes) <= _MOST_LIFTED_BYTES
+    return 8 * folds * width * (width + 2 * n_classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +144,9 @@ def learn(case: Case) -> Learned:
     head, losses = _choose_head(data, passed, origin, scale, case.seed)
     labels = filter_labels(rows, codes, case.n_classes, folds, passed, head)
     rounds = [(head, labels.thresholds)]
-    if labels.dropped.sum() > _MANY_UNLIKELY * passed.sum():
-        if head.gain < _LEAST_KNOWN:  # chance alone dropped them
+    share = labels.dropped.sum() / max(1, passed.sum())
+    if share > _MANY_UNLIKELY:
+        if head.gain < _LEAST_KNOWN or share > _NEARLY_ALL:  # chance alone dropped them
             return Learned(origin, scale, gate, [], losses=losses)
         believed = passed & ~labels.dropped
         head = fit_heads(data, believed, head.inputs)

@@ -68,6 +68,8 @@ class Suspects:
     classes, estimate
         The classes, and by class: rows judged, the estimated share of wrong labels, its least and its most;
         None where labels could not be judged.
+    notes
+        What the user should know of the input.
     """
 
     rows: IntArray
@@ -89,6 +91,7 @@ class Suspects:
     reasons: npt.NDArray[Any]
     classes: Labels
     estimate: Vector | None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -103,7 +106,7 @@ class Suspects:
         return {
             names.get(name, name): values
             for name, values in vars(self).items()
-            if name not in ("classes", "estimate")
+            if name not in ("classes", "estimate", "notes")
         }
 
     def to_pandas(self) -> Any:

@@ -184,3 +184,26 @@ def test_one_pick_of_a_cell_is_the_row_nearest_to_its_geometric_median():
         if len(mine) > 2:
             center = gmmatch.geometric_median(rows[mine]).point
             assert pick == mine[np.linalg.norm(rows[mine] - center, axis=1).argmin()]
+
+
+def test_a_coarse_cell_that_holds_most_of_the_rows_is_divided_in_parts(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = np.where(rng.random((3000, 40)) < 0.02, rng.normal(size=(3000, 40)), 0.0)
+    rows += 0.05 * rng.normal(size=rows.shape)
+    monkeypatch.setattr(module, "_FLAT_WORK", 0.0)
+    whole = cells_of(rows, 300)
+    monkeypatch.setattr(module, "_GROUP_WORK", 1e6)
+    sizes = []
+    plain = module.lloyd
+
+    def seen(rows, count, rng, rounds=module._ROUNDS):
+        sizes.append((len(rows), count))
+        return plain(rows, count, rng, rounds)
+
+    monkeypatch.setattr(module, "lloyd", seen)
+    parts = cells_of(rows, 300)
+    assert max(n * 40 * count for n, count in sizes[1:]) < 1e6
+    assert abs(parts.max() - whole.max()) < 0.1 * whole.max()
+    assert inertia(rows, parts) < 1.15 * inertia(rows, whole)
+    order = rng.permutation(3000)
+    assert cells_of(rows[order], 300).tolist() == parts[order].tolist()

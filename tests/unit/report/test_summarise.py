@@ -170,7 +170,9 @@ def test_rows_with_nan_take_no_part(blobs):
     report = summarise(selection, as_source(rows, labels))
     assert report.glance.usable == 398
     assert not {5, 300} & set(report.map.row)
-    assert report.notes[0] == "2 rows hold NaN or infinite values and take no part."
+    assert report.notes[0] == (
+        "2 rows take no part: they could not be read, have no label, or hold NaN or infinite values."
+    )
     assert sum(report.classes.sizes) == 398
 
 

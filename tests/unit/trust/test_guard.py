@@ -1,14 +1,17 @@
 """Tiers in the selectors: exact budgets, equivariance, chunking, records of what was done."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import gmmatch
 from gmmatch.compute.keys import row_keys
+from gmmatch.matching.budgets import Weights
 from gmmatch.matching.features import MatchedRows, unit_rows
 from gmmatch.selectors import GMMatching
+from gmmatch.selectors.groups import Group, share_out
 from gmmatch.trust import TIERS, judge
 from gmmatch.trust import labels as labels_module
 from gmmatch.trust import learning as learning_module
@@ -384,3 +387,36 @@ def test_labels_that_have_nothing_to_do_with_the_rows_are_not_judged(n_rows, n_c
     codes = np.where(wrong, rng.integers(0, n_classes, n_rows), codes)
     if n_columns > 1:
         assert judge(rows, codes, n_classes, 0).reason is None
+
+
+@pytest.mark.parametrize("features", [1, 2, 3])
+def test_labels_by_chance_are_not_judged_in_few_features_and_the_order_of_rows_does_not_matter(features):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        rows, labels = rng.normal(size=(400, features)), rng.integers(0, 30, 400)
+        found = gmmatch.select(rows, 80, labels)
+        assert found.facts.guard["labels"]["reason"] == "the classes cannot be told from the rows"
+        assert "the labels were not judged: the classes cannot be told" in found.facts.hint
+        order = rng.permutation(400)
+        assert (
+            order[gmmatch.select(rows[order], 80, labels[order]).indices].tolist() == found.indices.tolist()
+        )
+
+
+def test_rows_of_the_same_suspicion_follow_in_an_order_that_is_their_own():
+    # Ten rows of each class that no head saw, and no gate tells apart: all wait with a suspicion of zero.
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 4))
+    tiers = np.full(300, 1, np.int8)
+    evidence = SimpleNamespace(tiers=tiers, suspicion=np.zeros(300))
+    order = rng.permutation(300)
+    picked = []
+    for shuffled in (np.arange(300), order):
+        groups = [Group(rows[shuffled], np.arange(300), "a", (0, 0), 1)]
+        keys = row_keys(np.ascontiguousarray(rows[shuffled]))
+        shares = share_out(groups, Weights(np.array([300])), np.array([300]), 50, evidence, keys)
+        first = shares.members[0].tolist()
+        picked.append(shuffled[np.array([*first, *shares.rest])].tolist())
+    assert len(picked[0]) == 50
+    assert picked[0] == picked[1]
+    assert picked[0] != sorted(picked[0])
