@@ -21,7 +21,8 @@ COMMANDS = {
     "train": "Train a network on IMAGES and write its weights; `torch:FILE` then names it as an encoder.",
     "corrupt": "Make a dataset wrong on purpose, exactly and repeatably, and write down where.",
     "cache": "Show what is kept of encoded images and texts, or clear it.",
-    "demo": "Damage real handwritten digits on purpose, keep 10 % by methods that need no training, and compare.",
+    "demo": "Damage real handwritten digits on purpose, keep 10 % by methods that need no training, and"
+    " compare.",
     "methods": "List the selection methods: what each keeps, needs and costs, and where it comes from.",
     "compare": "Try several methods on DATA: keep some rows by each, learn them, and measure on held-out"
     " rows.",
