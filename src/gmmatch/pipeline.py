@@ -210,7 +210,8 @@ def select(
         ``gm-matching`` are off unless `auto` is asked for.
     budgets
         How classes share the budget: `proportional` (to their sizes), `sqrt` (to the square roots of these),
-        `equal`, or a mapping from every class to a weight, or to a count where these add up to `keep`.
+        `equal`, or a mapping from every class to a weight, or to a count where these add up to `keep`. A
+        class has no more picks than trusted rows, at least one, while others have trusted rows left.
     random_state
         Seed. The same input, parameters and seed give the same rows in the same order.
     encoder, text, image, embedding

@@ -14,7 +14,8 @@ def methods() -> None:
 
     A narrow terminal shows the first three columns. What each can do: pick in `batches` from rows larger
     than memory; run on `clusters`; give `prefixes` (the first picks are those of a smaller budget; of
-    gm-matching with labels, and not in batches); the same rows in `any order` of the input; `no seed` needed.
+    gm-matching with labels, and not in batches); the same rows in `any order` of the input (copies
+    and exact ties apart); `no seed` needed.
 
     Example: gmmatch methods
     """

@@ -175,6 +175,8 @@ def column_chunks(handle: Any, size: int) -> list[list[Chunk]] | None:
 
 
 def _chunk(column: Structure) -> Chunk:
+    if column.may(1, BYTES):  # it is in another file
+        raise Odd
     facts = column.get(3, STRUCTURE)
     n_values, size, begin = facts.numbers(I64, 5, 7, 9)
     dictionary = facts.may(11, I64)
