@@ -84,9 +84,9 @@ def prepare(
         rows = MappedRows(rows, unit_rows)
     by_class = selection.labels is not None and selection.params.get("by_class", True)
     groups = _groups(selection, classes, codes) if by_class else np.zeros(len(rows), np.int64)
-    centers = selection.centers
+    centers, groups = selection.centers, groups.copy()
+    groups[source.bad_rows] = -1  # they take no part, however well their numbers fit
     if centers is None:
-        groups = groups.copy()
         groups[~look_at_rows(rows)[0]] = -1
         medians = group_medians(rows, groups, int(groups.max()) + 1, _EPSILON)
         centers = np.stack([median.point for median in medians])

@@ -176,6 +176,17 @@ def test_rows_with_nan_take_no_part(blobs):
     assert sum(report.classes.sizes) == 398
 
 
+def test_rows_without_a_label_take_no_part_though_their_numbers_are_fine(blobs):
+    rows, labels = blobs
+    given = [None if row in (7, 250) else str(label) for row, label in enumerate(labels)]
+    source = gmmatch.open(rows, labels=given, on_bad_rows="drop")
+    report = summarise(gmmatch.select(source, 0.2, on_bad_rows="drop"), source)
+    assert report.glance.usable == 398
+    assert not {7, 250} & set(report.map.row)
+    assert report.notes[0].startswith("2 rows take no part")
+    assert sum(report.classes.sizes) == 398
+
+
 def test_a_saved_selection_gives_the_same_report(made, tmp_path):
     selection, source = made
     selection.save(tmp_path / "kept.parquet")
