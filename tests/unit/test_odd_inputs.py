@@ -256,3 +256,15 @@ def test_the_command_prints_a_line_for_each_note(tmp_path):
 def test_labels_that_are_no_list_end_in_a_sentence(labels):
     with pytest.raises(gmmatch.errors.InvalidInput, match="labels has 0 entries for 20 rows"):
         gmmatch.select(np.eye(20), 5, labels)
+
+
+def test_semicolons_may_stand_between_cells(tmp_path):
+    comma = messy(tmp_path)
+    semicolon = tmp_path / "semicolon.csv"
+    semicolon.write_text(comma.read_text().replace(",", ";"))
+    found = [gmmatch.select(path, 30, labels="kind", ids="customer") for path in (comma, semicolon)]
+    assert found[0].indices.tolist() == found[1].indices.tolist()
+    gmmatch.select(semicolon, 30, labels="kind", ids="customer", materialize=tmp_path / "kept")
+    kept = next((tmp_path / "kept").glob("*.csv")).read_text().splitlines()
+    assert kept[0] == "customer;a;b;c;d;e;f;kind"
+    assert len(kept) == 31

@@ -12,6 +12,7 @@ from ..errors import InvalidInput
 from .items import Unreadable
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_LOOKED_AT = 1 << 20  # letters, by which it is told what stands between cells
 _LONGEST_CELL = 2**31 - 1  # Python's own limit, 131,072, is shorter than some texts
 
 
@@ -55,7 +56,7 @@ class Delimited:
 
 
 def read_delimited(path: Path) -> Delimited:
-    """Read a .csv or .tsv file, or another file line by line.
+    """Read a .csv or .tsv file, or another file line by line; between cells of CSV may be semicolons.
 
     Bytes that are not UTF-8 are kept in the text and found by :func:`readable`.
 
@@ -65,6 +66,8 @@ def read_delimited(path: Path) -> Delimited:
     encoding = "utf-8-sig" if content.startswith(codecs.BOM_UTF8) else "utf-8"
     text = content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     delimiter = DELIMITERS.get(path.suffix.lower())
+    if delimiter == "," and _has_semicolons(text):
+        delimiter = ";"
     records = list(_records(text, delimiter))
     if delimiter is not None and records and records[-1].raw.count('"') % 2:
         raise InvalidInput(f"cannot read {path}: it ends inside a cell whose quotes are not closed")
@@ -111,6 +114,18 @@ def decoded(value: bytes) -> str | Unreadable:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
         return Unreadable(f"not UTF-8 (byte 0x{value[error.start]:02x} at position {error.start})")
+
+
+def _has_semicolons(text: str) -> bool:
+    r"""Tell whether semicolons stand between cells, as spreadsheets write them where commas are in numbers.
+
+    >>> [_has_semicolons(text) for text in ("a;b\n1;2\n", "a;b,c\n", "text\nthis; that\n", "a;b\nc\n")]
+    [True, False, False, False]
+    """
+    start = "".join(io.StringIO(text[:_LOOKED_AT], newline="").readlines()[:2])
+    first, *other = [record.cells for record in _records(start, ";")] or [[]]
+    named = len(first) > 1 and not any("," in cell for cell in first)
+    return named and all(len(cells) == len(first) for cells in other)
 
 
 def _records(text: str, delimiter: str | None) -> Iterator[Record]:
