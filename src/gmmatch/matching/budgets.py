@@ -110,7 +110,7 @@ def advise(budgets: Any, labels: Sequence[Any] | npt.NDArray[Any], sizes: IntArr
     Tails are long where proportional budgets give some class a tenth of another's picks, or less.
 
     >>> print(advise("proportional", ["cat", "dog", "ox"], np.array([900, 300, 45]), 100))
-    class 'cat' has 20 times as many rows as 'ox'; --budgets sqrt or equal gives rare classes more picks
+    class 'cat' has 20 times as many rows as 'ox'; budgets sqrt or equal give rare classes more picks
     >>> print(advise({"cat": 1, "dog": 3}, ["cat", "dog"], np.array([30, 30]), 20))
     budgets were taken as weights: as counts they would add up to 4 rows, and 20 are kept
     """
@@ -129,7 +129,7 @@ def advise(budgets: Any, labels: Sequence[Any] | npt.NDArray[Any], sizes: IntArr
     large, small = (np.asarray(labels)[code].item() for code in (most, least))
     return (
         f"class {large!r} has {times:,.0f} times as many rows as {small!r};"
-        " --budgets sqrt or equal gives rare classes more picks"
+        " budgets sqrt or equal give rare classes more picks"
     )
 
 

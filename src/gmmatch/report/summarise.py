@@ -224,8 +224,9 @@ def _notes(
             "There are too few rows, or too few or too many classes, to judge labels; suspicion is about"
             " distance alone."
         )
-    hints = (setting.selection.facts.hint or "").splitlines()
-    notes += [f"{hint[0].upper()}{hint[1:]}." for hint in hints]
+    for hint in (setting.selection.facts.hint or "").splitlines():
+        option = " (--budgets)" if "budgets" in hint else ""
+        notes.append(f"{hint[0].upper()}{hint[1:]}{option}.")
     if not setting.own_centers:
         notes.append(
             "The selection file holds no centres: distances are to the geometric medians of the classes, all"
