@@ -27,7 +27,7 @@ from .selectors.gm_matching import WHOLE_ROWS
 from .selectors.registry import METHODS, Method
 from .trust.guard import FOLDS
 from .trust.head import MANY_CLASSES
-from .trust.learning import lifted_bytes, sample_size
+from .trust.learning import heads_bytes, sample_size
 from .validation import CheckedRows, as_size, check_choice, check_keep, is_whole, resolve_keep
 
 JUDGED_ROW_BYTES = 140
@@ -241,7 +241,7 @@ def memory_needed(selector: Selector, checked: CheckedRows) -> int:
         drawn = sample_size(width, len(sizes)) if by_class else SAMPLE_ROWS
         judging = min(len(rows), drawn) * width * itemsize + JUDGED_ROW_BYTES * len(rows)
         if len(sizes) > MANY_CLASSES:
-            judging += 3 * lifted_bytes(width, len(sizes), FOLDS)
+            judging += 3 * heads_bytes(width, len(sizes), FOLDS)
     if not isinstance(selector, GMMatching) or is_whole(selector.batch_size):
         return judging
     whole = sizes if selector.batch_size is None else sizes[sizes <= WHOLE_ROWS]

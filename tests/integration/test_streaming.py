@@ -392,6 +392,15 @@ def test_a_cap_that_cannot_be_kept_is_refused_before_any_work():
         gmmatch.select(rows, 0.1, memory="1MB")
 
 
+def test_what_is_found_of_each_row_and_heads_of_many_classes_count_as_memory():
+    rows, labels = np.zeros((400_000, 4), np.float32), np.arange(400_000) % 1000
+    for given, least in ((None, 58), (labels, 283)):
+        with pytest.raises(
+            gmmatch.errors.InvalidInput, match=f"memory is 40 MB; expected at least {least} MB"
+        ):
+            gmmatch.select(rows, 2000, given, memory="40MB")
+
+
 @pytest.mark.parametrize("size", ["lots", "12", "-1GB"])
 def test_a_memory_cap_that_makes_no_sense(size, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -85,12 +85,20 @@ def may_be_lifted(n_features: int, n_classes: int, folds: int) -> bool:
     >>> may_be_lifted(16, 10_000, 3), may_be_lifted(16, 100_000, 3)
     (True, False)
     """
-    return lifted_bytes(n_features, n_classes, folds) <= _MOST_LIFTED_BYTES
+    return _bytes(n_features + 1 + _LIFTED_FEATURES, n_classes, folds) <= _MOST_LIFTED_BYTES
 
 
-def lifted_bytes(n_features: int, n_classes: int, folds: int) -> int:
-    """Return what the sums of lifted heads, and the heads, take."""
-    width = n_features + 1 + _LIFTED_FEATURES
+def heads_bytes(n_features: int, n_classes: int, folds: int) -> int:
+    """Return what the sums of heads, and the heads, take; lifted ones, where they may be.
+
+    >>> heads_bytes(64, 1000, 3), heads_bytes(64, 50_000, 3)
+    (80733504, 156101400)
+    """
+    lifted = may_be_lifted(n_features, n_classes, folds)
+    return _bytes(n_features + 1 + _LIFTED_FEATURES * lifted, n_classes, folds)
+
+
+def _bytes(width: int, n_classes: int, folds: int) -> int:
     return 8 * folds * width * (width + 2 * n_classes)
 
 
