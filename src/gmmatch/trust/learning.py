@@ -92,7 +92,7 @@ def heads_bytes(n_features: int, n_classes: int, folds: int) -> int:
     """Return what the sums of heads, and the heads, take; lifted ones, where they may be.
 
     >>> heads_bytes(64, 1000, 3), heads_bytes(64, 50_000, 3)
-    (80733504, 156101400)
+    (80734104, 156101400)
     """
     lifted = may_be_lifted(n_features, n_classes, folds)
     return _bytes(n_features + 1 + _LIFTED_FEATURES * lifted, n_classes, folds)
