@@ -32,7 +32,7 @@ from .validation import CheckedRows, as_size, check_choice, check_keep, is_whole
 
 JUDGED_ROW_BYTES = 140
 """What is found of each row, as long as it is needed."""
-_LITTLE_BYTES = 32 << 20
+_LITTLE_BYTES = 64 << 20
 _PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
 
 

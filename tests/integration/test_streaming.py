@@ -393,8 +393,8 @@ def test_a_cap_that_cannot_be_kept_is_refused_before_any_work():
 
 
 def test_what_is_found_of_each_row_and_heads_of_many_classes_count_as_memory():
-    rows, labels = np.zeros((400_000, 4), np.float32), np.arange(400_000) % 1000
-    for given, least in ((None, 58), (labels, 283)):
+    rows, labels = np.zeros((600_000, 4), np.float32), np.arange(600_000) % 1000
+    for given, least in ((None, 86), (labels, 311)):
         with pytest.raises(
             gmmatch.errors.InvalidInput, match=f"memory is 40 MB; expected at least {least} MB"
         ):
