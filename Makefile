@@ -12,10 +12,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest
 PARALLEL := -n auto --dist loadgroup
 
+# The compiled loops; the editable install builds them as well, and brings zig along where there is no compiler.
+LOOPS := src/gmmatch/compute/loops
+BUILT := $(LOOPS)/base.so
+
 # Run a command as a stage of that name and say how long it took.
 stage = @start=$$(date +%s); $(2); code=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$code
 
-.PHONY: demo test test-slow test-all drill test-versions test-lowest test-newest check lint docs bench browser wheel mutants format clean
+.PHONY: demo test test-slow test-all drill test-versions test-lowest test-newest check lint docs bench browser wheel wheels mutants format clean
 
 demo: .venv/.core
 	$(BIN)/gmmatch demo
@@ -79,6 +83,12 @@ browser:
 wheel: .venv/.dev
 	$(BIN)/python -m build --outdir dist .
 
+# Wheels for Linux, macOS and Windows, built here by zig. Only that of this system is run by any test.
+TARGETS := x86_64-linux-gnu.2.17 aarch64-linux-gnu.2.17 x86_64-macos.11.0 aarch64-macos.11.0 x86_64-windows-gnu
+wheels: .venv/.dev
+	$(PIP) hatchling ziglang
+	@for target in $(TARGETS); do GMMATCH_TARGET=$$target $(BIN)/python -m hatchling build -t wheel -d dist || exit 1; done
+
 # Small changes of the code that no test notices: `make mutants PACKAGE=trust.gate SAMPLE=100`.
 PACKAGE ?= location
 SAMPLE ?= 150
@@ -91,7 +101,7 @@ format: .venv/.dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-* dist out
+	rm -rf .venv .venv-* dist out $(LOOPS)/*.so
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -99,26 +109,30 @@ $(BIN)/python:
 	@echo "Setting up $(VENV) (once)"
 	$(PYTHON) -m venv $(VENV)
 
+$(BUILT): $(LOOPS)/loops.c $(LOOPS)/rows.h hatch_build.py | $(BIN)/python
+	$(call stage,loops,$(BIN)/python hatch_build.py || $(PIP) --no-deps -e .)
+	@test ! -e $@ || touch $@
+
 # Named here: a comma inside a call would end its argument.
 SHOWN := .[report,figures]
 SITE := .[report,figures,docs]
-.venv/.core: pyproject.toml constraints.txt | $(BIN)/python
+.venv/.core: pyproject.toml constraints.txt | $(BIN)/python $(BUILT)
 	$(call stage,install,$(PIP) -e '$(SHOWN)')
 	@touch $@
 
 # The test tools bring the core along: nothing is resolved twice, and what `make demo` installed stays.
-.venv/.dev: pyproject.toml constraints.txt | $(BIN)/python
+.venv/.dev: pyproject.toml constraints.txt | $(BIN)/python $(BUILT)
 	@echo "Installing the project with its test tools (once; some hundred megabytes)"
 	$(call stage,install,$(PIP) -e '.[dev]')
 	@touch .venv/.core $@
 
-$(VENV)/.test: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+$(VENV)/.test: pyproject.toml $(CONSTRAINTS) | $(BIN)/python $(BUILT)
 	$(call stage,install,$(PIP) -e '.[test]')
 	@touch $@
 
 # A peer that does not install is named by the page.
 PEERS := cleanlab apricot-select submodlib-py coreax geom_median
-$(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python $(BUILT)
 	$(call stage,install,$(PIP) -e '$(SHOWN)')
 	@for peer in $(PEERS); do $(PIP) $$peer || echo "$$peer does not install here"; done
 	@touch $@

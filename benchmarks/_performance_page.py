@@ -101,7 +101,7 @@ def draw(run: dict[str, Any], path: Path) -> None:
     """Draw the seconds of all columns as bars, and the growth as lines."""
     from matplotlib.patches import Patch
 
-    from gmmatch.experiments.palette import new_figure, save, strip
+    from gmmatch.lab.experiments.palette import new_figure, save, strip
 
     plain = {name: line for name, line in run["lines"].items() if not line["growth"] and name != "methods"}
     bars = sum(len(line["columns"]) + 1 for line in plain.values())

@@ -60,7 +60,9 @@ def pick(method: str | Picker, scene: Scene, keep: float, seed: int, first: Path
         if first is None:
             raise ValueError("the first version needs the folder of its sources (--first-version)")
         return _first_version(first).select(scene, keep, seed, params)
-    found = gmmatch.select(scene.rows, keep, scene.labels, name, random_state=seed, **params)
+    found = gmmatch.select(
+        scene.rows, keep=keep, labels=scene.labels, method=name, random_state=seed, **params
+    )
     return np.asarray(found.indices)
 
 
@@ -129,7 +131,9 @@ def _after_cleanlab(method: str, **params: Any) -> Picker:
             rest = np.setdiff1d(np.arange(len(scene.rows)), clean)
             return np.concatenate([clean, rest[np.argsort(-own[rest], kind="stable")]])[:wanted]
         labels = scene.labels[clean]
-        found = gmmatch.select(scene.rows[clean], wanted, labels, method, random_state=seed, **params)
+        found = gmmatch.select(
+            scene.rows[clean], keep=wanted, labels=labels, method=method, random_state=seed, **params
+        )
         return clean[found.indices]
 
     return picker

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gmmatch.experiments.cells import commit
+from gmmatch.lab.experiments.grid_cells import commit
 
 Cell = dict[str, Any]
 

@@ -31,19 +31,19 @@ def select(
     rows, labels = folder / "rows.npy", folder / "labels.npy" if labelled else None
     if loaded:
         x, y = np.load(rows), None if labels is None else np.load(labels)
-        return lambda: gmmatch.select(x, keep, y, **params)
+        return lambda: gmmatch.select(x, keep=keep, labels=y, **params)
     opened = getattr(gmmatch, "open", None) or gmmatch.open_source  # the first version has no other
-    return lambda: gmmatch.select(opened(rows, labels=labels), keep, **params)
+    return lambda: gmmatch.select(opened(rows, labels=labels), keep=keep, **params)
 
 
 def report(folder: Path) -> Work:
     """Write the page about a selection that is made before."""
     import gmmatch
-    from gmmatch.report import summarise, write_report
+    from gmmatch.reporting import summarise, write_report
 
     opened = getattr(gmmatch, "open", None) or gmmatch.open_source
     source = opened(folder / "rows.npy", labels=folder / "labels.npy")
-    selection = gmmatch.select(source, 0.1)
+    selection = gmmatch.select(source, keep=0.1)
     return lambda: write_report(summarise(selection, source), folder / f"{os.getpid()}.html")
 
 

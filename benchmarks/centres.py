@@ -84,7 +84,9 @@ def measure(name: str, seeds: range) -> dict[str, Any]:
     shares: dict[str, list[float]] = {}
     for (d, distance, weights), seed in product(MIXTURES, seeds):
         rows, modes = mixture(d, distance, weights, seed)
-        picks = gmmatch.select(rows, KEEP, np.zeros(MIXED_ROWS, np.int64), **CENTERS[name]).indices
+        picks = gmmatch.select(
+            rows, keep=KEEP, labels=np.zeros(MIXED_ROWS, np.int64), **CENTERS[name]
+        ).indices
         counts = np.bincount(modes[picks], minlength=len(weights)) / len(picks)
         least = float((counts * MIXED_ROWS / np.bincount(modes)).min())
         shares.setdefault(f"d {d}, distance {distance:g}", []).append(least)

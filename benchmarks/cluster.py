@@ -112,7 +112,7 @@ def measure(source: Dataset, engine: Any, params: dict[str, Any]) -> dict[str, A
         "longest_path": round(own + sum(map(max, workers.values())), 2),
         "phases": phases,
         "core_phases": cores,
-        "passes": selection.facts.reads,
+        "passes": selection.info.reads,
         "load": round(os.getloadavg()[0], 1),
         "selection": selection,
     }

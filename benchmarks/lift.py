@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gmmatch
-from gmmatch.experiments.markdown import table
+from gmmatch.lab.experiments.markdown import table
 from gmmatch.matching.features import MatchedRows, choose_lift
 from gmmatch.trust import TRUSTED, judge
 
@@ -46,7 +46,7 @@ def measure(dimensions: int, lift: str | int, seed: int) -> list[float]:
     """Return the share of the variance, the distance of the means, and the slopes."""
     rows = np.random.default_rng(seed).normal(size=(ROWS, dimensions))
     labels = np.zeros(ROWS, np.int64)
-    kept = gmmatch.select(rows, MOST, labels, lift=lift, random_state=seed).indices
+    kept = gmmatch.select(rows, keep=MOST, labels=labels, lift=lift, random_state=seed).indices
     some = rows[kept[:KEEP]]
     share = some.var(axis=0).sum() / rows.var(axis=0).sum()
     distance = np.linalg.norm(some.mean(axis=0) - rows.mean(axis=0)) / np.sqrt(rows.var(axis=0).sum())

@@ -32,7 +32,7 @@ from ._lines import SCALES, Column, Line, lines
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-PEERS = ("numpy", "scipy", "numba", "scikit-learn", "cleanlab", "coreax", "jax", "apricot-select",
+PEERS = ("numpy", "scipy", "scikit-learn", "cleanlab", "coreax", "jax", "apricot-select",
          "submodlib-py", "geom-median")  # fmt: skip
 TURNS, MOST_TURNS, ENOUGH = 3, 10, 5.0  # counted turns of a column; more until so many seconds are spent
 PATIENCE = 120.0  # a column that has taken so many seconds is not asked again
@@ -44,7 +44,7 @@ class Worker:
     """A process that does the work of one column whenever it is asked."""
 
     def __init__(self, column: Column, folder: Path, sources: Path, log: Path) -> None:
-        self.column, self.seconds, self.facts, self.peak = column, [], {}, 0
+        self.column, self.seconds, self.info, self.peak = column, [], {}, 0
         self.missing: str | None = None
         environment = {name: value for name, value in os.environ.items() if name not in _THREADS}
         environment["PYTHONPATH"] = str(sources)
@@ -75,7 +75,7 @@ class Worker:
         told = self.hear()
         if self.missing is None:
             self.seconds.append(told.pop("seconds"))
-            self.facts |= told
+            self.info |= told
 
     def asked_enough(self) -> bool:
         """Tell whether it failed or has taken long enough."""
@@ -92,7 +92,7 @@ class Worker:
             "median": median(counted),
             "turns": len(counted),
             "peak_mb": round(self.peak / 1e6),
-        } | self.facts
+        } | self.info
 
     def close(self) -> None:
         """End the process."""

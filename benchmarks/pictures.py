@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.spatial import Voronoi
 
 import gmmatch
-from gmmatch.experiments.palette import CLEAN_COLOR, LIGHT, OURS_COLOR, save
+from gmmatch.lab.experiments.palette import CLEAN_COLOR, LIGHT, OURS_COLOR, save
 from gmmatch.matching.cells import cell_count, find_cells, light_cells
 from gmmatch.trust import TRUSTED, judge
 
@@ -59,7 +59,7 @@ def draw_lift() -> Figure:
         ('lift="off"', "with the lift (the default here)"),
         strict=True,
     ):
-        kept = gmmatch.select(points, keep, labels, lift=lift).indices
+        kept = gmmatch.select(points, keep=keep, labels=labels, lift=lift).indices
         share = points[kept].var(axis=0).sum() / points.var(axis=0).sum()
         dots(axes, points, PALE, 7)
         dots(axes, points[kept], CLEAN_COLOR, 17)
@@ -91,7 +91,7 @@ def draw_cells() -> Figure:
     left.scatter(*points[lone].T, s=16, color=RED, marker="x", linewidth=0.9)
     left.set_title(f"{codes.max() + 1} cells; red: rows of light cells", fontsize=10.5)
     for axes, cells, name in ((middle, "auto", "with cells"), (right, "off", 'cells="off"')):
-        kept = gmmatch.select(points, keep, cells=cells).indices
+        kept = gmmatch.select(points, keep=keep, cells=cells).indices
         dots(axes, points, PALE, 6)
         dots(axes, points[kept], CLEAN_COLOR, 17)
         wrong = scattered[kept].sum()

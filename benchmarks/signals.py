@@ -23,7 +23,7 @@ import numpy as np
 import sklearn
 import torch
 
-from gmmatch import signals, training
+from gmmatch.lab import signals, training
 
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 KEEPS = (0.1, 0.2, 0.3, 0.5)

@@ -19,36 +19,14 @@ import numpy.typing as npt
 
 import gmmatch
 from gmmatch.compute.keys import row_keys
-from gmmatch.trust import Suspects, apart_from_copies, find_copies, folds_for, judge, suspects_from
+from gmmatch.trust import Suspects, find_copies, judge, suspects_from
 
-from . import _features, _sets
+from ._noisy_cells import SEEDS, SETS, Labels, Mask, Rows, case
 from ._suspects_page import page
 
-CIFAR_ROWS = 6_000
 SCORES = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
-NOISES = ("symmetric-20", "asymmetric-20", "open-set")
-HUMAN = ("human-aggregate", "human-random1", "human-worst")
-SETS = {"cifar10": (*HUMAN, *NOISES), "clinc150": NOISES, "letters": NOISES, "digits": NOISES}
 SMALL = ("digits", "letters")
 COPIES = 0.3
-
-Rows, Labels, Mask = npt.NDArray[np.float32], npt.NDArray[np.int64], npt.NDArray[np.bool_]
-
-
-def case(name: str, noise: str, seed: int) -> tuple[Rows, Labels, Mask]:
-    """Return rows, their given labels, and which of these are wrong."""
-    if name == "cifar10":
-        rows, truth, test, test_truth = _sets.SETS[name](seed)
-        rows, truth = rows[:CIFAR_ROWS], truth[:CIFAR_ROWS]
-        if noise in HUMAN:
-            order = np.random.default_rng(seed).permutation(50_000)[:CIFAR_ROWS]
-            labels = _features.archive()[noise.replace("-", "_")].astype(np.int64)[order]
-            return rows, labels, labels != truth
-        scene = _sets.labelled((rows, truth, test, test_truth), noise, seed)
-    else:
-        scene = _sets.scene(name, noise, seed)
-    assert scene.labels is not None
-    return scene.rows, scene.labels, scene.labels != scene.truth
 
 
 def logistic(rows: Rows, labels: Labels, seed: int) -> npt.NDArray[np.float64]:
@@ -106,13 +84,9 @@ def judged(rows: Rows, labels: Labels, seed: int) -> tuple[Suspects, npt.NDArray
     """Return what `gmmatch.suspects` returns, and the probabilities that it is based on."""
     keys, classes = row_keys(rows, seed), np.arange(int(labels.max()) + 1)
     copies = find_copies(rows, keys, np.ones(len(rows), dtype=bool))
-    codes, stands = apart_from_copies(labels, copies)
-    folds = folds_for(int((codes >= 0).sum()))
-    verdict = judge(rows, codes, len(classes), seed, folds, keys=keys)
-    assert verdict.labels is not None
-    assert verdict.labels.probabilities is not None
-    probabilities = verdict.labels.probabilities[stands]
-    found = suspects_from(verdict, rows, labels, classes, copies, stands)
+    verdict = judge(rows, labels, len(classes), seed, keys=keys)
+    probabilities = verdict.class_probabilities(rows, labels)
+    found = suspects_from(verdict, rows, labels, classes, copies)
     return found, probabilities / probabilities.sum(axis=1, keepdims=True)
 
 
@@ -147,7 +121,7 @@ def read(file: Path) -> dict[tuple[str, str, int], dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--only", nargs="+", help="sets, kinds of noise, or both as SET:NOISE")
     parser.add_argument("--cells", type=Path, default=Path("out/suspects.jsonl"))
     parser.add_argument("--reuse", type=Path, help="cells of an earlier run")

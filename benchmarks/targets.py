@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gmmatch
-from gmmatch.experiments.demo import DamagedDigits, accuracy, damaged_digits
+from gmmatch.lab.experiments.demo import DamagedDigits, accuracy, damaged_digits
 
 KEEPS = (0.05, 0.1, 0.3)
 CENTERS = ("geometric-median", "huber", "mean")
@@ -35,7 +35,7 @@ def measure(center: str, keep: float) -> dict[str, Any]:
     found = []
     for seed in range(SPLITS):
         digits = damaged_digits(seed)
-        picks = gmmatch.select(digits.rows, keep, digits.labels, center=center).indices
+        picks = gmmatch.select(digits.rows, keep=keep, labels=digits.labels, center=center).indices
         found.append((accuracy(digits, picks), digits.corrupted[picks].mean(), spread(digits, picks)))
     scores, corrupted, spreads = np.transpose(found)
     return {

@@ -10,6 +10,7 @@ and started again; then prints a summary as JSON and tables. Needs GMMATCH_DATA;
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +24,6 @@ import numpy.typing as npt
 
 import gmmatch
 from gmmatch import corrupt
-from gmmatch.trust import learning
 
 from . import _features
 from ._probe import Probe
@@ -52,10 +52,11 @@ MORE: dict[str, dict[str, Any]] = {  # measured where they are asked for
     "gm-matching, huber": {"method": "gm-matching", "center": "huber"},
 }
 # Variants that no parameter offers: the share of unlikely labels from which heads are fitted again.
-HEADS = {"gm-matching, heads fitted once": 1.0, "gm-matching, heads fitted twice": 0.0}
+JUDGING = importlib.import_module("gmmatch.trust.judge")  # the name in the package is the function
+FITS = {"gm-matching, classifier fitted once": 1.0, "gm-matching, classifier fitted twice": 0.0}
 SEEDED = (
     "random", "random+guard", "herding+guard", "gm-matching", "gm-matching, geometric median",
-    "gm-matching, huber", *HEADS,
+    "gm-matching, huber", *FITS,
 )  # fmt: skip
 
 
@@ -149,8 +150,8 @@ def cells(scene: Scene, method: str, budgets: tuple[float, ...]) -> Iterator[dic
     else:
         started = time.perf_counter()
         how = (METHODS | MORE).get(method, {"method": "gm-matching"})
-        with mock.patch.object(learning, "_MANY_UNLIKELY", HEADS.get(method, learning._MANY_UNLIKELY)):
-            selection = gmmatch.select(rows, max(budgets), labels, random_state=seed, **how)
+        with mock.patch.object(JUDGING, "_MANY_WRONG", FITS.get(method, JUDGING._MANY_WRONG)):
+            selection = gmmatch.select(rows, keep=max(budgets), labels=labels, random_state=seed, **how)
         order, seconds, keeps = selection.indices, time.perf_counter() - started, budgets
     for keep in keeps:
         picks = np.sort(order[: round(keep * len(rows))])  # a probe must not learn from the order
@@ -206,7 +207,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--scenarios", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
     usual = [*METHODS, "all rows"]
-    parser.add_argument("--methods", nargs="+", default=usual, choices=[*usual, *MORE, *HEADS])
+    parser.add_argument("--methods", nargs="+", default=usual, choices=[*usual, *MORE, *FITS])
     parser.add_argument("--keeps", type=float, nargs="+", default=list(KEEPS))
     parser.add_argument("--summary-only", action="store_true", help="read FILE, measure nothing")
     arguments = parser.parse_args()

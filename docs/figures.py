@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import gmmatch
-from gmmatch.experiments.palette import CLEAN_COLOR, GREY, LIGHT, OURS_COLOR, save, strip
+from gmmatch.lab.experiments.palette import CLEAN_COLOR, GREY, LIGHT, OURS_COLOR, save, strip
 
 FOLDER = Path(__file__).parent / "img"
 PALE, RED, SKY, PURPLE = "#C9D6E3", "#C1121F", "#56B4E9", "#CC79A7"
@@ -48,8 +48,11 @@ def problem() -> Figure:
     far = wrong & (labels == truth)
     points[far] = [0.0, 5.2] + 0.45 * rng.normal(size=(int(far.sum()), 2))
     figure = Figure(figsize=(11.0, 3.5), layout="constrained")
-    kept = gmmatch.select(points, 90, labels).indices
-    draws = [gmmatch.select(points, 90, labels, "random", random_state=seed).indices for seed in range(9)]
+    kept = gmmatch.select(points, keep=90, labels=labels).indices
+    draws = [
+        gmmatch.select(points, keep=90, labels=labels, method="random", random_state=seed).indices
+        for seed in range(9)
+    ]
     random = sorted(draws, key=lambda rows: wrong[rows].sum())[4]  # neither lucky nor unlucky
     shown = {"Your data": np.arange(900), "90 rows at random": random, "90 rows by gmmatch": kept}
     for axes, (title, rows) in zip(
@@ -133,7 +136,7 @@ def matching() -> Figure:
     left, right = figure.subplots(1, 2)
     points = rng.normal(size=(300, 2))
     target = points.mean(axis=0)
-    kept = gmmatch.select(points, 5, method="herding").indices
+    kept = gmmatch.select(points, keep=5, method="herding").indices
     left.scatter(*points.T, s=8, color=PALE, linewidth=0)
     means = np.cumsum(points[kept], axis=0) / np.arange(1, 6)[:, None]
     left.plot(*means.T, color=OURS_COLOR, linewidth=1.2, marker="o", markersize=3.5)
@@ -145,7 +148,7 @@ def matching() -> Figure:
     frame(left)
     rows = rng.normal(size=(2000, 32))
     picks = np.arange(1, 301)
-    herded = gmmatch.select(rows, 300, method="herding").indices
+    herded = gmmatch.select(rows, keep=300, method="herding").indices
     lines = {"matching": (herded, OURS_COLOR), "random": (rng.permutation(2000)[:300], GREY)}
     for name, (order, color) in lines.items():
         error = np.linalg.norm(np.cumsum(rows[order], axis=0) / picks[:, None] - rows.mean(axis=0), axis=1)
@@ -166,7 +169,7 @@ def verdict() -> Figure:
     points = rng.normal(size=(700, 2)) + np.where(truth[:, None] == 1, [1.4, 0.0], [-1.4, 0.0])
     labels = np.where(rng.random(700) < 0.15, 1 - truth, truth)
     points[:40] = rng.uniform([-9, -7], [9, 7], size=(40, 2))
-    found = gmmatch.select(points, 70, labels)
+    found = gmmatch.select(points, keep=70, labels=labels)
     figure = Figure(figsize=(10.5, 3.6), layout="constrained")
     axes = figure.subplots(1, 3, sharex=True, sharey=True)
     for label, color in ((0, CLEAN_COLOR), (1, SKY)):
@@ -200,7 +203,7 @@ def budgets() -> Figure:
     places = np.arange(len(sizes))
     colors = {"proportional": GREY, "sqrt": OURS_COLOR, "equal": CLEAN_COLOR}
     for shift, (how, color) in zip((-0.27, 0.0, 0.27), colors.items(), strict=True):
-        kept = gmmatch.select(rows, 200, labels, budgets=how, method="random").indices
+        kept = gmmatch.select(rows, keep=200, labels=labels, budgets=how, method="random").indices
         counts = np.bincount(labels[kept], minlength=len(sizes))
         axes.bar(places + shift, counts, width=0.25, color=color, label=how)
     axes.set_xticks(places, [f"{size:,}" for size in sizes])
@@ -217,10 +220,10 @@ def batches() -> Figure:
     rows = rng.normal(size=(8192, 32))
     target, picks = rows.mean(axis=0), np.arange(1, 410)
     how: dict[str, Any] = {"center": "mean", "guard": "off", "cells": "off"}
-    whole = gmmatch.select(rows, 409, batch_size=None, **how).indices
-    carried = gmmatch.select(rows, 409, batch_size=256, **how).indices
+    whole = gmmatch.select(rows, keep=409, batch_size=None, **how).indices
+    carried = gmmatch.select(rows, keep=409, batch_size=256, **how).indices
     alone = np.concatenate([
-        part[gmmatch.select(rows[part], 13, batch_size=None, **how).indices]
+        part[gmmatch.select(rows[part], keep=13, batch_size=None, **how).indices]
         for part in np.split(rng.permutation(8192), 32)
     ])[:409]  # fmt: skip
     lines = {
@@ -306,8 +309,8 @@ def architecture() -> Figure:
         3.8,
         0.65,
         "#EEF2F6",
-        "corrupt/  training/  signals/  experiments/",
-        "damage, networks, tables",
+        "lab/",
+        "corrupt, training, signals, experiments",
     )
     return figure
 

@@ -23,7 +23,7 @@ def main(truth, kept, suspects):
     for at, row in enumerate(read(truth)):
         wrong[row.get("id", str(at))] = row.get("label", row.get("intent")) != row["truth"]
     picked = [wrong[row["id"]] for row in read(kept)]
-    found = [row for row in read(suspects) if max(float(row["wrong_label"]), float(row["outlier"])) > 0.5]
+    found = [row for row in read(suspects) if float(row["suspicion"]) >= 0.5 or float(row["outlier"]) > 0.5]
     seem_wrong = [wrong[row["id"]] for row in found]
     print(f"wrong labels: {share(wrong.values()):.1%} of all rows, {share(picked):.1%} of those kept")
     print(f"rows that seem wrong: {len(seem_wrong):,}, of which {share(seem_wrong):.0%} are wrong;", end=" ")

@@ -25,7 +25,6 @@ OPERATE = {
 IDLE_CALLS = ("advance", "task", "read_ahead", "settle", "threadpool_limits", "limit_threads")
 # `strict` of zip is an assertion, as `assert` is; the others tell a library what it need not do.
 IDLE_KEYWORDS = ("strict", "ahead", "copy", "overwrite_a", "check_finite")
-IDLE_COMMENT = "# compiled before threads"  # beside a call for whose result nobody asks
 # How much is done at a time, or which of two ways to one result is taken; that the ways agree is tested.
 IDLE_NAMES = {
     "GRAM_BYTES": "a Gram matrix, or a product per pick",
@@ -46,8 +45,6 @@ IDLE_NAMES = {
     "_MANY_PROTOTYPES": "all points, or the two beside a number",
     "_CHUNK_BYTES": "columns of which medians are found at a time",
     "_MANY_GROUPS": "quantiles group by group, or of all groups from one order",
-    "_compile": "compiles loops before threads need them",
-    "make_ready": "the same",
     "_CENTERS_AT_ONCE": "points in one product of matrices",
     "_MOST_KEPT": "probabilities are kept, or found again from the same head",
 }
@@ -189,16 +186,12 @@ class _Swap(ast.NodeTransformer):
 
 def mutants(module: str) -> Iterator[Mutant]:
     """Yield every change of a module."""
-    text = source(module)
-    told = text.splitlines()
-    for number, (node, owner, statement) in enumerate(places(ast.parse(text))):
+    for number, (node, owner, statement) in enumerate(places(ast.parse(source(module)))):
         for turn, (word, new) in enumerate(changes(node)):
             assert statement is not None
             body = getattr(statement, "body", None)
             end = body[0].lineno - 1 if body else statement.end_lineno or statement.lineno
             lines = range(statement.lineno, max(end, statement.lineno) + 1)
-            if any(IDLE_COMMENT in line for line in told[lines.start - 1 : lines.stop - 1]):
-                continue
             said = f"{word}: {ast.unparse(node).splitlines()[0]} -> {ast.unparse(new).splitlines()[0]}"
             names = tuple(
                 n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)

@@ -263,7 +263,8 @@ def main() -> int:
     modules = [
         ".".join(file.relative_to(SRC).with_suffix("").parts) for file in found if file.stem != "__init__"
     ]
-    package = given.package.split(".")[0]
+    parts = given.package.split(".")
+    package = "/".join(parts[:2] if parts[0] == "lab" else parts[:1])
     tests = given.tests or [
         f"tests/unit/{package}",
         f"src/gmmatch/{package}",

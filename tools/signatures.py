@@ -27,6 +27,6 @@ class Signatures(griffe.Extension):
             for each in inspect.signature(gmmatch.GMMatching).parameters.values()
         ]
         # In place of the mark that says whose default it is.
-        pkg["pipeline.select"].parameters["guard"].default = '"auto"'
+        pkg["api.select"].parameters["guard"].default = '"auto"'
         function = griffe.Function("__init__", parameters=griffe.Parameters(griffe.Parameter("self"), *found))
         pkg["selectors.gm_matching.GMMatching"].set_member("__init__", function)

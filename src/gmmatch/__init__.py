@@ -1,5 +1,6 @@
 """Pick the rows worth training on from a dataset that is partly wrong."""
 
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -7,46 +8,56 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import corrupt, errors, report
+    from . import corrupt, errors
+    from .api import embed, leaks, open, plan, select, suspects  # noqa: A004 - the name that users know
+    from .compute.engine import Ray
     from .data import register_format
     from .encoders import register_encoder
-    from .facts import Facts
+    from .exporting import export
+    from .facts import RunInfo
     from .location import geometric_median
     from .matching.features import label_aware
-    from .opening import embed, open_source
-    from .opening import open_data as open  # noqa: A004 - the name that users know
-    from .pipeline import Plan, plan, select, suspects
     from .records import GeometricMedian, Selection, load_selection
+    from .reporting import report
+    from .run import Plan
     from .selectors import GMMatching, methods, register_method
     from .trust import Suspects
 
 # Where each public name is: it is imported when it is first asked for, so that `import gmmatch` is quick.
 _HOMES = {
     "GMMatching": "selectors",
-    "Facts": "facts",
     "GeometricMedian": "records",
-    "Plan": "planning",
+    "Plan": "run",
+    "Ray": "compute.engine",
+    "RunInfo": "facts",
     "Selection": "records",
     "Suspects": "trust",
-    "embed": "opening",
+    "embed": "api",
+    "export": "exporting",
     "geometric_median": "location",
     "label_aware": "matching.features",
+    "leaks": "api",
     "load_selection": "records",
     "methods": "selectors",
-    "open": "opening:open_data",
-    "open_source": "opening",
-    "plan": "pipeline",
+    "open": "api",
+    "plan": "api",
     "register_encoder": "encoders",
     "register_format": "data",
     "register_method": "selectors",
-    "select": "pipeline",
-    "suspects": "pipeline",
+    "report": "reporting",
+    "select": "api",
+    "suspects": "api",
 }
 
+# Names of 0.2 that have another one now; the former ones go with 0.4.
+_RENAMED = {"Facts": ("facts", "RunInfo"), "pipeline": ("api", "")}
+# Packages of 0.2 that are under `lab` now; their former names go with 0.4.
+_MOVED = ("experiments", "signals", "training")
+
 __all__ = [
-    "Facts", "GMMatching", "GeometricMedian", "Plan", "Selection", "Suspects", "__version__", "corrupt",
-    "embed", "errors", "geometric_median", "label_aware", "load_selection", "methods", "open",
-    "open_source", "plan", "register_encoder", "register_format", "register_method", "report", "select",
+    "GMMatching", "GeometricMedian", "Plan", "Ray", "RunInfo", "Selection", "Suspects", "__version__",
+    "corrupt", "embed", "errors", "export", "geometric_median", "label_aware", "leaks", "load_selection",
+    "methods", "open", "plan", "register_encoder", "register_format", "register_method", "report", "select",
     "suspects",
 ]  # fmt: skip
 
@@ -55,6 +66,16 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         home, _, own_name = _HOMES[name].partition(":")
         found = getattr(import_module(f".{home}", __name__), own_name or name)
+    elif name in _RENAMED:
+        home, own_name = _RENAMED[name]
+        said = f"gmmatch.{name} is now gmmatch.{own_name or home}; the former name goes with 0.4"
+        warnings.warn(said, DeprecationWarning, stacklevel=2)
+        module = import_module(f".{home}", __name__)
+        return getattr(module, own_name) if own_name else module
+    elif name in _MOVED:
+        said = f"gmmatch.{name} is now gmmatch.lab.{name}; the former name goes with 0.4"
+        warnings.warn(said, DeprecationWarning, stacklevel=2)
+        return import_module(f".lab.{name}", __name__)
     elif not name.startswith("_") and find_spec(f"{__name__}.{name}"):
         found = import_module(f".{name}", __name__)
     else:
@@ -64,4 +85,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -1,32 +1,37 @@
-"""The state of a long run on disk: written whole or not at all, and only for the run it belongs to."""
+"""The state of a long run on disk: whole or not at all, and only for the run and the version it is of."""
 
 import dataclasses
 import hashlib
 import json
+import struct
 import sys
 import time
+import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from .arrays import Arrays
+from .checksums import digest_of_arrays
 from .errors import InvalidInput, first_line
 from .facts import plain
 from .files import remove_partials, whole_file
+from .version import __version__
 
 Result = TypeVar("Result")
-Arrays = dict[str, npt.NDArray[Any]]
 
 # At least so long between saves, and so many times as long as a save takes: it never costs much.
 _SECONDS_BETWEEN_SAVES = 0.5
 _TIMES_AS_LONG = 30
 _FINISHED = ("learned", "verdict")  # what is saved once, each in a file of its own
-_SKELETON = "skeleton"
+_SKELETON, _ORIGIN, _DIGEST = "skeleton", "origin", "digest"
 # What is raised by files that are not what they should be.
 _DAMAGED = (
     OSError,
@@ -40,6 +45,8 @@ _DAMAGED = (
     AttributeError,
     zipfile.BadZipFile,
     zlib.error,
+    struct.error,
+    TokenError,
 )
 
 
@@ -47,14 +54,24 @@ class FileCheckpoint:
     """Saves arrays to one file, seldom enough not to be felt, and what is finished to files beside it.
 
     `params`: what else determines the result. `resume`: whether to go on from what is there; otherwise it is
-    removed.
+    removed. `outputs`: what the run writes, which a run that goes on may replace.
     """
 
-    def __init__(self, path: Path, fingerprint: str, params: Mapping[str, Any], resume: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        fingerprint: str,
+        params: Mapping[str, Any],
+        resume: bool = False,
+        outputs: Iterable[str] = (),
+    ) -> None:
         self.path = path
         recipe = json.dumps(plain(params), sort_keys=True)
         self.identity = f"{fingerprint}-{hashlib.blake2b(recipe.encode(), digest_size=8).hexdigest()}"
         self._next_save = 0.0
+        self._outputs = sorted({*outputs, *(outputs_of(path) if resume else ())})
+        for file in state_files(path):
+            _refuse_foreign(file)
         if not resume:
             self._remove()
 
@@ -63,13 +80,12 @@ class FileCheckpoint:
         if not self.path.exists():
             return None
         try:
-            state = _read(self.path)
-            identity = str(state.pop("identity"))
+            state, origin = _read(self.path)
         except _DAMAGED as error:
             raise InvalidInput(
                 f"the saved state {self.path} cannot be read: {first_line(error)}; remove it"
             ) from None
-        self._check(identity, self.path)
+        self._check(origin, self.path)
         return state
 
     def save(self, state: Arrays) -> None:
@@ -89,12 +105,12 @@ class FileCheckpoint:
         path = beside(self.path, name)
         if path.exists():
             try:
-                state = _read(path)
-                identity, found = str(state["identity"]), unpack(state)
+                state, origin = _read(path)
+                found = unpack(state)
             except _DAMAGED:
                 path.unlink(missing_ok=True)
             else:
-                self._check(identity, path)
+                self._check(origin, path)
                 return found  # type: ignore[no-any-return]
         started = time.monotonic()
         made = make()
@@ -105,24 +121,30 @@ class FileCheckpoint:
 
     def discard(self) -> None:
         """Remove the files, and what kills left half written: the run is finished."""
-        for path in (self.path, *(beside(self.path, name) for name in _FINISHED)):
+        for path in state_files(self.path):
             remove_partials(path)
         self._remove()
 
     def _remove(self) -> None:
-        for path in (self.path, *(beside(self.path, name) for name in _FINISHED)):
+        for path in state_files(self.path):
             path.unlink(missing_ok=True)
 
     def _write(self, path: Path, state: Arrays) -> None:
+        origin = {"identity": self.identity, "version": __version__, "outputs": self._outputs}
+        stored = state | {_ORIGIN: np.array(json.dumps(origin))}
         with whole_file(path) as partial, partial.open("wb") as file:
-            np.savez(file, identity=np.array(self.identity), **state)  # type: ignore[arg-type]
+            np.savez(file, **stored, **{_DIGEST: np.array(digest_of_arrays(stored))})  # type: ignore[arg-type]
 
-    def _check(self, identity: str, path: Path) -> None:
-        if identity != self.identity:
+    def _check(self, origin: Mapping[str, Any], path: Path) -> None:
+        if (version := origin["version"]) != __version__:
+            raise InvalidInput(
+                f"the saved state {path} was written by gmmatch {version}, and this is {__version__};"
+                " remove it to start anew"
+            )
+        if (identity := origin["identity"]) != self.identity:
             raise InvalidInput(
                 f"the saved state {path} belongs to another input or other parameters: it has the"
-                f" fingerprint {identity}, this run has {self.identity}; run without --resume to"
-                " start anew"
+                f" fingerprint {identity}, this run has {self.identity}; remove it to start anew"
             )
 
 
@@ -136,14 +158,50 @@ def beside(path: Path, name: str) -> Path:
     return path.with_name(f"{path.name}.{name}")
 
 
+def state_files(path: Path) -> list[Path]:
+    """Return all files that a run with this state may write beside its outputs."""
+    return [path, *(beside(path, name) for name in _FINISHED)]
+
+
 def is_there(path: Path) -> bool:
-    """Tell whether there is anything to go on from."""
-    return path.exists() or any(beside(path, name).exists() for name in _FINISHED)
+    """Return True if there is anything to go on from."""
+    return any(file.exists() for file in state_files(path))
 
 
-def _read(path: Path) -> Arrays:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+def outputs_of(path: Path) -> set[str]:
+    """Return the outputs that the saved state of a run lists; none where there is no readable state."""
+    found: set[str] = set()
+    for file in state_files(path):
+        with suppress(*_DAMAGED):
+            found.update(_read(file)[1]["outputs"])
+    return found
+
+
+def _read(path: Path) -> tuple[Arrays, dict[str, Any]]:
+    """Return what a file holds, and which run, version and outputs it belongs to; refuse what is damaged."""
+    # Warnings are of what a damaged byte seems to mean.
+    with (
+        warnings.catch_warnings(action="ignore"),
+        path.open("rb") as file,
+        np.load(file, allow_pickle=False) as archive,
+    ):
+        state = {name: archive[name] for name in archive.files}
+    if _ORIGIN not in state and "identity" in state:
+        return state, {"identity": "", "version": "0.2 or earlier", "outputs": []}
+    if str(state.pop(_DIGEST)) != digest_of_arrays(state):
+        raise ValueError("its content is not what was written")
+    origin: dict[str, Any] = json.loads(str(state.pop(_ORIGIN)))
+    return state, origin
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse to replace a file that no run has written as its state."""
+    if not path.exists():
+        return
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        if {f"{_ORIGIN}.npy", "identity.npy"} & set(archive.namelist()):
+            return
+    raise InvalidInput(f"{path} is not the saved state of a run; move it away, or name another file")
 
 
 def pack(value: Any) -> Arrays:

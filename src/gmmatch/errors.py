@@ -41,13 +41,30 @@ class WorkerFailed(GmmatchError, RuntimeError):
 class MissingExtra(GmmatchError, ImportError):
     """An optional dependency is not installed.
 
-    `package`: the package that could not be imported. `extra`: the extra of gmmatch that installs it.
+    `package`: the package that could not be imported. `extra`: the extra of gmmatch that needs it.
     """
 
     exit_code = 4
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; install it with: pip install 'gmmatch[{extra}]'")
+        super().__init__(
+            f"{package} is not installed; install it with: pip install {package} (the extra gmmatch[{extra}])"
+        )
+
+
+def brief(value: Any) -> str:
+    """Return what was given, to be shown in a message: itself if it is short, else what it is; never data.
+
+    >>> brief("aut"), brief([1, 2]), brief(list(range(100)))
+    ("'aut'", '[1, 2]', 'list of 100 entries')
+    """
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"{type(value).__name__} of shape {shape}"
+    if isinstance(value, (list, tuple, set, dict)) and len(value) > 8:
+        return f"{type(value).__name__} of {len(value)} entries"
+    said = repr(value)
+    return said if len(said) <= 80 and "\n" not in said else type(value).__name__
 
 
 def first_line(error: BaseException) -> str:

@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from .aims import Cost
 from .data import Dataset, machine_memory, open_dataset
 from .matching.candidates import GRAM_BYTES
-from .planning import JUDGED_ROW_BYTES, Plan, fits, memory_needed
-from .selectors.gm_matching import AUTO_BATCH, WHOLE_ROWS, GMMatching
-from .steps import open_plan
-from .trust.guard import expected_reads
-from .validation import CheckedRows, check_input, resolve_keep
+from .run import JUDGED_ROW_BYTES, Plan, expected_reads, fits, memory_needed, open_plan
+from .selectors.gm_matching import AUTO_BATCH, WHOLE_ROWS
+from .trust.classifiers import KERNEL_FEATURES
+from .trust.judge import sample_size
+from .validation import check_input, resolve_keep
 
-_MEDIAN_READS = 2  # of a geometric median that starts from a sample: in high dimension one or two
 _BATCH_BYTES = 128 << 20
 # Of arrays with a number per row: row numbers and classes; with the guard what it found of each. Measured on
 # 2,000,000 and 10,000,000 rows.
 _ROW_BYTES = 16
-# Time beside reads and picks, by a few measured runs: to start and learn from a sample, for each row, and for
-# each row and class (in multiply-adds per feature; heads of labels).
-_START_SECONDS, _ROW_SECONDS, _JUDGED_WORK = 1.0, 1e-6, 6
+# Time beside reads and picks, by a few measured runs: to start, for each row, and to judge (in multiply-adds,
+# for each row of the sample and pair of the classifier's features, and for each row, feature and class).
+_START_SECONDS, _ROW_SECONDS, _LEARNED_WORK, _JUDGED_WORK = 1.0, 1e-6, 5, 6
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ class Estimate:
     keep: int
     method: str
     encode: int = 0  # how many images or texts would be encoded first
+    encode_seconds: float | None = None  # about how long that would take, a part of `seconds`
     batch_size: int | str | None = None  # rows of a batch, or `auto`; None: all rows of a class at once
-    reads: int | None = None  # how often all rows would be read, the guard's reads included
+    reads: int | None = None  # how often all rows would be read; see `RunInfo`
     # Memory that is needed, and whether the cap (a quarter of the machine by default) allows it.
     memory_bytes: int | None = None
     enough_memory: bool | None = None
@@ -46,20 +47,30 @@ class Estimate:
     trains: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data; `passes`, the former name of `reads`, is there as well."""
-        return asdict(self) | {"passes": self.reads}
+        """Return it as plain data."""
+        return asdict(self)
 
 
 def estimate(plan: Plan) -> Estimate:
-    """Say what a plan would take; nothing is encoded, and of the rows at most 64 MB are read.
+    """Say what a plan would take; nothing is written, and of the rows at most 64 MB are read.
 
-    The time comes from reading these and from one matrix product on this machine.
+    The time comes from reading these and from one matrix product on this machine; of images and texts a few
+    are encoded.
     """
     params = plan.parameters()
-    plan.check_outputs()
+    encoding: _Encoding | None = None
     if plan.encoder is not None or plan.text is not None or plan.image is not None:
-        return _before_encoding(plan)
-    data = open_plan(plan)
+        data = _before_encoding(plan)
+        encoding = _encoding(plan, data)
+        if encoding.dimension is None:
+            k = _rows_kept(plan, data, len(data))
+            classes = None if data.labels is None else len(np.unique(data.labels))
+            return Estimate(len(data), None, classes, k, plan.method, encode=len(data), disk_bytes=48 * k)
+        # Rows of the right shape that take no memory.
+        rows: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), encoding.dimension))
+        data = data.replace(rows=rows)
+    else:
+        data = open_plan(plan)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     rows, codes = checked.rows, checked.codes
     selector = plan.entry.build(**params)
@@ -69,25 +80,43 @@ def estimate(plan: Plan) -> Estimate:
         batch = None
     needed, work = _needs(rows, sizes, batch, _ROW_BYTES if selector.guard == "off" else JUDGED_ROW_BYTES)
     needed = max(needed, memory_needed(selector, checked))
-    reads = _reads(selector, checked, batch)
-    judged = 0.0 if selector.guard == "off" else _JUDGED_WORK * rows.shape[1] * len(sizes) * float(len(rows))
+    reads = expected_reads(plan, selector, checked)
+    judged = 0.0 if selector.guard == "off" else _judging_work(len(rows), rows.shape[1], len(sizes))
     read_rate, work_rate = _rates(data)
     rest = _START_SECONDS + _ROW_SECONDS * len(rows)
-    k = resolve_keep(plan.keep, len(rows))
+    k = _rows_kept(plan, data, len(rows))
+    seconds = 2 * reads * data.nbytes / read_rate + (work + judged) / work_rate + rest
     return Estimate(
         rows=len(rows),
         features=rows.shape[1],
         classes=None if codes is None else len(sizes),
         keep=k,
         method=plan.method,
+        encode=0 if encoding is None else encoding.items,
+        encode_seconds=None if encoding is None else round(encoding.seconds, 3),
         batch_size=batch,
         reads=reads,
         memory_bytes=needed,
         enough_memory=fits(needed, machine_memory() // 4 if plan.cap is None else plan.cap),
-        disk_bytes=48 * k,
+        disk_bytes=48 * k + (0 if encoding is None else 4 * encoding.items * rows.shape[1]),
         trains=plan.entry.needs_training,
-        seconds=round(2 * reads * data.nbytes / read_rate + (work + judged) / work_rate + rest, 3),
+        seconds=round(seconds + (0.0 if encoding is None else encoding.seconds), 3),
     )
+
+
+def _judging_work(n_rows: int, n_features: int, n_classes: int) -> float:
+    """Return the multiply-adds of judging: classifiers learn from a sample, then score all rows."""
+    width = n_features + KERNEL_FEATURES
+    taught = float(min(n_rows, sample_size(n_features, n_classes)))
+    return _LEARNED_WORK * taught * width**2 + _JUDGED_WORK * float(n_rows) * width * n_classes
+
+
+def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:
+    """Return how many rows would be kept; where rows have a cost, about how many it pays for."""
+    if plan.aims.cost is None:
+        return resolve_keep(plan.keep, n_rows)
+    cost, every = Cost.of(plan.aims.cost, data), np.ones(n_rows, bool)
+    return min(n_rows, max(1, round(cost.budget(plan.keep, every) / float(cost.values.mean()))))
 
 
 def _needs(rows: Any, sizes: Any, batch: Any, row_bytes: int) -> tuple[int, float]:
@@ -100,27 +129,8 @@ def _needs(rows: Any, sizes: Any, batch: Any, row_bytes: int) -> tuple[int, floa
     return _BATCH_BYTES + len(rows) * row_bytes + 3 * len(sizes) * width * 8, work
 
 
-def _reads(selector: Any, checked: CheckedRows, batch: Any) -> int:
-    """Return how often all rows would be read: look, guard, centre, picks."""
-    labelled = checked.codes is not None and selector.by_class
-    guarded = selector.guard != "off"
-    n_classes = 1 if checked.classes is None or not labelled else len(checked.classes)
-    judging = expected_reads(len(checked.rows), checked.rows.shape[1], n_classes, labelled) if guarded else 0
-    reads = 2 + judging
-    if batch is None or not isinstance(selector, GMMatching):
-        return reads
-    if not isinstance(selector.center, str):
-        return reads
-    target = ("mean" if labelled and guarded else "geometric-median") if selector.center == "auto" else ""
-    if "geometric-median" in (target, selector.center):
-        return reads + _MEDIAN_READS
-    # The pass that judges by a sample adds up the mean of the trusted rows, unless they are lifted.
-    added_up = judging == 1 and labelled and selector.lift in ("auto", "off")
-    return reads + (0 if added_up and "mean" in (target, selector.center) else 1)
-
-
-def _before_encoding(plan: Plan) -> Estimate:
-    """Return what is known of images or texts before they are encoded."""
+def _before_encoding(plan: Plan) -> Dataset:
+    """Open images or texts; refuse a budget that cannot be."""
     from .encoders import choose_encoder
 
     found = open_dataset(
@@ -132,10 +142,35 @@ def _before_encoding(plan: Plan) -> Estimate:
         holds=choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1],
         on_bad_rows=plan.on_bad_rows,
         unlabelled=plan.unlabelled,
+        header=plan.header,
     )
-    k = resolve_keep(plan.keep, len(found))
-    classes = None if found.labels is None else len(np.unique(found.labels))
-    return Estimate(len(found), None, classes, k, plan.method, encode=len(found), disk_bytes=48 * k)
+    plan.check_budget(found)
+    return found
+
+
+@dataclass(frozen=True)
+class _Encoding:
+    """What encoding would take."""
+
+    items: int  # contents that have no vector yet, by a sample
+    seconds: float
+    dimension: int | None  # None: the encoder would have to be fetched first
+
+
+def _encoding(plan: Plan, found: Dataset) -> _Encoding:
+    """Encode some rows, more where that is quick, and tell what all of them would take.
+
+    Nothing is fetched and nothing is kept: encoders that are downloaded are not tried.
+    """
+    from .encoders.embed import choose_encoder
+    from .encoders.trial import try_encoder
+
+    chosen = choose_encoder(found, plan.encoder, plan.text, plan.image)[0]
+    tried = try_encoder(chosen, found)
+    if tried is None:
+        return _Encoding(len(found), 0.0, None)
+    items = round(len(found) * (1 - tried.known))
+    return _Encoding(items, items * tried.seconds, tried.dimension)
 
 
 def _rates(source: Dataset) -> tuple[float, float]:
@@ -146,6 +181,9 @@ def _rates(source: Dataset) -> tuple[float, float]:
     part.sum()
     read_rate = part.nbytes / max(time.perf_counter() - started, 1e-6)
     block = np.ones((512, 512), part.dtype)
-    started = time.perf_counter()
-    np.dot(block, block.T)
-    return read_rate, 512.0**3 / max(time.perf_counter() - started, 1e-6)
+    took = []
+    for _ in range(6):
+        started = time.perf_counter()
+        np.dot(block, block.T)
+        took.append(time.perf_counter() - started)
+    return read_rate, 512.0**3 / max(float(np.median(took[1:])), 1e-6)

@@ -12,84 +12,113 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Mask = npt.NDArray[np.bool_]
+from .arrays import Mask
 
-_FLAGS = ("unlikely", "far", "clumped")
+_FLAGS = ("unlikely", "far", "clumped", "light")
+_LIGHT = 0.25  # doubt about rows that few others are like: more than none, less than about rows far off
+WRONG = 0.5
+"""A label whose probability of being wrong reaches this is not believed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What speaks against each row of the input, as a verdict found it."""
+    """What speaks against each row of the input: one table, whoever asks."""
 
     tiers: npt.NDArray[np.int8]  # 0 (trusted), 1 (unlikely label) or 2 (outside its class)
-    suspicion: npt.NDArray[np.floating[Any]]  # from 0 to 1; see `gmmatch.Suspects`
-    # The class that fits best beside the label, as a position among the classes.
+    wrong: npt.NDArray[np.floating[Any]]  # probability that the given label is wrong
+    # The likeliest other class, as a position among the classes, and its probability.
     suggested: npt.NDArray[np.signedinteger[Any]]
-    # Whether another class is likelier than the label, the row is far outside its class, or in a clump.
-    unlikely: Mask
+    likely: npt.NDArray[np.floating[Any]]
+    outside: npt.NDArray[np.floating[Any]]  # probability that the row belongs to no class
+    # How far outside its class the row is, from 0 to 1; more than 0.5: beyond what the class allows.
+    outlier: npt.NDArray[np.floating[Any]]
+    # Whether the row is far outside its class, or in a dense cluster of it.
     far: Mask
     clumped: Mask
     labels_judged: bool  # whether labels were judged, or distances alone
-    # How likely the label is wrong, how far outside its class the row is (more than 0.5: beyond what the
-    # class allows), both from 0 to 1, and how likely the suggested class is.
-    wrong_label: npt.NDArray[np.floating[Any]]
-    outlier: npt.NDArray[np.floating[Any]]
-    likely: npt.NDArray[np.floating[Any]]
-    # By class of the verdict: rows judged, and the estimated share of wrong labels, its least and its most.
+    light: Mask | None = None  # rows of light clusters, where rows without labels were divided
+    # By class of the verdict, then over all: rows judged, the share of wrong labels, its least and its most.
     estimate: npt.NDArray[np.float64] | None = None
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Evidence:
-        """Return the evidence of chosen rows."""
-        per_row = (entry.name for entry in fields(self) if entry.name not in ("labels_judged", "estimate"))
-        return replace(self, **{name: getattr(self, name)[rows] for name in per_row})
+    @property
+    def unlikely(self) -> Mask:
+        """Rows whose label is more likely wrong than right."""
+        found: Mask = self.wrong >= WRONG
+        return found
+
+    @property
+    def doubt(self) -> npt.NDArray[np.float64]:
+        """What orders the rows that follow the trusted ones, least first: label, place and cluster."""
+        doubt = np.where(self.far, np.maximum(self.wrong, self.outlier), self.wrong).astype(np.float64)
+        doubt[self.clumped] = 1.0
+        if self.light is not None:
+            doubt[self.light] = np.maximum(doubt[self.light], _LIGHT)
+        return doubt
 
     def among(self, present: npt.NDArray[np.int64], n_classes: int | None) -> Evidence:
         """Return it by other positions of the classes: `present` says where each is among `n_classes`."""
         estimate = self.estimate
         if estimate is not None and n_classes is not None:
-            estimate = np.zeros((n_classes, estimate.shape[1]))
-            estimate[present] = self.estimate
+            estimate = np.zeros((n_classes + 1, estimate.shape[1]))
+            estimate[np.append(present, n_classes)] = self.estimate
         return replace(self, suggested=present.astype(np.int32)[self.suggested], estimate=estimate)
 
     def pack(self) -> dict[str, Any]:
         """Return it as text that JSON can hold: some ten bytes per row."""
-        flags = sum(getattr(self, name).astype(np.uint8) << bit for bit, name in enumerate(_FLAGS))
+        light = np.zeros(len(self.tiers), bool) if self.light is None else self.light
+        flags = self.unlikely, self.far, self.clumped, light
         packed = {
             "tiers": pack_array(self.tiers),
-            "suspicion": pack_array(self.suspicion.astype("<f4")),
             "suggested": pack_array(self.suggested.astype("<i4")),
-            "flags": pack_array(np.asarray(flags, np.uint8)),
+            "flags": pack_array(
+                np.asarray(sum(flag.astype(np.uint8) << bit for bit, flag in enumerate(flags)), np.uint8)
+            ),
             "labels_judged": self.labels_judged,
+            "scores": pack_array(
+                np.stack([self.wrong, self.outlier, self.likely, self.outside]).astype("<f4")
+            ),
         }
         if self.estimate is not None:
-            scores = np.stack([self.wrong_label, self.outlier, self.likely])
-            packed |= {"scores": pack_array(scores.astype("<f4")), "estimate": pack_array(self.estimate)}
+            packed["estimate"] = pack_array(self.estimate)
         return packed
 
     @classmethod
     def unpack(cls, packed: Mapping[str, Any]) -> Evidence:
-        """Return what `pack` packed."""
+        """Return what `pack` packed, or what version 0.2 did."""
         flags = unpack_array(packed["flags"])
         told = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
-        suspicion = unpack_array(packed["suspicion"])
-        # Where there is one score for all that speaks against a row, flags tell what it is about.
-        scores = [np.where(told[name], suspicion, 0.0) for name in ("unlikely", "far")] + [0 * suspicion]
-        wrong_label, outlier, likely = unpack_array(packed["scores"]) if "scores" in packed else scores
+        unlikely = told.pop("unlikely")
+        if "suspicion" in packed:  # of version 0.2: one score for all that speaks against a row
+            suspicion = unpack_array(packed["suspicion"])
+            scores = [
+                np.where(unlikely, suspicion, 0.0),
+                np.where(told["far"], suspicion, 0.0),
+                0 * suspicion,
+            ]
+            scores = [*(unpack_array(packed["scores"]) if "scores" in packed else scores), 0 * suspicion]
+        else:
+            scores = list(unpack_array(packed["scores"]))
+        wrong, outlier, likely, outside = scores
+        estimate = unpack_array(packed["estimate"]) if "estimate" in packed else None
+        if estimate is not None and "suspicion" in packed:
+            sizes = estimate[:, 0]
+            whole = sizes @ estimate[:, 1:] / max(1.0, sizes.sum())
+            estimate = np.vstack([estimate, [sizes.sum(), *whole]])
         return cls(
             tiers=unpack_array(packed["tiers"]),
-            suspicion=suspicion,
+            wrong=wrong,
             suggested=unpack_array(packed["suggested"]).astype(np.int64),
-            labels_judged=packed["labels_judged"],
-            wrong_label=wrong_label,
-            outlier=outlier,
             likely=likely,
-            estimate=unpack_array(packed["estimate"]) if "estimate" in packed else None,
+            outside=outside,
+            outlier=outlier,
+            labels_judged=packed["labels_judged"],
+            estimate=estimate,
             **told,
         )
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunInfo:
     """What a run did: the same in Python, in the selection file and in `--json`.
 
     Attributes
@@ -97,12 +126,13 @@ class Facts:
     rows, kept, classes
         Rows of the input, rows kept, and classes among them (None without labels).
     method, objective, epsilon
-        As in `gmmatch.Selection`.
+        As in `gmmatch.Selection`; `objective` is None where the method matches no centre.
     center
         What was matched, by name, "mean and geometric-median" where small classes have another target; None
         where nothing was.
     reads
-        How often all rows were read, the guard's reads included.
+        How often all rows were read, counted as they were, the reads of the check and of the guard included.
+        Rows that are looked up by their numbers beside that, samples and picks, are no reads.
     batches, chains
         Into how many batches the rows were divided, in how many chains at most for one class; None: all
         rows of a class competed at once.
@@ -121,6 +151,16 @@ class Facts:
     hint
         What else the user may want to ask for, or should know of the input, a line each: long tails, labels
         that were not judged, classes of nearly the same name, columns that look like ids. None: nothing.
+    strategy
+        The way of picking that was chosen, and what students learned from each on a sample: at how many
+        `picks`, how many rows they were `asked` for, their `accuracy`, and a `sentence`. None where nothing
+        was chosen.
+    leaks
+        With `holdout`: how many `rows` are near-duplicates of how many of its rows (`test_rows`), the largest
+        distance of such (`reach`, also as a `cosine`), and the nearest `pairs`. None without.
+    aims
+        What was wanted of the picks, and how far it was met, by the name of the parameter: `include`,
+        `exclude`, `duplicates`, `cost`, `strata`, `match_to`, `quality`. None where nothing was.
     output, report, suspects, materialized
         What was written; `suspects` is their summary.
     """
@@ -129,7 +169,7 @@ class Facts:
     kept: int
     classes: int | None
     method: str
-    objective: float
+    objective: float | None = None
     epsilon: float | None = None
     center: str | None = None
     reads: int | None = None
@@ -144,13 +184,16 @@ class Facts:
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
     hint: str | None = None
+    strategy: Mapping[str, Any] | None = None
+    leaks: Mapping[str, Any] | None = None
+    aims: Mapping[str, Any] | None = None
     output: str | None = None
     report: str | None = None
     suspects: Mapping[str, Any] | None = None
     materialized: str | None = None
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Facts:
+    def of(cls, told: Mapping[str, Any]) -> RunInfo:
         """Return the facts from a dictionary, as read from a file or JSON, that may hold more."""
         known = {"classes": None} | {
             entry.name: told[entry.name] for entry in fields(cls) if entry.name in told
@@ -158,9 +201,9 @@ class Facts:
         return cls(**known)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data; `passes`, the former name of `reads`, is there as well."""
+        """Return it as plain data."""
         found: dict[str, Any] = plain(asdict(self))
-        return found | {"passes": self.reads}
+        return found
 
 
 def pack_array(values: npt.NDArray[Any]) -> dict[str, Any]:

@@ -1,15 +1,27 @@
 """Files that appear whole or not at all, and the folder of the cache."""
 
 import glob
+import json
 import os
+import re
+import secrets
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .errors import InvalidInput, InvalidParameter
+import numpy as np
+
+from .errors import InvalidInput, InvalidParameter, brief
+
+if sys.platform != "win32":
+    import fcntl
+
+_JOURNAL = "journal"
+_DAY = 24 * 3600.0
 
 
 @contextmanager
@@ -29,33 +41,126 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
-    """Yield a hidden neighbour of each file or folder to write to; at the end they take their places.
+    """Yield a file or folder to write for each target; at the end all of them take their places.
 
-    The first target comes last, so that what belongs to it is there when it appears. If anything fails
-    before, no target is touched and the neighbours are removed. They are on the disk before they are named,
-    so that a machine that stops leaves no empty file behind.
+    They are written in a hidden folder beside the targets, under a random name that no other process or
+    thread has, and reach the disk before they are moved, so that a machine that stops leaves no empty file
+    behind. The first target is moved last: what belongs to it is there when it appears. If anything fails
+    before that, every target is what it was. Where the process is killed in between, `remove_partials` of
+    the first target undoes what was done. Of two writers of the same targets, all come from one of them.
     """
     for target in targets:
         if not target.parent.is_dir():
             raise InvalidInput(f"cannot write {target}: the folder {target.parent} does not exist")
-        remove_partials(target)
-    partials = tuple(target.with_name(f".{target.name}.{os.getpid()}.partial") for target in targets)
+    main, parents = targets[0], list(dict.fromkeys(target.parent for target in targets))
     try:
-        yield partials
-        for partial, target in reversed(list(zip(partials, targets, strict=True))):
-            for inside, _, names in os.walk(partial):
-                for name in names:
-                    _flush(Path(inside, name))
-            _flush(partial)
-            os.replace(partial, target)
-        for folder in {target.parent for target in targets}:
-            with suppress(OSError):  # not every file system flushes folders
-                _flush(folder)
+        remove_partials(main)
+        with ExitStack() as stack:
+            folders = {parent: stack.enter_context(_workplace(parent, main.name)) for parent in parents}
+            partials = tuple(
+                folders[target.parent] / f"{number}.{target.name}" for number, target in enumerate(targets)
+            )
+            yield partials
+            for partial in partials:
+                _flush_all(partial)
+            if len(targets) > 1:
+                for parent in parents:
+                    stack.callback(_unlock, _lock(parent))
+                _place_together(partials, targets)
+            else:
+                os.replace(partials[0], main)
+            for parent in parents:
+                with suppress(OSError):  # not every file system flushes folders
+                    _flush(parent)
     except OSError as error:
-        raise InvalidInput(f"cannot write {targets[0]}: {error.strerror or error}") from error
+        raise InvalidInput(f"cannot write {main}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _workplace(parent: Path, name: str) -> Iterator[Path]:
+    """Make a hidden folder that is locked while it is in use, and remove it at the end."""
+    while True:
+        folder = parent / f".{name}.{secrets.token_hex(8)}.partial"
+        os.mkdir(folder)
+        lock = _lock(folder)
+        if folder.exists():
+            break
+        _unlock(lock)  # before it was locked, another run took it for one that was left behind
+    try:
+        yield folder
     finally:
-        for partial in partials:
-            _remove(partial)
+        shutil.rmtree(folder, ignore_errors=True)
+        _unlock(lock)
+
+
+def _place_together(partials: Sequence[Path], targets: Sequence[Path]) -> None:
+    """Move several files to their places, the first last, with a journal by which this can be undone."""
+    entries = []
+    for partial, target in zip(partials[1:], targets[1:], strict=True):
+        entries.append([str(target.absolute()), str(_backup(partial).absolute()), partial.stat().st_ino])
+    journal = partials[0].with_name(_JOURNAL)
+    journal.write_text(json.dumps({"main": partials[0].name, "moved": entries}), encoding="utf-8")
+    _flush(journal)
+    try:
+        for partial, target in reversed(list(zip(partials, targets, strict=True))):
+            if partial is not partials[0] and target.exists():
+                _link(target, _backup(partial))
+            os.replace(partial, target)
+    except BaseException:
+        _undo(journal.parent)
+        raise
+
+
+def _backup(partial: Path) -> Path:
+    return partial.with_name(f"before.{partial.name}")
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name; where the file system has no links, the only one."""
+    try:
+        os.link(source, target)
+    except OSError:
+        os.replace(source, target)
+
+
+def _undo(folder: Path) -> None:
+    """Put back what a run replaced that ended before the first of its files was in place."""
+    try:
+        journal = json.loads((folder / _JOURNAL).read_text(encoding="utf-8"))
+        if not (folder / journal["main"]).exists():
+            return  # all of them are in their places
+        for target, backup, inode in journal["moved"]:
+            if os.path.exists(backup):
+                os.replace(backup, target)
+            elif os.path.exists(target) and os.stat(target).st_ino == inode:
+                os.unlink(target)
+    except (OSError, ValueError, LookupError, TypeError):  # no journal, or half of one: nothing was moved
+        return
+
+
+def _lock(folder: Path) -> int | None:
+    """Wait for a folder and lock it for as long as the process lives; None where there are no locks."""
+    if sys.platform == "win32":
+        return None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    with suppress(OSError):  # some network file systems lock no folders
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def _unlock(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+def _flush_all(path: Path) -> None:
+    for inside, _, names in os.walk(path):
+        for name in names:
+            _flush(Path(inside, name))
+    _flush(path)
 
 
 def _flush(path: Path) -> None:
@@ -67,14 +172,6 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file or a folder; that it cannot go does no harm, and is not what the user should hear of."""
-    with suppress(OSError):
-        path.unlink(missing_ok=True)
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def check_folder(path: Path) -> None:
@@ -93,30 +190,55 @@ def check_folder(path: Path) -> None:
 def as_path(given: Any, name: str) -> Path:
     """Return the path of a file."""
     if not isinstance(given, (str, os.PathLike)):
-        raise InvalidParameter(f"{name} must be the path of a file; got {given!r}")
+        raise InvalidParameter(f"{name} must be the path of a file; got {brief(given)}")
     return Path(given)
 
 
 def check_apart(outputs: Sequence[Path], inputs: Iterable[Any]) -> None:
     """Refuse two outputs of one name, and outputs that are what is read, whatever name leads there.
 
-    `inputs`: those that are no text and no path are passed over; ``FILE:COLUMN`` means the file.
+    `inputs`: paths, patterns and memory maps; what else there is has no file. ``FILE:COLUMN`` means the file.
+    Files are the same where their names lead to one place, through links or not.
     """
-    places = [os.path.realpath(path) for path in outputs]
-    if len(set(places)) < len(places):
+    if len({os.path.realpath(path) for path in outputs}) < len(outputs):
         raise InvalidParameter("two outputs have the same name; expected a file for each")
-    for given in inputs:
-        name = os.fspath(given) if isinstance(given, (str, os.PathLike)) else ""
-        for place in {os.path.realpath(name), os.path.realpath(name.rpartition(":")[0] or name)}:
-            if name and place in places:
-                path = outputs[places.index(place)]
-                raise InvalidParameter(f"{path} is the input; name another file for the output")
+    there = {number: path for path in outputs if (number := _file_number(path)) is not None}
+    if not there:
+        return  # what is read exists, and no output does
+    for name in (name for given in inputs for name in _names_of(given)):
+        number = _file_number(name)
+        path = None if number is None else there.get(number)
+        if path is not None:
+            raise InvalidParameter(f"{path} is the input; name another file for the output")
+
+
+def _names_of(given: Any) -> list[str]:
+    """Return the files that an input may be."""
+    base = given
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    if isinstance(base, np.memmap):
+        given = base.filename
+    if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
+        return []
+    name = os.fspath(given)
+    matches = glob.glob(name) if glob.has_magic(name) and not os.path.exists(name) else []
+    return [name, name.rpartition(":")[0] or name, *matches]
+
+
+def _file_number(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Return what is the same for all names of a file; None where there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 def check_new(path: Path, overwrite: bool) -> None:
     """Refuse an output that exists already, unless it may be replaced."""
     if path.exists() and not overwrite:
-        way = "name a new folder" if path.is_dir() else "--overwrite replaces it"
+        way = "name a new folder" if path.is_dir() else "overwrite=True replaces it"
         raise InvalidInput(f"cannot write {path}: it exists already; {way}")
 
 
@@ -130,23 +252,67 @@ def make_folder(folder: Path, refusal: str = "cannot write to", hint: str = "") 
 
 
 def remove_partials(path: Path) -> None:
-    """Remove what runs that were killed left half written in place of a file or a folder."""
+    """Undo and remove what runs that were killed left half written in place of a file or a folder.
+
+    What a running process or thread writes is locked, and stays; where the file system has no locks, what
+    is younger than a day does.
+    """
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-        number = left.name.rpartition(".partial")[0].rpartition(".")[2]
-        if number.isdigit() and not _is_running(int(number)):
-            _remove(left)
+        if not re.fullmatch(r"[0-9a-f]{16}", left.name.removesuffix(".partial").rpartition(".")[2]):
+            continue
+        is_free, lock = _lock_if_free(left)
+        if is_free:
+            _undo(left)
+            shutil.rmtree(left, ignore_errors=True)
+        _unlock(lock)
 
 
-def _is_running(process: int) -> bool:
-    """Tell whether a process of this machine runs: what it writes is not ours to remove."""
-    if sys.platform == "win32":  # where asking would end it
-        return True
+def _lock_if_free(folder: Path) -> tuple[bool, int | None]:
+    """Lock a folder that nobody uses; return whether that is so, and the lock."""
+    descriptor = None
     try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
+        is_old = time.time() - folder.stat().st_mtime > _DAY
+        if sys.platform == "win32":
+            return is_old, None
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, FileNotFoundError):
+        return False, descriptor
+    except OSError:  # no locks here
+        return is_old, descriptor
+    return True, descriptor
+
+
+def use_folder(folder: Path) -> int | None:
+    """Lock a folder that exists against `remove_unused`, together with others; return the lock."""
+    if sys.platform == "win32" or not folder.is_dir():
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    with suppress(OSError):  # no locks here
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def remove_unused(folder: Path, files: Iterable[Path] | None = None) -> bool:
+    """Remove a folder, or some of its files, unless it is in use; return whether that was done."""
+    lock = None
+    try:
+        if sys.platform != "win32":
+            lock = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            except OSError:  # no locks here
+                pass
+        if files is None:
+            shutil.rmtree(folder)
+        for file in files or ():
+            file.unlink(missing_ok=True)
+    except FileNotFoundError:  # another process removed it
         return True
+    finally:
+        _unlock(lock)
     return True
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .arrays import IntArray
 from .errors import InvalidInput, InvalidInputType, MissingExtra
 
 _PLACE = "__place among the picks__"
-Indices = npt.NDArray[np.int64]
 
 
-def take_rows(x: Any, indices: Indices, n_rows: int) -> Any:
+def take_rows(x: Any, indices: IntArray, n_rows: int) -> Any:
     """Return the rows of `x` at `indices`, in that order, as the kind of thing that `x` is.
 
     Raises `InvalidInput`: `x` has another number of rows than the selection was made from. Raises
@@ -35,7 +35,7 @@ def take_rows(x: Any, indices: Indices, n_rows: int) -> Any:
     return taker(x, indices)
 
 
-def index_sampler(indices: Indices, shuffle: bool, seed: int) -> Any:
+def index_sampler(indices: IntArray, shuffle: bool, seed: int) -> Any:
     """Return a sampler for a torch ``DataLoader`` that draws `indices`.
 
     `shuffle`: draw them in a new random order in every epoch, or in the order given. `seed`: seed of the
@@ -60,7 +60,7 @@ def as_frame(columns: Mapping[str, npt.NDArray[Any]]) -> Any:
     return pandas.DataFrame(dict(columns))
 
 
-def _taker(x: Any) -> Callable[[Any, Indices], Any] | None:
+def _taker(x: Any) -> Callable[[Any, IntArray], Any] | None:
     """Find out how rows are taken from `x`, without importing the library it comes from."""
     libraries = {kind.__module__.partition(".")[0] for kind in type(x).__mro__}
     if "datasets" in libraries and hasattr(x, "select"):
@@ -90,7 +90,7 @@ def in_order(data: Any) -> Any:
         options.preserve_order = before
 
 
-def _take_from_ray(data: Any, indices: Indices, n_rows: int) -> Any:
+def _take_from_ray(data: Any, indices: IntArray, n_rows: int) -> Any:
     """Return a dataset of Ray Data with these rows, in their order; the rows stay with the cluster."""
     ray = sys.modules["ray"]
     references = in_order(data).to_arrow_refs()
@@ -101,7 +101,7 @@ def _take_from_ray(data: Any, indices: Indices, n_rows: int) -> Any:
     ends = np.cumsum(lengths)
     home = np.searchsorted(ends, indices, side="right")
 
-    def take(block: Any, rows: Indices, places: Indices) -> Any:
+    def take(block: Any, rows: IntArray, places: IntArray) -> Any:
         return block.take(rows).append_column(_PLACE, [places])
 
     taken = [
@@ -112,7 +112,7 @@ def _take_from_ray(data: Any, indices: Indices, n_rows: int) -> Any:
     return ray.data.from_arrow_refs(taken).sort(_PLACE).drop_columns([_PLACE])
 
 
-def _torch_taker(x: Any) -> Callable[[Any, Indices], Any] | None:
+def _torch_taker(x: Any) -> Callable[[Any, IntArray], Any] | None:
     torch = sys.modules["torch"]
     if isinstance(x, torch.Tensor):
         return lambda tensor, rows: tensor[torch.as_tensor(rows, device=tensor.device)]

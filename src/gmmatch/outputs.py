@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .arrays import Vector
 from .data import Dataset, write_rows
 from .errors import InvalidInput, InvalidParameter
 from .files import check_folder, check_new, make_folder, whole_file
@@ -17,7 +19,8 @@ from .records import Selection
 from .trust import Suspects
 
 __all__ = [
-    "check_new", "check_output", "materialize_rows", "write_labels", "write_selection", "write_suspects",
+    "check_new", "check_output", "materialize_rows", "write_labels", "write_leaks", "write_scores",
+    "write_selection", "write_suspects",
 ]  # fmt: skip
 
 ENDINGS = {
@@ -25,16 +28,24 @@ ENDINGS = {
     "all rows": (".parquet", ".csv"),
     "suspects": (".parquet", ".csv", ".jsonl"),
     "fixed labels": (".parquet", ".csv", ".jsonl"),
+    "leaks": (".parquet", ".csv", ".jsonl"),
 }
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the beginning of a formula
+
+
+def check_ending(path: Path, endings: tuple[str, ...], what: str) -> None:
+    """Refuse a file of a kind that is not written."""
+    if path.suffix.lower() not in endings:
+        raise InvalidParameter(f"{what} must end in {', '.join(endings)}; got {path}")
+    check_folder(path)
 
 
 def check_output(path: Path, all_rows: bool = False, kind: str = "selection") -> None:
     """Refuse an output that could not be written, before any work is done."""
     endings = ENDINGS["all rows" if all_rows else kind]
     if path.suffix.lower() not in endings:
-        what = "--all-rows needs an output that ends" if all_rows else f"the {kind} must end"
+        what = "all_rows needs an output that ends" if all_rows else f"the {kind} must end"
         raise InvalidParameter(f"{what} in {', '.join(endings)}; got {path}")
     check_folder(path)
 
@@ -57,22 +68,38 @@ def write_selection(selection: Selection, path: Path, source: Dataset, all_rows:
             elif ending == ".txt":
                 partial.write_text(_lines(ids), encoding="utf-8", errors="surrogateescape")
             else:
-                _write_table(
+                write_table(
                     _all_rows(selection, source) if all_rows else selection.to_arrow(), partial, ending
                 )
 
 
-def write_suspects(suspects: Suspects, path: Path, source: Dataset) -> None:
+def write_suspects(suspects: Suspects, path: Path) -> None:
     """Write the evidence about every row as `.parquet`, `.csv` or `.jsonl`, most suspicious first."""
     columns = suspects.columns()
-    ids = columns["row"] if source.ids is None else source.ids[columns["row"]]
+    ids = columns["row"] if suspects.ids is None else suspects.ids[columns["row"]]
     table = pa.table({"id": pa.array(ids)} | {name: pa.array(values) for name, values in columns.items()})
     with whole_file(path) as partial:
-        _write_table(table, partial, path.suffix.lower())
+        write_table(table, partial, path.suffix.lower())
+
+
+def write_leaks(columns: Mapping[str, npt.NDArray[Any]], path: Path) -> None:
+    """Write pairs of near-duplicates as `.parquet`, `.csv` or `.jsonl`."""
+    with whole_file(path) as partial:
+        write_table(
+            pa.table({name: pa.array(values) for name, values in columns.items()}),
+            partial,
+            path.suffix.lower(),
+        )
+
+
+def write_scores(scores: Vector, path: Path) -> None:
+    """Write one score per row as `.npy`."""
+    with whole_file(path) as partial, partial.open("wb") as stream:
+        np.save(stream, scores, allow_pickle=False)
 
 
 def write_labels(labels: npt.NDArray[Any], path: Path, source: Dataset) -> None:
-    """Write one label per row, with the rows' ids, as a table that `--labels` takes; bad rows have none.
+    """Write one label per row, with the rows' ids, as a table that `labels` takes; bad rows have none.
 
     Labels and ids are written as they are, also where a spreadsheet would compute them: they are read again.
     """
@@ -80,7 +107,7 @@ def write_labels(labels: npt.NDArray[Any], path: Path, source: Dataset) -> None:
     ids = np.arange(len(labels)) if source.ids is None else source.ids
     table = pa.table({"id": pa.array(ids), "label": _labels(fixed)})
     with whole_file(path) as partial:
-        _write_table(table, partial, path.suffix.lower(), as_given=True)
+        write_table(table, partial, path.suffix.lower(), as_given=True)
 
 
 def _all_rows(selection: Selection, source: Dataset) -> pa.Table:
@@ -102,6 +129,7 @@ def _all_rows(selection: Selection, source: Dataset) -> pa.Table:
             "score": spread(selection.scores),
             "distance": spread(selection.distances),
             "tier": pa.nulls(n_rows, pa.int8()) if selection.tiers is None else pa.array(selection.tiers),
+            "weight": spread(selection.weights),
             "kept": kept,
         }
     )
@@ -123,7 +151,8 @@ def _lines(ids: npt.NDArray[Any]) -> str:
     return "".join(f"{entry}\n" for entry in entries)
 
 
-def _write_table(table: pa.Table, file: Path, ending: str, as_given: bool = False) -> None:
+def write_table(table: pa.Table, file: Path, ending: str, as_given: bool = False) -> None:
+    """Write a table as its ending says; `as_given`: also cells that a spreadsheet would compute."""
     if ending == ".csv":
         _write_csv(table, file, as_given)
     else:

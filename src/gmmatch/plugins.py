@@ -1,12 +1,11 @@
 """Things that go by a name: the project's own, those of installed packages, and those of the user."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
-from .errors import InvalidParameter, MissingExtra
+from .errors import InvalidParameter, brief
 from .validation import nearest
 
 Entry = TypeVar("Entry")
@@ -15,8 +14,8 @@ Entry = TypeVar("Entry")
 class Registry(MutableMapping[str, Entry], Generic[Entry]):
     """Entries by name, in the order in which they became known.
 
-    Entry points of installed packages are looked for when an entry is first asked for, so that importing
-    gmmatch imports none of them, and they can import gmmatch.
+    Entry points of packages are loaded when all entries, or one that is not the project's own, are first
+    requested: importing gmmatch imports none of them, and they can import gmmatch.
 
     `group`: the group of entry points that add to it. `what`: what an entry is, for messages. `own`: the
     entries that the project brings. `as_entry`: makes an entry of an entry point's name and of what it gives.
@@ -32,7 +31,7 @@ class Registry(MutableMapping[str, Entry], Generic[Entry]):
     def register(self, name: str, entry: Entry) -> Entry:
         """Add an entry under a name that is free, and return it."""
         if not isinstance(name, str) or not name:
-            raise InvalidParameter(f"a name must be text; got {name!r}")
+            raise InvalidParameter(f"a name must be text; got {brief(name)}")
         if name in self:
             raise InvalidParameter(f"the {self.what} {name!r} is there already; choose another name")
         self._entries[name] = entry
@@ -42,13 +41,13 @@ class Registry(MutableMapping[str, Entry], Generic[Entry]):
         """Return an entry, or raise an error that names the nearest known one."""
         if not isinstance(name, str) or name not in self:
             raise InvalidParameter(
-                f"there is no {self.what} {name!r}{nearest(name, self)}; the {self.what}s are:"
+                f"there is no {self.what} {brief(name)}{nearest(name, self)}; the {self.what}s are:"
                 f" {', '.join(self)}"
             )
         return self[name]
 
     def __getitem__(self, name: str) -> Entry:
-        return self._known()[name]
+        return self._entries[name] if name in self._entries else self._known()[name]
 
     def __setitem__(self, name: str, entry: Entry) -> None:
         self._known()[name] = entry
@@ -76,20 +75,3 @@ class Registry(MutableMapping[str, Entry], Generic[Entry]):
                         f"the {self.what} {point.name!r}{origin} is left out: {error}", stacklevel=2
                     )
         return self._entries
-
-
-def needing_torch(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return a package's ``__getattr__`` for names whose modules need torch, imported when asked for."""
-
-    def find(name: str) -> Any:
-        home = next((module for module, names in homes.items() if name in names), None)
-        if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        try:
-            return getattr(import_module(f"{package}.{home}"), name)
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            raise MissingExtra("torch", "torch") from None
-
-    return find

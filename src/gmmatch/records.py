@@ -6,23 +6,23 @@ import json
 import os
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidInput, InvalidParameter, first_line
-from .facts import Evidence, Facts, pack_array, plain, unpack_array
+from .arrays import IntArray
+from .checksums import digest_of_table
+from .errors import InvalidInput, InvalidParameter, brief, first_line
+from .facts import Evidence, RunInfo, pack_array, plain, unpack_array
 from .files import as_path, whole_file
 
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.int64]
-
-_AS_TOLD: Any = None  # the facts that the other attributes of a selection tell
-METADATA_KEY, EVIDENCE_KEY = b"gmmatch", b"gmmatch.evidence"
-FORMAT_VERSION = 2
+_AS_TOLD: Any = None  # the info that the other attributes of a selection tell
+METADATA_KEY, EVIDENCE_KEY, DIGEST_KEY = b"gmmatch", b"gmmatch.evidence", b"gmmatch.digest"
+FORMAT_VERSION = 3  # 2, of version 0.2, is the same without a digest
 _DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, zlib.error)
 _MOST_PACKED = 1 << 18  # numbers: two megabytes, more than the centres of most data
 _MOST_EVIDENCE = 1 << 22  # rows: beyond, the metadata would weigh more than the rows that were kept
@@ -54,6 +54,55 @@ class GeometricMedian:
 
 
 @dataclass(frozen=True, eq=False)
+class Carried:
+    """What is needed to go on from a selection with other data: one entry per class."""
+
+    labels: list[Any]
+    counts: IntArray  # rows picked, of all data
+    totals: npt.NDArray[np.float64]  # the sum of each class's picks
+    targets: npt.NDArray[np.float64]  # the mean of each class's believed rows
+    rows: IntArray  # how many these are
+
+    def joined(self, earlier: Carried | None) -> Carried:
+        """Return it with the classes that only an earlier selection has."""
+        if earlier is None:
+            return self
+        missing = [place for place, label in enumerate(earlier.labels) if label not in self.labels]
+        return Carried(
+            self.labels + [earlier.labels[place] for place in missing],
+            np.concatenate([self.counts, earlier.counts[missing]]),
+            np.concatenate([self.totals, earlier.totals[missing]]),
+            np.concatenate([self.targets, earlier.targets[missing]]),
+            np.concatenate([self.rows, earlier.rows[missing]]),
+        )
+
+    def pack(self) -> dict[str, Any] | None:
+        """Return it as data that JSON can hold; None where it is too much."""
+        if self.totals.size > _MOST_PACKED:
+            return None
+        arrays = {name: pack_array(getattr(self, name)) for name in ("counts", "totals", "targets", "rows")}
+        return {"labels": plain(dict(enumerate(self.labels))), **arrays}
+
+    @classmethod
+    def unpack(cls, packed: Mapping[str, Any]) -> Carried:
+        """Return what `pack` packed."""
+        arrays = {name: unpack_array(packed[name]) for name in ("counts", "totals", "targets", "rows")}
+        return cls(list(packed["labels"].values()), **arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class Included:
+    """Rows of other data that an earlier selection has picked."""
+
+    fingerprint: str  # of that data
+    rows: IntArray
+    ids: npt.NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
 class Selection:
     """The rows to keep, in the order they were picked, and what is needed to repeat the choice.
 
@@ -64,32 +113,46 @@ class Selection:
         of k keeps, for methods whose picks are nested.
     scores
         One number per pick. For matching methods: the distance between the mean of the picks so far
-        (of that class) and the centre (of that class).
+        (of that class) and the centre (of that class). NaN (in files: empty) where the method gives none, as
+        `random`, and for untrusted picks of methods that score rows, which did not look at them.
     distances
-        Distance of each picked row to the centre of its class.
+        Distance of each picked row to the centre of its class; NaN for methods that compare rows with none.
     objective
         Final distance between the mean of the picks and the centre; over several classes the mean of
-        the classes' values, weighted by their picks.
+        the classes' values, weighted by their picks. NaN for methods that only rank or draw rows.
     method, params, random_state
         What to call to get the same rows again.
     n_rows
         Rows in the input.
     labels, ids
         Label and id of each kept row, where the input had them.
+    given_labels
+        The label that the input had for each kept row, where `fix` changed some; otherwise None.
     epsilon
         Certified accuracy of the centre (the worst class): of a geometric median or Huber centre; 0 for a
         mean, which is exact; None for others.
     tiers
         For every input row how far it is trusted (0: most), where they were judged.
+    weights
+        How many believed rows each pick stands for: those of its class (or, without labels, of its cluster)
+        per pick of it, scaled to mean one. Pass them as `sample_weight`, or to a weighted sampler.
     evidence
         For every input row what speaks against it, where they were judged. Files leave it out beyond four
         million rows.
     centers
         The centre that the picks of each class were compared with, in the order of the sorted labels;
-        one where the rows were not divided by class. Files leave out more than a quarter of a million
-        numbers.
-    facts
-        What the run did: `gmmatch.Facts`; what the other attributes tell by default.
+        one where the rows were not divided by class; None where they were compared with none. Files leave
+        out more than a quarter of a million numbers.
+    info
+        What the run did: `gmmatch.RunInfo`; what the other attributes tell by default.
+    included
+        Rows of other data that were in already, of one or several earlier selections, in their order.
+    carried
+        What is needed to go on from it with other data: by class how many rows were picked, their sum, and
+        the target; None where labels were not judged, and of a part of a selection.
+    made
+        The run that made it, which the verbs `report`, `materialize` and `suspects` go back to; None for one
+        that was loaded or fitted: pass them the data.
     """
 
     indices: IntArray
@@ -102,40 +165,76 @@ class Selection:
     random_state: int | None = 0
     labels: npt.NDArray[Any] | None = None
     ids: npt.NDArray[Any] | None = None
+    given_labels: npt.NDArray[Any] | None = None
     epsilon: float | None = None
     tiers: npt.NDArray[np.int8] | None = None
+    weights: npt.NDArray[np.float64] = _AS_TOLD
     centers: npt.NDArray[np.float64] | None = None
     evidence: Evidence | None = None
-    facts: Facts = _AS_TOLD
+    info: RunInfo = _AS_TOLD
+    included: tuple[Included, ...] = ()
+    carried: Carried | None = None
+    made: Any = None
 
     def __post_init__(self) -> None:
-        if self.facts is _AS_TOLD:
-            told = (self.n_rows, len(self.indices), None, self.method, self.objective, self.epsilon)
-            object.__setattr__(self, "facts", Facts(*told))
+        if self.info is _AS_TOLD:
+            told = (self.n_rows, len(self.indices), None, self.method, _known(self.objective), self.epsilon)
+            object.__setattr__(self, "info", RunInfo(*told))
+        if self.weights is _AS_TOLD:
+            object.__setattr__(self, "weights", np.ones(len(self.indices)))
+
+    @property
+    def facts(self) -> RunInfo:
+        """The name of `info` in version 0.2; it goes with 0.4."""
+        warnings.warn("Selection.facts is called info now", DeprecationWarning, stacklevel=2)
+        return self.info
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What repeats the run on other data: ``select(new, **sel.settings)``."""
+        return verb("settings")(self)  # type: ignore[no-any-return]
 
     @property
     def versions(self) -> Mapping[str, str]:
         """Versions of the libraries used."""
-        return self.facts.versions
+        return self.info.versions
 
     @property
     def fingerprint(self) -> str:
         """A fingerprint of the input."""
-        return self.facts.fingerprint
+        return self.info.fingerprint
 
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """The former name of `facts`, as a dictionary."""
-        warnings.warn("Selection.details is now Selection.facts", DeprecationWarning, stacklevel=2)
-        return self.facts.as_dict()
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the run: a selection that is sent or copied is the picks, not the data they are of."""
+        return {**vars(self), "made": None}
 
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __repr__(self) -> str:
-        return (
-            f"Selection({len(self)} of {self.n_rows} rows by {self.method}, objective {self.objective:.4g})"
+    def __getitem__(self, picks: slice | int) -> Any:
+        """Return some picks as a selection, the first k by ``[:k]``; or the row number of one."""
+        if not isinstance(picks, slice):
+            return int(self.indices[picks])
+        numbers = np.arange(len(self))[picks]
+        if len(numbers) and (numbers == np.arange(len(numbers))).all():
+            return self.head(len(numbers))
+        cut = {name: getattr(self, name) for name in ("labels", "ids", "given_labels")}
+        return replace(
+            self,
+            indices=self.indices[numbers],
+            scores=self.scores[numbers],
+            distances=self.distances[numbers],
+            weights=self.weights[numbers],
+            objective=float("nan"),
+            carried=None,
+            params={**self.params, "keep": len(numbers)},
+            info=replace(self.info, kept=len(numbers), objective=None),
+            **{name: None if values is None else values[numbers] for name, values in cut.items()},  # type: ignore[arg-type]
         )
+
+    def __repr__(self) -> str:
+        objective = "" if np.isnan(self.objective) else f", objective {self.objective:.4g}"
+        return f"Selection({len(self)} of {self.n_rows} rows by {self.method}{objective})"
 
     def mask(self) -> npt.NDArray[np.bool_]:
         """Return a boolean array over the input's rows, true where the row is kept.
@@ -164,10 +263,14 @@ class Selection:
         Selection(5 of 100 rows by gm-matching, objective ...)
         """
         if not (isinstance(k, (int, np.integer)) and 1 <= k <= len(self)) or isinstance(k, bool):
-            raise InvalidInput(f"head takes from 1 to {len(self)} picks; got {k!r}")
+            raise InvalidInput(f"head takes from 1 to {len(self)} picks; got {brief(k)}")
         cut = {
             name: None if values is None else values[:k]
-            for name, values in (("labels", self.labels), ("ids", self.ids))
+            for name, values in (
+                ("labels", self.labels),
+                ("ids", self.ids),
+                ("given_labels", self.given_labels),
+            )
         }
         objective = self._objective_of(k)
         return replace(
@@ -175,20 +278,41 @@ class Selection:
             indices=self.indices[:k],
             scores=self.scores[:k],
             distances=self.distances[:k],
+            weights=self._weights_of(k),
             objective=objective,
+            carried=self.carried if k == len(self) else None,
             params={**self.params, "keep": k},
-            facts=replace(self.facts, kept=k, objective=objective),
+            info=replace(self.info, kept=k, objective=_known(objective)),
             **cut,  # type: ignore[arg-type]
         )
 
+    @property
+    def _by_parts(self) -> bool:
+        """Whether other parts than classes shared the budget; files do not name them."""
+        return bool({"strata", "match_to"} & set(self.info.aims or ()))
+
     def _objective_of(self, k: int) -> float:
         """Return the mean of the classes' last scores among the first `k` picks, weighted by their picks."""
-        if self.facts.center is None or (self.facts.chains or 1) > 1:
+        if self.info.center is None or (self.info.chains or 1) > 1:
             return self.objective if k == len(self) else float("nan")
+        if self._by_parts and k < len(self):
+            return float("nan")
         grouped = self.labels is not None and self.params.get("by_class", True)
         labels = self.labels[:k] if grouped and self.labels is not None else np.zeros(k)
         _, from_the_end, counts = np.unique(labels[::-1], return_index=True, return_counts=True)
         return float(np.average(self.scores[:k][::-1][from_the_end], weights=counts))
+
+    def _weights_of(self, k: int) -> npt.NDArray[np.float64]:
+        """Return the weights of the first `k` picks: a class stands for the same rows by fewer picks.
+
+        Clusters are not known here; picks of them keep their weights beside each other.
+        """
+        weights: npt.NDArray[np.float64] = self.weights[:k]
+        if self.labels is not None and self.params.get("by_class", True) and not self._by_parts:
+            codes = np.unique(self.labels, return_inverse=True)[1]
+            weights = weights * np.bincount(codes)[codes[:k]] / np.bincount(codes[:k])[codes[:k]]
+        scaled: npt.NDArray[np.float64] = weights / weights.mean()
+        return scaled
 
     def apply(self, x: Any) -> Any:
         """Return the kept rows of the data that the selection was made for, in pick order.
@@ -225,28 +349,84 @@ class Selection:
 
         return index_sampler(self.indices, shuffle, random_state)
 
+    def report(
+        self,
+        path: str | os.PathLike[str] = "report.html",
+        data: Any = None,
+        *,
+        projection: str = "classes",
+        overwrite: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Write the page that shows what was kept, what was dropped and why; return it as plain data.
+
+        `data`: what the rows were selected from, for a selection that was loaded. `projection`: how the map
+        is laid out: `pca`, `umap` or `auto`. `overwrite`: whether an existing page may be replaced.
+        `options`: others of `gmmatch.report`.
+        """
+        return verb("report")(self, path, data, projection=projection, overwrite=overwrite, **options)
+
+    def materialize(self, folder: str | os.PathLike[str], data: Any = None) -> None:
+        """Write the kept rows themselves into a new folder, as the kind of data that they came from.
+
+        `data`: what the rows were selected from, for a selection that was loaded.
+        """
+        verb("materialize")(self, folder, data)
+
+    def suspects(self, data: Any = None, labels: Any = None) -> Any:
+        """Return the rows that seem wrong, by what the run judged: `gmmatch.Suspects`.
+
+        `data`, `labels`: what the rows were selected from, for a selection that was loaded; they are judged
+        again.
+        """
+        return verb("suspects")(self, data, labels)
+
+    def show(self, data: Any = None, height: int = 900, **options: Any) -> Any:
+        """Return the page about the selection, for a notebook to show in a cell of this height.
+
+        `data`, `options`: as for `report`.
+        """
+        return verb("show")(self, data, height, **options)
+
+    def plot(self, data: Any = None) -> Any:
+        """Return a figure of matplotlib: where the kept rows are among all, and the error by picks.
+
+        `data`: what the rows were selected from, for a selection that was loaded; without it, no map.
+        """
+        return verb("plot")(self, data)
+
+    def _repr_html_(self) -> str:
+        return verb("html")(self)  # type: ignore[no-any-return]
+
+    def to_pandas(self) -> Any:
+        """Return the columns of the selection file as a pandas DataFrame, one row per kept row."""
+        from .handover import as_frame
+
+        return as_frame({name: column.to_numpy() for name, column in _columns_of(self.to_arrow()).items()})
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the selection as Parquet: one row per kept row, everything else in the metadata.
 
-        The file appears whole or not at all.
+        The file appears whole or not at all, with a digest by which damage is found when it is read.
 
         Parameters
         ----------
         path
-            Where to write; an existing file is replaced. For other forms, see `output` of `gmmatch.select`.
+            Where to write; an existing file is replaced. The command line writes other forms, too.
         """
         import pyarrow.parquet as pq
 
         if str(path).lower().endswith((".csv", ".npy", ".txt", ".jsonl")):
             raise InvalidParameter(f"Selection.save writes Parquet; name a file that ends so; got {path}")
         stored = self._stored()
-        against = json.dumps(stored.pop("evidence"))
-        table = self.to_arrow().replace_schema_metadata({METADATA_KEY: json.dumps(stored)})
+        against, told = json.dumps(stored.pop("evidence")), json.dumps(stored)
+        table = self.to_arrow().replace_schema_metadata({METADATA_KEY: told})
+        digest = digest_of_table(table, told.encode(), against.encode())
         # Arrow takes no names that are not UTF-8, as files may have; an open file has none.
         with whole_file(as_path(path, "path")) as partial, partial.open("wb") as file:
-            writer = pq.ParquetWriter(file, table.schema)
+            writer = pq.ParquetWriter(file, table.schema, write_page_checksum=True)
             writer.write_table(table)
-            writer.add_key_value_metadata({EVIDENCE_KEY: against})  # of a schema files hold two copies
+            writer.add_key_value_metadata({EVIDENCE_KEY: against, DIGEST_KEY: digest})
             writer.close()
 
     def to_arrow(self) -> Any:
@@ -259,10 +439,13 @@ class Selection:
             "row": rows,
             "label": pa.nulls(len(self)) if self.labels is None else pa.array(self.labels),
             "rank": pa.array(np.arange(len(self))),
-            "score": pa.array(self.scores),
+            "score": pa.array(self.scores, from_pandas=True),
             "distance": pa.array(self.distances),
             "tier": pa.nulls(len(self), pa.int8()) if self.tiers is None else self.tiers[self.indices],
+            "weight": pa.array(self.weights),
         }
+        if self.given_labels is not None:
+            columns["given_label"] = pa.array(self.given_labels)
         return pa.table(columns)
 
     def _stored(self) -> dict[str, Any]:
@@ -273,7 +456,7 @@ class Selection:
             against |= evidence.pack()
         # The same rows, parameters and seed give the same bytes, whoever ran it, wherever and how fast.
         told = replace(
-            self.facts, seconds=None, engine="local", output=None, report=None, materialized=None
+            self.info, seconds=None, engine="local", output=None, report=None, materialized=None
         ).as_dict()
         return told | {
             "format": FORMAT_VERSION,
@@ -283,12 +466,36 @@ class Selection:
             "has_ids": self.ids is not None,
             "centers": None if centers is None or centers.size > _MOST_PACKED else pack_array(centers),
             "evidence": against,
+            "carried": None if self.carried is None else self.carried.pack(),
+            "included": [
+                {
+                    "fingerprint": own.fingerprint,
+                    "rows": pack_array(own.rows),
+                    "ids": None if own.ids is None else own.ids.tolist(),
+                }
+                for own in self.included
+            ],
         }
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Selection:
         """Read a selection written by :meth:`save`."""
         return load_selection(path)
+
+
+VERBS: dict[str, Callable[..., Any]] = {}
+"""What the verbs of a selection call; the layers above put their functions here."""
+
+
+def verb(name: str) -> Callable[..., Any]:
+    """Return what a verb of a result calls."""
+    if name not in VERBS:
+        import_module(".api", __package__)
+    return VERBS[name]
+
+
+def _columns_of(table: Any) -> dict[str, Any]:
+    return {name: table.column(name) for name in table.column_names}
 
 
 def load_selection(path: str | os.PathLike[str]) -> Selection:
@@ -321,25 +528,33 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
     import pyarrow as pa
 
     labels, centers, against = table.column("label"), facts["centers"], facts.get("evidence")
-    if facts["format"] == 1:  # centres were packed in another way, and fingerprints were of some rows
-        told = facts["details"] | {"rows": facts["n_rows"], "kept": len(table)}
-        facts, centers = told | {"reads": told.get("passes")} | facts | {"fingerprint": ""}, None
     return Selection(
         indices=table.column("row").to_numpy(),
         scores=table.column("score").to_numpy(),
         distances=table.column("distance").to_numpy(),
-        objective=facts["objective"],
+        objective=np.nan if facts["objective"] is None else facts["objective"],
         method=facts["method"],
         params=facts["params"],
         n_rows=facts["n_rows"],
-        facts=Facts.of(facts),
+        info=RunInfo.of(facts),
         random_state=facts["random_state"],
         labels=None if pa.types.is_null(labels.type) else labels.to_numpy(),
         ids=table.column("id").to_numpy() if facts["has_ids"] else None,
+        given_labels=table.column("given_label").to_numpy() if "given_label" in table.column_names else None,
         epsilon=facts["epsilon"],
+        weights=table.column("weight").to_numpy() if "weight" in table.column_names else np.ones(len(table)),
         centers=None if centers is None else unpack_array(centers),
         tiers=None if against is None else unpack_array(against["tiers"]),
         evidence=None if against is None or len(against) == 1 else Evidence.unpack(against),
+        carried=None if facts.get("carried") is None else Carried.unpack(facts["carried"]),
+        included=tuple(
+            Included(
+                own["fingerprint"],
+                unpack_array(own["rows"]),
+                None if own["ids"] is None else np.array(own["ids"]),
+            )
+            for own in facts.get("included", ())
+        ),
     )
 
 
@@ -352,7 +567,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
         raise InvalidInput(f"cannot read the selection {path}: there is no such file")
     try:
         with open(path, "rb") as file:
-            reader = pq.ParquetFile(file)
+            reader = pq.ParquetFile(file, page_checksum_verification=True)
             table, beside = reader.read(), reader.metadata.metadata or {}
         table.validate(full=True)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:  # names of columns in a damaged table
@@ -361,7 +576,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
             wrong = "only .parquet files can be read again; write one with -o NAME.parquet"
         raise InvalidInput(f"cannot read the selection {path}: {wrong}") from error
     try:
-        facts = json.loads((table.schema.metadata or {})[METADATA_KEY])
+        told = (table.schema.metadata or {})[METADATA_KEY]
+        facts = json.loads(told)
         if EVIDENCE_KEY in beside and isinstance(facts, dict):
             facts["evidence"] = json.loads(beside[EVIDENCE_KEY])
     except KeyError:
@@ -369,11 +585,18 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the selection {path} is damaged: its metadata is no JSON") from error
     version = facts.get("format") if isinstance(facts, dict) else None
-    if version not in (1, FORMAT_VERSION):
-        raise InvalidInput(
-            f"{path} has selection format {version}; this version of gmmatch reads {FORMAT_VERSION}"
-        )
+    if version not in (2, FORMAT_VERSION):
+        raise InvalidInput(f"{path} has selection format {version}; this gmmatch reads {FORMAT_VERSION}")
+    digest = digest_of_table(table, told, beside.get(EVIDENCE_KEY, b"")).encode()
+    if beside.get(DIGEST_KEY, digest if version < FORMAT_VERSION else None) != digest:
+        wrong = "its content is not what was written; select again"
+        raise InvalidInput(f"the selection {path} is damaged: {wrong}")
     return table, facts
+
+
+def _known(objective: float) -> float | None:
+    """Return an objective as facts and files hold it: None where there is none."""
+    return None if np.isnan(objective) else objective
 
 
 def _check(found: Selection) -> None:

@@ -12,13 +12,15 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from .arrays import FloatArray, IntArray
 from .classes import array_of_tensor, kind_of, label_values, number_classes
-from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter
-from .records import FloatArray, IntArray
+from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief
 
 # Squares of larger numbers leave float64, as do squares of smaller ones; no embedding has them.
 LARGEST_VALUE = 1e140
 _SMALLEST_VALUE = 1e-140  # that the largest of all may have
+_SMALLEST_SINGLE = 1e-12  # the same in float32, of which squares of differences are computed, too
+_LIGHTEST = 1e-50  # the smallest weight beside one of 1: distances by which it counts have squares
 _CHECK_BYTES = 1 << 21  # stays in a cache between looking for the largest and the smallest
 _GLANCE_ROWS = 256
 
@@ -78,6 +80,11 @@ class CheckedRows:
     # A seed and the hashes of the rows by it, and a digest of all rows, where they were looked at already.
     hashes: tuple[int, npt.NDArray[np.uint64]] | None = None
     digest: str | None = None
+    means: npt.NDArray[np.float64] | None = None  # of each class, or of all rows, where they were added up
+
+    def pickable(self) -> npt.NDArray[np.bool_]:
+        """Return True for rows that may be picked, as far as their values and labels say."""
+        return np.ones(len(self.rows), bool) if self.usable is None else self.usable
 
     def keys(self, seed: int) -> npt.NDArray[np.uint64] | None:
         """Return the hashes of the rows by this seed, if they are known."""
@@ -146,18 +153,21 @@ def bad_rows(rows: npt.NDArray[Any]) -> IntArray:
 
 def _check_scale(rows: Any, name: str) -> None:
     """Refuse rows whose distances would all be lost to rounding; hardly any is read where one is ordinary."""
-    if rows.dtype == np.float32:
-        return  # whose smallest numbers have squares in float64
-    step, largest = max(1, _CHECK_BYTES // (rows.shape[1] * rows.itemsize)), 0.0
-    for start in range(0, len(rows), step):
-        chunk = np.abs(np.asarray(rows[start : start + step]))
-        if (chunk >= _SMALLEST_VALUE).any():
+    single = rows.dtype == np.float32
+    smallest = _SMALLEST_SINGLE if single else _SMALLEST_VALUE
+    most, largest = max(1, _CHECK_BYTES // (rows.shape[1] * rows.itemsize)), 0.0
+    start, stop = 0, 1  # the first row says enough, as a rule
+    while start < len(rows):
+        chunk = np.abs(np.asarray(rows[start:stop]))
+        if (chunk >= smallest).any():
             return
         largest = max(largest, float(chunk.max(initial=0.0, where=chunk > 0)))
+        start, stop = stop, stop + most
     if largest:
+        way = ", or give them as float64" if single else ""
         raise InvalidInput(
-            f"{name} holds no value larger than {largest:.3g}; expected one of at least {_SMALLEST_VALUE:g},"
-            " because squares of smaller numbers vanish: multiply all of them"
+            f"{name} holds no value larger than {largest:.3g}; expected one of at least {smallest:g}, because"
+            f" squares of smaller {rows.dtype} numbers vanish: multiply all of them{way}"
         )
 
 
@@ -188,8 +198,10 @@ def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[npt.NDArr
 
 
 def resolve_keep(keep: Any, n_rows: int) -> int:
-    """Return how many of `n_rows` rows to keep."""
+    """Return how many of `n_rows` rows to keep; `auto`: all of them, the most that it may mean."""
     keep = check_keep(keep)
+    if isinstance(keep, str):
+        return n_rows
     if is_whole(keep):
         if keep > n_rows:
             raise InvalidInput(f"keep asks for {keep} rows, but there are only {n_rows}")
@@ -197,34 +209,53 @@ def resolve_keep(keep: Any, n_rows: int) -> int:
     return max(1, int(np.floor(float(keep) * n_rows + 0.5)))
 
 
-def check_keep(keep: Any, name: str = "keep") -> float | int:
-    """Return a fraction or a count; refuse what is neither, whatever the data.
+def check_keep(keep: Any, name: str = "keep") -> float | int | str:
+    """Return a fraction, a count or `auto`; refuse what is none of them, whatever the data.
 
-    >>> check_keep("10%"), check_keep(0.1), check_keep(500)
-    (0.1, 0.1, 500)
+    >>> check_keep("10%"), check_keep(0.1), check_keep(500), check_keep("1.5k"), check_keep("auto")
+    (0.1, 0.1, 500, 1500, 'auto')
+    >>> check_keep("+500"), type(check_keep("+500")).__name__
+    (500, 'Beyond')
     """
-    found = keep
-    if isinstance(keep, str) and re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)\s*%\s*", keep):
-        found = float(keep.strip()[:-1]) / 100
+    if isinstance(keep, str) and keep == "auto" and name == "keep":
+        return keep
+    found = _parse_amount(keep) if isinstance(keep, str) else keep
     if not (found >= 1 if is_whole(found) else is_number(found) and 0 < found <= 1):
         raise InvalidParameter(
             f"{name} must be a fraction in (0, 1] or a count of at least 1; got"
-            f" {found!r}{'' if is_number(found) else ', which is no percentage such as 10% either'}"
+            f" {brief(found)}{'' if is_number(found) else ', which is no percentage such as 10% either'}"
         )
     return found  # type: ignore[no-any-return]
 
 
-def parse_keep(word: str) -> float | int:
-    """Return the fraction or count that a word of the command line means.
+class Beyond(int):
+    """A count of rows beyond those that are in already."""
+
+
+def _parse_amount(text: str) -> Any:
+    """Return the number that a text means: a percentage, a share or a count; the text where it means none."""
+    found = re.fullmatch(r"\s*([-+]?)(\d+\.?\d*|\.\d+)\s*(%|[kKMG]?)\s*", text)
+    if found is None:
+        return text
+    sign, digits, unit = found.groups()
+    if unit == "%":
+        return float(f"{sign}{digits}") / 100
+    number: Any = int(digits) if digits.isdigit() else float(digits)
+    if unit:
+        number *= 1000 ** (1 + "kMG".index(unit.replace("K", "k")))
+        number = int(number) if number == int(number) else number
+    if sign == "+":
+        return Beyond(number) if is_whole(number) else text
+    return -number if sign else number
+
+
+def parse_keep(word: str) -> float | int | str:
+    """Return the fraction or count that a word of the command line means, or `auto`.
 
     >>> parse_keep("10%"), parse_keep("0.1"), parse_keep("500")
     (0.1, 0.1, 500)
     """
-    try:
-        number = int(word) if word.strip().lstrip("+-").isdigit() else float(word)
-    except ValueError:
-        return check_keep(word)
-    return check_keep(number)
+    return check_keep(word)
 
 
 def as_size(size: Any, name: str = "memory") -> int:
@@ -237,11 +268,11 @@ def as_size(size: Any, name: str = "memory") -> int:
     if isinstance(size, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", size, flags=re.IGNORECASE)
         if found is None:
-            raise InvalidParameter(f"{name} (--{name}) takes a size such as 2GB or 512MB; got {size!r}")
+            raise InvalidParameter(f"{name} takes a size such as 2GB or 512MB; got {brief(size)}")
         digits, unit, binary = found.groups()
         number = float(digits) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " ")
     if not number >= 1_000_000:
-        raise InvalidParameter(f"{name} (--{name}) must be at least 1MB; got {size!r}")
+        raise InvalidParameter(f"{name} must be at least 1MB; got {brief(size)}")
     return int(number)
 
 
@@ -263,7 +294,7 @@ def check_choice(value: Any, allowed: Iterable[str], name: str) -> str:
     """
     known = list(allowed)
     if not isinstance(value, str) or value not in known:
-        raise InvalidParameter(f"{name} must be {_or(known)}; got {value!r}{nearest(value, known)}")
+        raise InvalidParameter(f"{name} must be {_or(known)}; got {brief(value)}{nearest(value, known)}")
     return value
 
 
@@ -279,14 +310,14 @@ def check_parameters(given: Iterable[str], known: Iterable[str], owner: str) -> 
 
 def nearest(word: Any, known: Iterable[str]) -> str:
     """Return a hint at the known word that is most like `word`, or nothing."""
-    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5) if isinstance(word, str) else []
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def check_positive_int(value: Any, name: str) -> int:
     """Return `value` as an int of at least 1."""
     if not is_whole(value) or value < 1:
-        raise InvalidParameter(f"{name} must be a whole number of at least 1; got {value!r}")
+        raise InvalidParameter(f"{name} must be a whole number of at least 1; got {brief(value)}")
     return int(value)
 
 
@@ -305,7 +336,7 @@ def check_probability(value: Any, name: str) -> float:
     """Return a probability, checked."""
     if isinstance(value, (int, float)) and 0 <= value <= 1:
         return float(value)
-    raise InvalidParameter(f"{name} must be a probability from 0 to 1; got {value!r}")
+    raise InvalidParameter(f"{name} must be a probability from 0 to 1; got {brief(value)}")
 
 
 def as_seed(random_state: Any) -> int:
@@ -320,7 +351,7 @@ def as_seed(random_state: Any) -> int:
         return int(random_state)
     raise InvalidParameter(
         "random_state must be a whole number of at least 0, a numpy.random.Generator or None;"
-        f" got {random_state!r}"
+        f" got {brief(random_state)}"
     )
 
 
@@ -336,6 +367,12 @@ def as_weights(weights: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
         raise InvalidInput(f"weights has shape {array.shape}; expected ({n_rows},), one weight per row")
     if not np.isfinite(array).all() or (array < 0).any() or not array.any():
         raise InvalidInput("weights must be finite, none negative, and not all zero")
+    least, most = float(array[array > 0].min()), float(array.max())
+    if least < _LIGHTEST * most:
+        raise InvalidInput(
+            f"weights range from {least:.3g} to {most:.3g}; expected none below {_LIGHTEST:g} of the largest,"
+            " but for zeros: beside the largest such a row is lost to rounding"
+        )
     return array
 
 

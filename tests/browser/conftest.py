@@ -10,7 +10,7 @@ import pytest
 
 import gmmatch
 from gmmatch.data import Dataset, open_dataset
-from gmmatch.report import Content, summarise, write_report
+from gmmatch.reporting import Content, summarise, write_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -98,7 +98,7 @@ def digits(tmp_path_factory):
     ids = np.array([f"{SCRIPT} {row}" for row in range(300)])
     images = np.zeros((300, 8, 8), np.uint8)
     images[:, :, 0] = np.arange(300)[:, None] % 256
-    selection = gmmatch.select(rows, 0.2, labels)
+    selection = gmmatch.select(rows, keep=0.2, labels=labels)
     source = Dataset(rows, MARKUP, "array", labels=labels, ids=ids)
     report = summarise(
         selection, source, content=Content(open_dataset(images, holds="image")), command=SCRIPT

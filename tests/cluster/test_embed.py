@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gmmatch import pipeline, progress
+from gmmatch import api, progress
 from gmmatch.compute.ray import ray_engine
 from gmmatch.encoders import embed_input
 from gmmatch.errors import InvalidParameter
@@ -61,12 +61,10 @@ def test_the_vectors_are_those_of_one_machine_though_a_worker_is_lost(tickets, t
     # What the cluster encoded is known to this machine, and the other way round.
     again = embed_input(tickets, "wordllama", cache_dir=tmp_path / "two", **OPTIONS)
     assert again.encoded == 0
-    known = pipeline.embed(
-        tickets, "wordllama", engine="ray", workers=1, cache_dir=tmp_path / "one", **OPTIONS
-    )
+    known = api.embed(tickets, "wordllama", engine="ray", workers=1, cache_dir=tmp_path / "one", **OPTIONS)
     assert (known.encoded, known.embeddings.tobytes()) == (0, expected.embeddings.tobytes())
 
 
 def test_what_has_no_path_or_name_is_refused(tickets):
     with pytest.raises(InvalidParameter, match="open the input by its path"):
-        pipeline.embed(["a text"], "wordllama", engine="ray", workers=1)
+        api.embed(["a text"], "wordllama", engine="ray", workers=1)

@@ -31,9 +31,9 @@ def data() -> dict[str, dict[str, Any]]:
     tail = np.repeat(np.arange(3), [150, 30, 6])
     tailed = np.round(rng.normal(size=(186, 8)) + 2.0 * tail[:, None], 3)
     return {
-        "labelled": {"X": blobs, "labels": noisy, "keep": 24},
-        "unlabelled": {"X": wide, "labels": None, "keep": 15},
-        "tail": {"X": tailed, "labels": tail, "keep": 20},
+        "labelled": {"data": blobs, "labels": noisy, "keep": 24},
+        "unlabelled": {"data": wide, "labels": None, "keep": 15},
+        "tail": {"data": tailed, "labels": tail, "keep": 20},
     }
 
 
@@ -68,7 +68,7 @@ def picks(params: dict[str, Any]) -> list[int]:
     given = data()[params.pop("where")]
     method = METHODS[params["method"]]
     rng = np.random.default_rng(5)
-    n_rows = len(given["X"])
+    n_rows = len(given["data"])
     if "scores" in method.parameters() and method.name != "stratified":
         params.setdefault("scores", np.round(rng.random(n_rows), 6))
     if method.name == "optimization":

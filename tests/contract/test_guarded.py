@@ -27,7 +27,7 @@ def run(
     method: str, rows: Any = DAMAGED, labels: Any = WRONG, keep: Any = 0.2, order: Any = ..., **more: Any
 ) -> Any:
     params = {name: value for name, value in arguments(method, order).items() if name != "guard"}
-    return gmmatch.select(rows, keep, labels, method, guard="auto", **params, **more)
+    return gmmatch.select(rows, keep=keep, labels=labels, method=method, guard="auto", **params, **more)
 
 
 def picks_of(selection: Any, label: str) -> np.ndarray:
@@ -88,7 +88,7 @@ def test_lifted_picks_of_a_class_do_not_depend_on_the_budget(lift: Any) -> None:
     rings = 1.0 + 2.0 * (LABELS[:, None] == np.array(list(SIZES))).argmax(axis=1)
     flat = rings[:, None] * np.c_[np.cos(angles), np.sin(angles)]
     everything = run("gm-matching", flat, keep=1.0, lift=lift)
-    assert everything.facts.guard["labels"]["head"] == "lifted"
+    assert everything.info.guard["labels"]["classifier"] == "kernel"
     for k in (3, 4, 10, 100, 250):
         picks = run("gm-matching", flat, keep=k, lift=lift).indices
         np.testing.assert_array_equal(picks, everything.indices[:k])

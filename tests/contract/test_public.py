@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from gmmatch import corrupt, errors
 from tests.contract.test_selectors import CASES
 
 NAMES = {
-    "Facts", "GMMatching", "GeometricMedian", "Plan", "Selection", "Suspects", "__version__", "corrupt",
-    "embed", "errors", "geometric_median", "label_aware", "load_selection", "methods", "open", "open_source",
-    "plan", "register_encoder", "register_format", "register_method", "report", "select", "suspects",
+    "GMMatching", "GeometricMedian", "Plan", "Ray", "RunInfo", "Selection", "Suspects", "__version__",
+    "corrupt", "embed", "errors", "export", "geometric_median", "label_aware", "leaks", "load_selection",
+    "methods", "open", "plan", "register_encoder", "register_format", "register_method", "report", "select",
+    "suspects",
 }  # fmt: skip
 
 REQUIRED = inspect.Parameter.empty
@@ -34,36 +36,33 @@ POSITIONAL: dict[str, dict[str, Any]] = {
     "geometric_median": {
         "X": REQUIRED, "epsilon": 1e-6, "weights": None, "sample": None, "random_state": 0, "max_iter": 1000,
     },
-    "select": {
-        "X": REQUIRED, "keep": 0.1, "labels": None, "method": "gm-matching", "guard": "auto",
-        "budgets": "proportional", "random_state": 0,
-    },
-    "open": {"x": REQUIRED, "labels": None, "ids": None, "encoder": None},
-    "label_aware": {"X": REQUIRED, "y": REQUIRED, "weight": 2.0, "folds": 3, "random_state": 0},
-    "suspects": {"X": REQUIRED, "y": None, "random_state": 0},
-    "plan": {"X": REQUIRED, "keep": 0.1},
-    "embed": {"path": REQUIRED, "encoder": None},
+    "select": {"data": REQUIRED, "labels": None},
+    "open": {"data": REQUIRED, "labels": None},
+    "label_aware": {"X": REQUIRED, "y": REQUIRED, "weight": 2.0, "folds": None, "random_state": 0},
+    "suspects": {"data": REQUIRED, "labels": None},
+    "plan": {"data": REQUIRED, "labels": None},
+    "leaks": {"train": REQUIRED, "test": REQUIRED},
+    "embed": {"data": REQUIRED, "encoder": None},
     "load_selection": {"path": REQUIRED},
     "methods": {},
 }  # fmt: skip
 
 # By name alone.
+SELECT = {
+    "keep": 0.1, "method": "gm-matching", "guard": "auto", "budgets": "proportional", "task": "auto",
+    "reference": None, "probabilities": None, "fix": None, "match_to": None, "include": None,
+    "exclude": None, "holdout": None, "duplicates": "allow", "cost": None, "strata": None, "quality": None,
+    "random_state": 0, "memory": None, "engine": "local", "state": None,
+}  # fmt: skip
 KEYWORDS: dict[str, dict[str, Any]] = {
-    "select": {
-        "ids": None, "encoder": None, "text": None, "image": None, "embedding": None, "output": None,
-        "report": None, "suspects": None, "materialize": None, "save_scores": None, "all_rows": False,
-        "projection": "pca", "memory": None, "on_bad_rows": "error", "unlabelled": "error",
-        "overwrite": False, "state": None, "resume": False, "images": None, "train_config": None,
-        "device": "auto", "engine": "local", "address": None, "workers": None,
-    },
+    "select": SELECT,
+    "plan": SELECT,
     "open": {
-        "text": None, "image": None, "on_bad_rows": "error", "unlabelled": "error", "split": "train",
-        "engine": "local",
+        "ids": None, "groups": None, "encoder": None, "text": None, "image": None, "embedding": None,
+        "on_bad_rows": "error", "unlabelled": "error", "header": "auto",
     },
     "suspects": {
-        "ids": None, "encoder": None, "text": None, "image": None, "embedding": None, "memory": None,
-        "on_bad_rows": "error", "unlabelled": "error", "output": None, "fix": None, "above": 0.9,
-        "overwrite": False,
+        "reference": None, "probabilities": None, "random_state": 0, "memory": None, "engine": "local",
     },
 }  # fmt: skip
 
@@ -79,22 +78,25 @@ CORRUPT: dict[str, dict[str, Any]] = {
 
 ESTIMATOR = {
     "keep": 0.1, "center": "auto", "by_class": True, "budgets": "proportional", "guard": "auto",
-    "random_state": 0, "step": "residual", "start": None, "normalize": "none", "batch_size": "auto",
-    "streams": "auto", "lift": "auto", "cells": "auto", "sample": None, "refine": 0,
+    "random_state": 0, "step": "teaching", "start": None, "normalize": "none", "batch_size": "auto",
+    "streams": "auto", "lift": "auto", "cells": "auto", "sample": None, "refine": None,
+    "strategy": "auto", "learner": "any",
 }  # fmt: skip
 
 SELECTION = {
     "indices", "scores", "distances", "objective", "method", "params", "n_rows", "random_state", "labels",
-    "ids", "epsilon", "tiers", "centers", "evidence", "facts", "versions", "fingerprint", "mask", "head",
-    "apply", "sampler", "save", "load", "to_arrow",
+    "ids", "epsilon", "tiers", "centers", "evidence", "info", "facts", "made", "versions", "fingerprint",
+    "mask", "head", "apply", "sampler", "save", "load", "to_arrow",
+    "given_labels", "weights", "report", "materialize",
+    "suspects", "settings", "to_pandas", "included", "carried", "show", "plot",
 }  # fmt: skip
 
-COLUMNS = ["id", "row", "label", "rank", "score", "distance", "tier"]
+COLUMNS = ["id", "row", "label", "rank", "score", "distance", "tier", "weight"]
 
 JSON_KEYS = {
     "rows", "kept", "classes", "method", "objective", "epsilon", "center", "reads", "batches", "chains",
     "tiers", "guard", "bad_rows", "training", "engine", "seconds", "versions", "fingerprint", "hint",
-    "output", "report", "suspects", "materialized", "passes",
+    "output", "report", "suspects", "materialized", "strategy", "leaks", "aims",
 }  # fmt: skip
 
 EXIT_CODES = {
@@ -103,7 +105,8 @@ EXIT_CODES = {
 }  # fmt: skip
 
 COMMANDS = {
-    "select", "report", "suspects", "embed", "train", "corrupt", "cache", "demo", "methods",
+    "select", "report", "suspects", "leaks", "export", "embed", "train", "corrupt", "cache", "demo",
+    "methods",
     "compare", "reproduce",
 }  # fmt: skip
 
@@ -165,15 +168,26 @@ def test_the_estimator() -> None:
 
 def test_a_selection() -> None:
     rows, labels = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 2
-    selection = gmmatch.select(rows, "10%", labels)
-    assert {name for name in dir(selection) if not name.startswith("_")} == SELECTION | {"details"}
+    selection = gmmatch.select(rows, keep="10%", labels=labels)
+    assert {name for name in dir(selection) if not name.startswith("_")} == SELECTION
     assert (len(selection), selection.n_rows, selection.method) == (6, 60, "gm-matching")
     assert selection.tiers is not None
     assert selection.tiers.shape == (60,)
-    assert len(selection.head(3)) == selection.head(3).facts.kept == 3
-    assert set(selection.facts.as_dict()) == JSON_KEYS
+    assert len(selection.head(3)) == selection.head(3).info.kept == 3
+    assert set(selection.info.as_dict()) == JSON_KEYS
     for keep in (0.1, 6):
-        assert gmmatch.select(rows, keep, labels).indices.tolist() == selection.indices.tolist()
+        assert gmmatch.select(rows, keep=keep, labels=labels).indices.tolist() == selection.indices.tolist()
+
+
+def test_a_selection_file_of_version_0_2_opens() -> None:
+    selection = gmmatch.load_selection(Path(__file__).with_name("selection-0.2.parquet"))
+    assert (selection.indices.tolist(), selection.n_rows) == ([40, 8, 46, 24, 57, 16], 60)
+    assert selection.ids is not None
+    assert selection.ids[0] == "row-40"
+    assert selection.tiers is not None
+    assert selection.tiers[7] == 2
+    assert selection.evidence is not None
+    assert (selection.method, selection.info.reads, selection.info.kept) == ("gm-matching", 9, 6)
 
 
 def test_suspects_have_a_table_and_a_summary() -> None:
@@ -187,19 +201,32 @@ def test_a_median() -> None:
     assert {"point", "objective", "epsilon", "n_iter", "converged"} <= set(vars(found))
 
 
-def test_former_names_warn_and_work(tmp_path: Path) -> None:
-    np.save(tmp_path / "rows.npy", np.eye(4))
-    with pytest.warns(DeprecationWarning, match=r"gmmatch\.open"):
-        assert gmmatch.open_source(tmp_path / "rows.npy").shape == (4, 4)
-    with pytest.warns(DeprecationWarning, match=r"Selection\.facts"):
-        assert gmmatch.select(np.eye(4), keep=2).details["kept"] == 2
-    with pytest.warns(DeprecationWarning, match=r"Selection\.facts"):
-        assert gmmatch.GMMatching(keep=2).fit(np.eye(4)).details_["kept"] == 2
+@pytest.mark.parametrize("name", ["experiments", "signals", "training"])
+def test_packages_that_moved_warn_and_work(name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"now gmmatch\.lab\.{name}"):
+        assert getattr(gmmatch, name) is import_module(f"gmmatch.lab.{name}")
+
+
+def test_the_corruptions_are_those_of_the_laboratory() -> None:
+    found = import_module("gmmatch.corrupt")
+    assert corrupt is found
+    assert all(
+        getattr(found, name) is getattr(import_module("gmmatch.lab.corrupt"), name) for name in found.__all__
+    )
+
+
+def test_the_core_finds_the_methods_of_the_laboratory_without_importing_it() -> None:
+    code = (
+        "import sys, gmmatch, gmmatch.run, gmmatch.cli.select, gmmatch.encoders, gmmatch.reporting\n"
+        "print([name for name in sys.modules if name.startswith('gmmatch.lab')], 'el2n' in gmmatch.methods())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] True\n"
 
 
 def test_the_version_is_told_once() -> None:
     root = Path(__file__).parents[2]
-    newest = re.search(r"^## (\S+) \((\S+)\)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = re.search(r"^## (\S+) \((\d\S+)\)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE)
     cited = (root / "CITATION.cff").read_text()
     assert newest is not None
     assert newest[1] == gmmatch.__version__
@@ -235,7 +262,7 @@ def test_what_the_command_line_writes_and_prints(tmp_path: Path) -> None:
     shared = ["select", tmp_path / "rows.npy", "--labels", tmp_path / "labels.npy", "--keep", "10%"]
     told = json.loads(run(*shared, "-o", tmp_path / "kept.parquet", "--json").stdout)
     assert set(told) == JSON_KEYS
-    assert (told["rows"], told["kept"], told["classes"], told["passes"]) == (60, 6, 2, told["reads"])
+    assert (told["rows"], told["kept"], told["classes"]) == (60, 6, 2)
     assert pq.read_table(tmp_path / "kept.parquet").column_names == COLUMNS
     said = run(
         *shared, "-o", tmp_path / "all.parquet", "--all-rows", "--suspects", tmp_path / "wrong.csv"

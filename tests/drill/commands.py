@@ -39,14 +39,14 @@ COMMANDS = {
         "select rows.npy --keep 10% --param batch_size=64 -o kept.parquet", ("kept.parquet",), "--resume"
     ),
     "suspects": Command(
-        "suspects rows.npy --labels labels.npy -o wrong.parquet", ("wrong.parquet",), "--overwrite"
+        "suspects rows.npy --labels labels.npy -o wrong.parquet --fix better.csv",
+        ("wrong.parquet", "better.csv"),
     ),
     "embed": Command(
         "embed images.npy --encoder pixels --batch-size 16 -o vectors.npy",
         ("vectors.npy", "vectors.parquet"),
-        "--overwrite",
     ),
-    "corrupt": Command("corrupt photos --share 50% -o spoilt", ("spoilt", "spoilt.mask.csv"), "--overwrite"),
+    "corrupt": Command("corrupt photos --share 50% -o spoilt", ("spoilt", "spoilt.mask.csv")),
     "report": Command(
         "report earlier.parquet rows.npy --labels labels.npy -o page.html", ("page.html",), "--overwrite"
     ),
@@ -89,7 +89,7 @@ def make_inputs(folder: Path) -> None:
     (folder / "photos").mkdir()
     for number, image in enumerate(images[:12]):
         Image.fromarray(image).save(folder / "photos" / f"{number}.png")
-    gmmatch.select(rows, 100, labels).save(folder / "earlier.parquet")
+    gmmatch.select(rows, keep=100, labels=labels).save(folder / "earlier.parquet")
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -80,7 +80,7 @@ def open_store(path: Path, choice: int) -> None:
 
 
 def open_network(path: Path, choice: int) -> None:
-    from gmmatch.training import load_checkpoint
+    from gmmatch.lab.training import load_checkpoint
 
     load_checkpoint(path)
 
@@ -140,7 +140,7 @@ def selection() -> bytes:
     import gmmatch
 
     path = FOLDER / "made.parquet"
-    gmmatch.select(VALUES, 6, LABELS).save(path)
+    gmmatch.select(VALUES, keep=6, labels=LABELS).save(path)
     return path.read_bytes()
 
 
@@ -158,7 +158,7 @@ def weights() -> bytes:
 
 
 def network() -> bytes:
-    from gmmatch.training import build_network, save_checkpoint
+    from gmmatch.lab.training import build_network, save_checkpoint
 
     path = FOLDER / "made.pt"
     save_checkpoint(path, build_network("linear", 3, 1), labels=["a", "b", "c"])

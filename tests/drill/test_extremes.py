@@ -8,7 +8,7 @@ import pytest
 
 import gmmatch
 from gmmatch.errors import InvalidInput
-from gmmatch.report import report
+from gmmatch.reporting import report
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def select(shape, k):
     """Keep `k` rows, or see that it is said why there cannot be so few; return how it ended."""
     if k < shape.classes:
         with pytest.raises(InvalidInput, match="would have none; keep at least"):
-            gmmatch.select(shape.rows(), k, shape.labels())
+            gmmatch.select(shape.rows(), keep=k, labels=shape.labels())
         return "one sentence"
-    check_selection(gmmatch.select(shape.rows(), k, shape.labels()), shape, k)
+    check_selection(gmmatch.select(shape.rows(), keep=k, labels=shape.labels()), shape, k)
     return "right"
 
 
@@ -103,7 +103,9 @@ def test_suspects(shape, told):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_report(shape, tmp_path, told):
     """The page of a selection that took no time to find."""
-    gmmatch.select(shape.rows(), 1.0, shape.labels(), "random", output=tmp_path / "kept.parquet")
+    gmmatch.select(
+        shape.rows(), keep=1.0, labels=shape.labels(), method="random", output=tmp_path / "kept.parquet"
+    )
     started = time.process_time()
     page = report(tmp_path / "kept.parquet", shape.rows(), tmp_path / "page.html", labels=shape.labels())
     seconds = time.process_time() - started

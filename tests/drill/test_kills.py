@@ -16,6 +16,7 @@ ALL = COMMANDS | EXPERIMENTS
 # By signal: the numbers of the files at which it is sent.
 FILES = (("KILL", (1, 2, 3, 5, 9, 17)), ("TERM", (1, 4)), ("INT", (2,)))
 FEWER_FILES = (("KILL", (5,)), ("TERM", (2,)))
+MOMENTS = dict.fromkeys(("compare", "reproduce", "embed", "corrupt", "suspects"), 20)
 
 
 def undisturbed(inputs, tmp_path, name):
@@ -95,7 +96,7 @@ def test_ended_at_random_moments(inputs, tmp_path, name, told):
     started = time.monotonic()
     expected = undisturbed(inputs, tmp_path, name)
     duration = time.monotonic() - started
-    for number in range(6 if name in COMMANDS else 2):
+    for number in range(MOMENTS.get(name, 6)):
         folder = tmp_path / str(number)
         shutil.copytree(inputs, folder)
         process = subprocess.Popen(

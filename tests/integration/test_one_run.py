@@ -15,7 +15,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import gmmatch
-from gmmatch import pipeline, trust, validation
+from gmmatch import run as runs
+from gmmatch import trust, validation
 from gmmatch.cli import app
 from gmmatch.data import opening
 
@@ -97,12 +98,11 @@ def test_the_facts_are_the_same_everywhere(folder):
     done = run("select rows.npy --labels labels.npy --keep 10% --suspects s.parquet --json")
     printed = json.loads(done.stdout)
     stored = json.loads(pq.read_schema("kept.parquet").metadata[b"gmmatch"])
-    loaded = gmmatch.load_selection("kept.parquet").facts.as_dict()
+    loaded = gmmatch.load_selection("kept.parquet").info.as_dict()
     for name, value in printed.items():
         # The same rows give the same bytes, so that a file does not tell who wrote it, where and how fast.
         expected = None if name in ("seconds", "output") else value
         assert (stored[name], loaded[name]) == (expected, expected)
-    assert printed["passes"] == printed["reads"]
     assert printed["tiers"] == printed["guard"]["tiers"]
     known = "rows kept classes method objective epsilon seconds reads batches center engine versions bad_rows"
     assert {*known.split(), "output", "fingerprint"} <= set(printed)
@@ -125,7 +125,7 @@ def test_outputs_are_checked_before_any_work(folder, monkeypatch, words, sentenc
     Path("there").mkdir()
     for name in ("old.parquet", "old.html", "old.csv"):
         Path(name).write_text("mine")
-    monkeypatch.setattr(pipeline, "open_plan", None)
+    monkeypatch.setattr(runs, "look_at_all", None)
     started = time.perf_counter()
     done = run(f"select rows.npy --labels labels.npy --keep 10% {words}")
     assert done.exit_code in (2, 3)
@@ -162,8 +162,8 @@ def test_a_disk_that_fills_up_leaves_the_selection(folder, monkeypatch):
 def test_the_selection_is_written_first_and_the_state_removed_last(folder, monkeypatch):
     seen = []
     for name in ("write_selection", "write_suspects", "materialize_rows", "write_report_of"):
-        monkeypatch.setattr(pipeline, name, lambda *given, name=name: seen.append(name))
-    monkeypatch.setattr(pipeline.FileCheckpoint, "discard", lambda self: seen.append("discard"))
+        monkeypatch.setattr(runs, name, lambda *given, name=name: seen.append(name))
+    monkeypatch.setattr(runs.FileCheckpoint, "discard", lambda self: seen.append("discard"))
     words = "--report r.html --suspects s.csv --materialize kept"
     assert run(f"select rows.npy --labels labels.npy --keep 10% {words}").exit_code == 0
     assert seen == ["write_selection", "write_suspects", "materialize_rows", "write_report_of", "discard"]
@@ -215,21 +215,27 @@ def test_the_guard_is_named_or_stands_alone(folder, words, mode):
 
 
 @pytest.mark.parametrize(
-    "more", ["", "--no-guard", "--labels labels.npy", "--labels labels.npy --param batch_size=16"]
+    "more",
+    [
+        "",
+        "--no-guard",
+        "--labels labels.npy --param step=residual",
+        "--labels labels.npy --param step=residual --param lift=off --param batch_size=16",
+    ],
 )
 def test_a_dry_run_counts_the_reads_that_happen(folder, more):
     planned = json.loads(run(f"select rows.npy --keep 10% {more} --dry-run --json").stdout)
     assert not Path("kept.parquet").exists()
     done = json.loads(run(f"select rows.npy --keep 10% {more} --json").stdout)
-    assert planned["reads"] == planned["passes"] == done["reads"]
+    assert planned["reads"] == done["reads"]
     assert planned["keep"] == done["kept"]
 
 
-def test_a_dry_run_encodes_nothing_and_says_where_memory_is_short(folder, monkeypatch):
+def test_a_dry_run_keeps_nothing_and_says_where_memory_is_short(folder, monkeypatch):
     monkeypatch.setattr("gmmatch.encoders.embed.embed_input", None)
-    monkeypatch.setattr("gmmatch.opening.embed", None)
     done = run("select photos/ --encoder pixels --labels l.csv --keep 10% --dry-run")
-    assert "would keep 12 of 120 rows in 2 classes by gm-matching, encoded first" in done.stdout
+    assert "would keep 12 of 120 rows of 108 numbers in 2 classes by gm-matching" in done.stdout
+    assert "to encode 120 rows; nothing was written" in done.stdout
     short = run("select rows.npy --keep 10% --memory 1MB --param batch_size=16 --dry-run")
     assert "(more than --memory allows)" in short.stdout
 
@@ -256,6 +262,6 @@ def test_python_does_what_the_shell_does(folder):
 def test_labels_and_ids_of_an_array_may_be_files(folder):
     rows, labels = np.load("rows.npy"), np.load("labels.npy")
     np.save("ids.npy", np.arange(120) + 1000)
-    found = gmmatch.select(rows, 10, labels="labels.npy", ids=Path("ids.npy"))
-    assert found.indices.tolist() == gmmatch.select(rows, 10, labels).indices.tolist()
+    found = gmmatch.select(rows, keep=10, labels="labels.npy", ids=Path("ids.npy"))
+    assert found.indices.tolist() == gmmatch.select(rows, keep=10, labels=labels).indices.tolist()
     assert found.ids.tolist() == (found.indices + 1000).tolist()

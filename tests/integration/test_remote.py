@@ -65,7 +65,7 @@ def near(store, monkeypatch):
     monkeypatch.setattr(cursors, "BLOCK_BYTES", 1 << 16)  # so that the file is many of them
     monkeypatch.setattr(parquet, "_FAR_BUFFER", 1 << 17)
     remote._file_system.cache_clear()
-    remote.fetched.cache_clear()
+    remote._fetched.cache_clear()
     yield store
     store.gate.reopen()
     remote._file_system.cache_clear()
@@ -91,9 +91,13 @@ def test_the_same_bytes_as_from_a_disk_and_few_of_them_read(name, near, folder, 
     before = near.gate.sent
     source = open_dataset(f"s3://rows/{name}", labels=labels, mapped=True)
     assert isinstance(source.rows, PieceRows)
-    gmmatch.select(source, keep=0.1, random_state=3, output=tmp_path / "kept.parquet")
+    kept = gmmatch.select(source, keep=0.1, random_state=3, output=tmp_path / "kept.parquet")
     assert (tmp_path / "kept.parquet").read_bytes() == expected
-    assert near.gate.sent - before <= 3.3 * column + 2_000_000  # the footer, the labels and what S3 says
+    # Three reads; samples are rows that the first of them held. Blocks of an array, 3.1 times the column
+    # where nothing else runs, are fetched again where one of the threads that read them has to wait.
+    reads = 3.3 if name.endswith("parquet") else 4.3
+    assert kept.info.reads == 3
+    assert near.gate.sent - before <= reads * column + 2_000_000  # the footer, the labels and what S3 says
 
 
 def run(store, output, *more, patience=60):

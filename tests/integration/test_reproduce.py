@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gmmatch.cli import app
-from gmmatch.experiments.cells import groups_of
-from gmmatch.experiments.specs import PAPER_METHODS, load_spec, spec_names
+from gmmatch.lab.experiments.grid_cells import groups_of
+from gmmatch.lab.experiments.specs import PAPER_METHODS, load_spec, spec_names
 
 
 def command(*words):
@@ -230,7 +230,7 @@ def tiny_cifar100(folder, rows):
 @pytest.mark.slow
 def test_a_killed_run_at_paper_scale_goes_on_inside_a_training(tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    from gmmatch.training import load_checkpoint, loop
+    from gmmatch.lab.training import load_checkpoint, loop
 
     tiny_cifar100(tmp_path / "data" / "cifar-100-binary", 10)
     out = tmp_path / "out"

@@ -223,17 +223,19 @@ def test_a_state_of_another_run_is_refused_with_both_fingerprints(tmp_path):
     assert str(caught.value).count("fingerprint") == 1
     assert "other-" in str(caught.value)
     state.write_bytes(b"garbage")
-    with pytest.raises(gmmatch.errors.InvalidInput, match="cannot be read"):
-        gmmatch.select(first, state=state, resume=True, **PARAMS)
-    gmmatch.select(first, state=state, **PARAMS)
+    with pytest.raises(gmmatch.errors.InvalidInput, match="is not the saved state of a run; move it away"):
+        gmmatch.select(first, state=state, **PARAMS)
+    FileCheckpoint(tmp_path / "new.state", "other", {}).save({"x": np.zeros(1)})
+    (tmp_path / "new.state").replace(state)
+    gmmatch.select(first, state=state, resume=False, **PARAMS)
     assert not state.exists()
 
 
 def test_a_state_belongs_to_defaults_as_much_as_to_what_was_asked_for(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(gmmatch.pipeline, "FileCheckpoint", lambda *given: seen.append(given[2]))
+    monkeypatch.setattr(gmmatch.run, "FileCheckpoint", lambda *given: seen.append(given[2]))
     for params in ({}, {"center": "auto"}, {"center": "mean"}):
-        gmmatch.select(ROWS[:200], 20, state=tmp_path / "state", **params)
+        gmmatch.select(ROWS[:200], keep=20, state=tmp_path / "state", **params)
     assert seen[0] == seen[1] != seen[2]
     assert seen[0]["center"] == "auto"
 
@@ -276,10 +278,10 @@ def test_stopped_and_resumed_lifted_rows_and_cells_give_the_same_picks(labels, t
 
 def test_what_a_kill_left_half_written_goes_with_the_next_output(tmp_path):
     np.save(tmp_path / "rows.npy", ROWS[:200])
-    left = tmp_path / ".kept.parquet.12345.partial"
-    left.write_bytes(b"half a file")
-    other = tmp_path / ".other.parquet.12345.partial"
-    other.write_bytes(b"of another output")
+    left, other = (tmp_path / f".{name}.parquet.0123456789abcdef.partial" for name in ("kept", "other"))
+    for folder in (left, other):
+        folder.mkdir()
+        (folder / "0.parquet").write_bytes(b"half a file")
     command = ["select", str(tmp_path / "rows.npy"), "--keep", "10", "-o", str(tmp_path / "kept.parquet")]
     assert CliRunner().invoke(app, command).exit_code == 0
     assert not left.exists()
@@ -300,7 +302,7 @@ def test_outputs_by_ending_and_the_rows_themselves(tmp_path, monkeypatch):
     assert np.load("kept.npy").tolist() == ids[expected.indices].tolist()
     assert (tmp_path / "kept.txt").read_text().split() == ids[expected.indices].tolist()
     lines = (tmp_path / "kept.csv").read_text().splitlines()
-    assert lines[0] == "id,row,label,rank,score,distance,tier"
+    assert lines[0] == "id,row,label,rank,score,distance,tier,weight"
     assert lines[1].split(",")[:2] == [ids[expected.indices[0]], str(expected.indices[0])]
     done = CliRunner().invoke(app, [*words, "-o", "all.parquet", "--all-rows", "--materialize", "kept"])
     assert done.exit_code == 0, done.stderr
@@ -356,7 +358,7 @@ def test_a_dry_run_plans_and_writes_nothing(tmp_path, monkeypatch):
     assert (facts["rows"], facts["features"], facts["classes"], facts["keep"]) == (20_000, 24, 3, 2000)
     assert facts["batch_size"] is None
     assert facts["enough_memory"]
-    assert min(facts[name] for name in ("passes", "memory_bytes", "disk_bytes", "seconds")) > 0
+    assert min(facts[name] for name in ("reads", "memory_bytes", "disk_bytes", "seconds")) > 0
     small = json.loads(CliRunner().invoke(app, [*words, "--json", "--memory", "1MiB"]).stdout)
     assert not small["enough_memory"]
     assert "nothing was written" in CliRunner().invoke(app, words).stdout
@@ -367,7 +369,7 @@ def test_a_dry_run_plans_and_writes_nothing(tmp_path, monkeypatch):
 def test_the_picks_do_not_depend_on_memory(params):
     labels = LABELS[:6000] if params else None
     found = [
-        gmmatch.select(ROWS[:6000], 300, labels, memory=memory, **params).indices.tolist()
+        gmmatch.select(ROWS[:6000], keep=300, labels=labels, memory=memory, **params).indices.tolist()
         for memory in ("1MB", "20MB", "2GB", None)
     ]
     assert all(picks == found[0] for picks in found)
@@ -375,13 +377,13 @@ def test_the_picks_do_not_depend_on_memory(params):
 
 def test_classes_beyond_the_size_for_one_go_are_matched_in_batches(monkeypatch):
     monkeypatch.setattr(gm_matching, "WHOLE_ROWS", 6700)
-    selection = gmmatch.select(ROWS, 500, LABELS, guard="off")
+    selection = gmmatch.select(ROWS, keep=500, labels=LABELS, guard="off")
     sizes = np.bincount(LABELS)
     assert (sizes > 6700).any()
     assert (sizes <= 6700).any()
-    assert selection.facts.batches == sum(-(-size // 256) for size in sizes[sizes > 6700])
+    assert selection.info.batches == sum(-(-size // 256) for size in sizes[sizes > 6700])
     for code in np.flatnonzero(sizes <= 6700):
-        whole = gmmatch.select(ROWS, 500, LABELS, guard="off", batch_size=None)
+        whole = gmmatch.select(ROWS, keep=500, labels=LABELS, guard="off", batch_size=None)
         mine, same = (chosen.indices[LABELS[chosen.indices] == code] for chosen in (selection, whole))
         assert mine.tolist() == same.tolist()
 
@@ -389,16 +391,16 @@ def test_classes_beyond_the_size_for_one_go_are_matched_in_batches(monkeypatch):
 def test_a_cap_that_cannot_be_kept_is_refused_before_any_work():
     rows = np.zeros((20_000, 1000), np.float32)
     with pytest.raises(gmmatch.errors.InvalidInput, match="memory is 1 MB; expected at least"):
-        gmmatch.select(rows, 0.1, memory="1MB")
+        gmmatch.select(rows, keep=0.1, memory="1MB")
 
 
 def test_what_is_found_of_each_row_and_heads_of_many_classes_count_as_memory():
     rows, labels = np.zeros((600_000, 4), np.float32), np.arange(600_000) % 1000
-    for given, least in ((None, 86), (labels, 311)):
+    for given, least in ((None, 86), (labels, 187)):
         with pytest.raises(
             gmmatch.errors.InvalidInput, match=f"memory is 40 MB; expected at least {least} MB"
         ):
-            gmmatch.select(rows, 2000, given, memory="40MB")
+            gmmatch.select(rows, keep=2000, labels=given, memory="40MB")
 
 
 @pytest.mark.parametrize("size", ["lots", "12", "-1GB"])

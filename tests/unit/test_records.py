@@ -2,6 +2,7 @@ import dataclasses
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,12 @@ def selection():
     )
 
 
+def as_0_2(table):
+    """Return the table of a selection file as version 0.2 wrote it, without a digest."""
+    told = json.loads(table.schema.metadata[b"gmmatch"]) | {"format": 2}
+    return table.replace_schema_metadata({b"gmmatch": json.dumps(told)})
+
+
 def test_a_saved_selection_comes_back_whole(selection, tmp_path):
     selection.save(tmp_path / "kept.parquet")
     back = gmmatch.load_selection(tmp_path / "kept.parquet")
@@ -27,7 +34,7 @@ def test_a_saved_selection_comes_back_whole(selection, tmp_path):
         assert getattr(back, name).tolist() == getattr(selection, name).tolist()
     for name in ("objective", "method", "n_rows", "random_state", "epsilon", "fingerprint", "versions"):
         assert getattr(back, name) == getattr(selection, name)
-    assert back.params["step"] == "residual"
+    assert back.params["step"] == "teaching"
     assert (back.centers == selection.centers).all()
     assert (back.mask() == selection.mask()).all()
     assert (gmmatch.Selection.load(tmp_path / "kept.parquet").indices == selection.indices).all()
@@ -42,7 +49,7 @@ def test_files_leave_out_centres_that_are_very_many(selection, tmp_path):
 def test_the_file_has_the_promised_columns(selection, tmp_path):
     selection.save(tmp_path / "kept.parquet")
     table = pq.read_table(tmp_path / "kept.parquet")
-    assert table.column_names == ["id", "row", "label", "rank", "score", "distance", "tier"]
+    assert table.column_names == ["id", "row", "label", "rank", "score", "distance", "tier", "weight"]
     assert table.column("rank").to_pylist() == list(range(10))
     assert table.column("id").to_pylist() == table.column("row").to_pylist() == selection.indices.tolist()
     facts = json.loads(table.schema.metadata[b"gmmatch"])
@@ -81,43 +88,46 @@ def test_the_tiers_and_the_evidence_come_back_from_the_file(selection, tmp_path)
     selection.save(tmp_path / "kept.parquet")
     back = gmmatch.load_selection(tmp_path / "kept.parquet")
     assert back.tiers.tolist() == selection.tiers.tolist()
-    assert back.facts == selection.facts
+    assert back.info == selection.info
     for name in ("tiers", "suggested", "unlikely", "far", "clumped"):
         assert getattr(back.evidence, name).tolist() == getattr(selection.evidence, name).tolist()
-    np.testing.assert_allclose(back.evidence.suspicion, selection.evidence.suspicion, atol=1e-6)
+    for name in ("wrong", "likely", "outside", "outlier", "estimate", "doubt"):
+        np.testing.assert_array_equal(getattr(back.evidence, name), getattr(selection.evidence, name))
     tiers = pq.read_table(tmp_path / "kept.parquet")["tier"].to_pylist()
     assert tiers == selection.tiers[selection.indices].tolist()
 
 
 def test_the_head_of_a_selection_is_what_a_smaller_budget_keeps():
     rows = np.random.default_rng(1).normal(size=(300, 6))
-    some, all_of_them = (gmmatch.select(rows, keep, cells="off") for keep in (30, 90))
+    some, all_of_them = (gmmatch.select(rows, keep=keep, cells="off") for keep in (30, 90))
     head = all_of_them.head(30)
     assert head.indices.tolist() == some.indices.tolist()
-    assert (len(head), head.facts.kept) == (30, 30)
+    assert (len(head), head.info.kept) == (30, 30)
     assert head.objective == pytest.approx(some.objective)
     with pytest.raises(InvalidInput, match="from 1 to 90 picks; got 91"):
         all_of_them.head(91)
 
 
-def test_the_former_name_of_the_facts_is_readable_with_a_warning(selection):
-    with pytest.warns(DeprecationWarning, match="facts"):
-        assert selection.details["guard"] == selection.facts.guard
-
-
-def test_a_file_of_the_earlier_version_is_read(selection, tmp_path):
-    selection.save(tmp_path / "kept.parquet")
-    table = pq.read_table(tmp_path / "kept.parquet").drop_columns(["tier"])
-    facts = json.loads(table.schema.metadata[b"gmmatch"])
-    named = ("objective", "method", "params", "n_rows", "random_state", "epsilon", "versions", "fingerprint")
-    old = {name: facts[name] for name in (*named, "has_ids")}
-    old |= {"format": 1, "centers": {"shape": [1, 4], "float64": ""}}
-    old["details"] = {"center": "mean", "guard": {"mode": "auto"}, "passes": 9, "bad_rows": 0}
-    pq.write_table(table.replace_schema_metadata({b"gmmatch": json.dumps(old)}), tmp_path / "old.parquet")
-    back = gmmatch.load_selection(tmp_path / "old.parquet")
-    assert back.indices.tolist() == selection.indices.tolist()
-    assert (back.facts.center, back.facts.reads, back.facts.kept) == ("mean", 9, 10)
-    assert (back.tiers, back.evidence, back.centers) == (None, None, None)
+def test_weights_say_how_many_believed_rows_of_its_class_a_pick_stands_for(tmp_path):
+    rng = np.random.default_rng(2)
+    labels = np.repeat([0, 1], [400, 50])
+    rows = rng.normal(size=(450, 6)) + 6.0 * labels[:, None]
+    found = gmmatch.select(rows, keep=60, labels=labels, budgets="equal")
+    believed = np.bincount(labels[found.tiers == 0])
+    expected = (believed / np.bincount(found.labels))[found.labels]
+    np.testing.assert_allclose(found.weights, expected / expected.mean())
+    np.testing.assert_allclose(
+        found.head(11).weights, gmmatch.select(rows, keep=11, labels=labels, budgets="equal").weights
+    )
+    found.save(tmp_path / "kept.parquet")
+    np.testing.assert_array_equal(gmmatch.load_selection(tmp_path / "kept.parquet").weights, found.weights)
+    given = np.where(rng.random(450) < 0.4, 1 - labels, labels)  # doubtful rows follow within a class's share
+    most = gmmatch.select(rows, keep=0.8, labels=given, budgets="equal")
+    assert most.weights.mean() == pytest.approx(1.0)
+    assert np.isfinite(most.weights).all()
+    clusters = gmmatch.select(rows, keep=30)
+    assert clusters.weights.mean() == pytest.approx(1.0)
+    assert clusters.weights.min() > 0.0
 
 
 @pytest.mark.parametrize(
@@ -132,7 +142,7 @@ def test_a_file_of_the_earlier_version_is_read(selection, tmp_path):
 def test_rows_that_no_selection_can_have_are_refused(selection, tmp_path, column, words):
     file = tmp_path / "kept.parquet"
     selection.head(2).save(file)
-    table = pq.read_table(file)
+    table = as_0_2(pq.read_table(file))
     place = table.column_names.index("row")
     pq.write_table(table.set_column(place, "row", pa.array(column)), file)
     with pytest.raises(InvalidInput) as caught:
@@ -160,7 +170,7 @@ def test_a_head_is_a_whole_number_of_picks(selection, k):
 def test_a_selection_without_something_that_it_must_have_is_refused(selection, tmp_path, key):
     file = tmp_path / "kept.parquet"
     selection.save(file)
-    table = pq.read_table(file)
+    table = as_0_2(pq.read_table(file))
     told = json.loads(table.schema.metadata[b"gmmatch"])
     del told[key]
     pq.write_table(table.replace_schema_metadata({b"gmmatch": json.dumps(told)}), file)
@@ -181,17 +191,61 @@ def test_names_of_files_need_not_be_text(tmp_path, ending):
         assert len(gmmatch.load_selection(output)) == 2
 
 
+def same(one, other):
+    """Return True if two selections say the same."""
+    arrays = ("indices", "scores", "distances", "labels", "ids", "tiers", "centers")
+    parts = (
+        "tiers",
+        "wrong",
+        "suggested",
+        "unlikely",
+        "far",
+        "clumped",
+        "outside",
+        "outlier",
+        "likely",
+    )
+    plain = ("objective", "method", "params", "n_rows", "random_state", "epsilon", "info")
+    pairs = [(getattr(one, name), getattr(other, name)) for name in arrays]
+    pairs += [(getattr(one.evidence, name), getattr(other.evidence, name)) for name in parts]
+    return all(np.array_equal(a, b) for a, b in pairs) and all(
+        getattr(one, name) == getattr(other, name) for name in plain
+    )
+
+
 @pytest.mark.parametrize("seed", range(40))
-def test_damaged_selections_are_read_or_refused(selection, tmp_path, seed):
+def test_a_selection_with_flipped_bits_is_refused_or_says_the_same(selection, tmp_path, seed):
     file = tmp_path / "kept.parquet"
     selection.save(file)
+    whole, expected = file.read_bytes(), gmmatch.load_selection(file)
     rng = np.random.default_rng(seed)
-    content = np.frombuffer(file.read_bytes(), np.uint8).copy()
-    content[rng.integers(0, len(content), 4)] = rng.integers(0, 256, 4)
-    file.write_bytes(content.tobytes())
-    try:
-        back = gmmatch.load_selection(file)
-    except InvalidInput:
-        return
-    assert len(set(back.indices.tolist())) == len(back)
-    assert back.mask().sum() == len(back)
+    for count in (1, 1, 1, 1, 4):
+        content = bytearray(whole)
+        for place in rng.integers(0, len(content), count):
+            content[place] ^= 1 << int(rng.integers(8))
+        file.write_bytes(content)
+        try:
+            back = gmmatch.load_selection(file)
+        except InvalidInput:
+            continue
+        assert same(back, expected)
+
+
+def test_a_selection_that_was_changed_is_refused(selection, tmp_path):
+    file = tmp_path / "kept.parquet"
+    selection.save(file)
+    table = pq.read_table(file)
+    pq.write_table(table.slice(0, 3), file)
+    with pytest.raises(InvalidInput, match="its content is not what was written; select again"):
+        gmmatch.load_selection(file)
+
+
+def test_a_real_file_of_0_2_opens():
+    """The file was written by 0.2.0 from 60 rows of two classes."""
+    found = gmmatch.load_selection(Path(__file__).parent / "data_0_2" / "kept.parquet")
+    assert found.indices.tolist() == [28, 20, 29, 8, 54, 7, 21, 30, 27, 2, 56, 10]
+    assert found.ids.tolist() == [f"row-{row:02d}" for row in found.indices]
+    assert found.versions["gmmatch"] == "0.2.0"
+    assert (found.n_rows, found.objective) == (60, pytest.approx(0.3071135342894234))
+    assert len(found.evidence.wrong) == len(found.tiers) == 60
+    assert sorted(set(found.labels)) == ["cat", "dog"]

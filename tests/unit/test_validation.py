@@ -55,7 +55,7 @@ def test_bad_rows_get_one_sentence(rows, words):
         ([0, 1], "2 entries for 6 rows"),
         (np.zeros((6, 2)), "must have one dimension; got shape (6, 2)"),
         ([0.5, 1, 1, 1, 0, 0], "got 0.5 at row 0"),
-        ([0, 1, np.nan, 0, 1, 0], "1 of 6 rows of X cannot be used: row 2: no label; --on-bad-rows drop"),
+        ([0, 1, np.nan, 0, 1, 0], "1 of 6 rows of X cannot be used: row 2: no label; on_bad_rows='drop'"),
         (
             np.array(["a", None, "a", "b", None, "b"], dtype=object),
             "2 of 6 rows of X cannot be used: row 1: no label; row 4: no label",
@@ -70,7 +70,7 @@ def test_bad_labels_get_one_sentence(labels, words):
     assert words in sentence(lambda: gmmatch.select(GOOD, keep=2, labels=labels))
 
 
-@pytest.mark.parametrize("keep", [0, 1.5, -3, -0.1, 0.0, True, "10", None, float("nan")])
+@pytest.mark.parametrize("keep", [0, 1.5, -3, -0.1, 0.0, True, "ten", "-5", None, float("nan")])
 def test_bad_budgets_get_one_sentence(keep):
     message = sentence(lambda: gmmatch.select(GOOD, keep=keep))
     assert "keep must be a fraction in (0, 1] or a count of at least 1; got" in message
@@ -155,9 +155,9 @@ def test_the_fingerprint_is_of_every_row_and_the_seed_has_no_part_in_it(dtype):
     [
         ({"state": 3}, "state must be the path of a file; got 3"),
         ({"report": True}, "report must be the path of a file; got True"),
-        ({"engine": 1}, "engine must be 'local' or 'ray'; got 1"),
-        ({"engine": None}, "engine must be 'local' or 'ray'; got None"),
-        ({"memory": [1]}, "memory (--memory) must be at least 1MB; got [1]"),
+        ({"engine": 1}, "engine must be 'local', 'processes' or 'ray'; got 1"),
+        ({"engine": None}, "engine must be 'local', 'processes' or 'ray'; got None"),
+        ({"memory": [1]}, "memory must be at least 1MB; got [1]"),
         ({"labels": [None] * 6, "on_bad_rows": "drop"}, "all 6 rows of X are bad (row 0: no label)"),
     ],
 )
@@ -190,8 +190,8 @@ def test_rows_too_small_to_be_compared_are_refused(labels):
         ):
             action(rows * 1e-200, 6) if action is gmmatch.select else action(rows * 1e-200, labels)
     rows[7] = 1.0  # one ordinary row, and all zeros, are told apart as ever
-    assert len(gmmatch.select(rows * 1e-139, 6, labels)) == 6
-    assert len(gmmatch.select(np.zeros((60, 4)), 6, labels)) == 6
+    assert len(gmmatch.select(rows * 1e-139, keep=6, labels=labels)) == 6
+    assert len(gmmatch.select(np.zeros((60, 4)), keep=6, labels=labels)) == 6
 
 
 @pytest.mark.parametrize(

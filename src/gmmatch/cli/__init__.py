@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["app", "main"]
 
 INTERRUPTED, TERMINATED = 130, 143
-_CUT_SHORT = b"gmmatch: a file was cut short, or its disk failed, while it was read; the run ended\n"
+# M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX of malloc.h. Blocks of some megabytes come and go all the
+# time: fresh pages for each would cost more than the work on them.
+_MALLOC = ((-3, 8 << 20), (-1, 32 << 20), (-8, 2))
 NO_MEMORY = "gmmatch: there is not enough memory for this; --memory lets some methods do with less"
 # The last is what Python says where it had no memory for the error itself.
 _REFUSALS = (
@@ -61,7 +63,7 @@ def main() -> None:
     try:
         signal.signal(signal.SIGTERM, _terminate)
         sys.unraisablehook = _pass_on
-        _explain_bus_errors()
+        _return_freed_memory()
         from .commands import app
 
         app()
@@ -70,13 +72,22 @@ def main() -> None:
         sys.exit(exit_code(interrupt))
     except SystemExit as end:  # Typer takes every interrupt for one of the keyboard
         told = signal.getsignal(signal.SIGTERM) is signal.SIG_IGN and end.code == INTERRUPTED
-        sys.exit(TERMINATED if told else end.code)
+        sys.exit(TERMINATED if told else 0 if _nobody_reads(end) else end.code)
     except Exception as error:
         sentence = explain(error)
         if sentence is None:
             raise
         print(sentence, file=sys.stderr)
         sys.exit(3)
+
+
+def _nobody_reads(end: SystemExit) -> bool:
+    """Return True if a command ended because nobody read what it printed when all of it was done.
+
+    Typer ends it with 1; what the command was to write is written.
+    """
+    error = end.__context__
+    return isinstance(error, OSError) and error.errno == errno.EPIPE and error.filename is None
 
 
 def _open_closed_streams() -> None:
@@ -88,6 +99,18 @@ def _open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the first number that is free
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
+
+
+def _return_freed_memory() -> None:
+    """Set the malloc of this process (glibc), the command's own, so that freed memory returns to the system.
+
+    By itself it keeps freed blocks of up to 32 MB for each thread, which a cap on memory would count.
+    """
+    import ctypes
+
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "mallopt"):
+        for option, value in _MALLOC:
+            library.mallopt(option, value)
 
 
 def _terminate(number: int, frame: Any) -> None:
@@ -107,23 +130,6 @@ def _pass_on(left: Any) -> None:
     again = threading.Timer(0.01, os.kill, (os.getpid(), number))  # when that end is over
     again.daemon = True
     again.start()
-
-
-def _explain_bus_errors() -> None:
-    """Say a sentence where a mapped file loses its end; Python has no way to go on, or to raise an error."""
-    if not hasattr(signal, "SIGBUS"):
-        return
-    import ctypes
-
-    told = threading.Lock()  # several threads may read beyond the end at once
-
-    def tell(number: int) -> None:
-        told.acquire()
-        os.write(2, _CUT_SHORT)
-        os._exit(3)
-
-    _explain_bus_errors.kept = ctypes.CFUNCTYPE(None, ctypes.c_int)(tell)  # type: ignore[attr-defined]
-    ctypes.CDLL(None).signal(signal.SIGBUS, _explain_bus_errors.kept)  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,14 +9,16 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from ..version import __version__
-from ._friendly import friendly
-from ._options import RUN
+from .friendly import friendly
+from .options import RUN
 
 # In the order of the help; each is the first line of the command's own.
 COMMANDS = {
     "select": "Choose the rows of INPUT worth keeping and write them, in pick order.",
     "report": "Show what was kept, what was dropped and why, in one page that needs nothing else.",
     "suspects": "List the rows of INPUT by how wrong they seem, and say why.",
+    "leaks": "Find rows of TRAIN that are near-duplicates of rows of TEST.",
+    "export": "Write all rows with what is known of them, suspects first, for a labelling tool.",
     "embed": "Turn images or texts into vectors, ready for `gmmatch select`.",
     "train": "Train a network on IMAGES and write its weights; `torch:FILE` then names it as an encoder.",
     "corrupt": "Make a dataset wrong on purpose, exactly and repeatably, and write down where.",
@@ -28,6 +30,9 @@ COMMANDS = {
     " rows.",
     "reproduce": "Reproduce a table or a figure of the paper: every method, under every kind of damage.",
 }
+
+# Those of the laboratory.
+_LAB = ("train", "corrupt", "demo", "compare", "reproduce")
 
 _SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
@@ -70,10 +75,15 @@ class _Command(TyperCommand):
         return super().parse_args(ctx, words)
 
 
+def find_function(name: str) -> Any:
+    """Import the function behind a command."""
+    return getattr(import_module(f".lab.{name}" if name in _LAB else f".{name}", __package__), name)
+
+
 def load_command(name: str) -> Any:
     """Import a command."""
     single = typer.Typer(add_completion=False, **_SETTINGS)
-    function = getattr(import_module(f".{name}", __package__), name)
+    function = find_function(name)
     single.command(name, cls=_Command)(friendly(function))
     command = get_command(single)
     kinds = get_type_hints(function)

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import pipeline
+from .. import api
 from ..encoders import FAMILIES, Embedded, spec_form
-from . import _options as options
-from ._friendly import parse_params, say, show_progress
-from ._options import READ, column, option
+from . import options
+from .friendly import parse_params, say, show_progress
+from .options import READ, column, option
 
 SHOWN = 10
 
@@ -52,6 +52,7 @@ def embed(
     ] = None,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
+    header: options.Header = "auto",
     cache: Annotated[bool, option("Keep vectors by content, so that nothing is encoded twice.")] = True,
     cache_dir: Annotated[
         Path | None, option("Folder of the cache, in place of $GMMATCH_CACHE or the user's.", metavar="DIR")
@@ -87,7 +88,7 @@ def embed(
     if device == "auto":
         del asked["device"]  # encoders that do not run by torch know none
     with show_progress(quiet), _hint_on_interrupt():
-        result = pipeline.embed(source, **asked)
+        result = api.embed(source, **asked)
     facts = _facts(result, output, time.perf_counter() - began)
     if not quiet:
         for line in _remarks(result):

@@ -4,7 +4,7 @@ import shutil
 import sys
 
 from ..selectors import METHODS
-from ._friendly import print_table, say
+from .friendly import print_table, say
 
 _ROOM = 160  # letters of a line that six columns can be read in
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..report import report as make_report
-from . import _options as options
-from ._friendly import say, show_progress
+from ..reporting import report as make_report
+from . import options
+from .friendly import say, show_progress
 
 
 def report(
@@ -33,8 +33,9 @@ def report(
     encoder: options.Encoder = None,
     text: options.Text = None,
     image: options.Image = None,
-    projection: options.Projection = "pca",
+    projection: options.Projection = "classes",
     memory: options.Memory = None,
+    header: options.Header = "auto",
     overwrite: options.Overwrite = False,
     force: Annotated[
         bool, options.flag("force", "Go on where INPUT is not what the selection was made from.")

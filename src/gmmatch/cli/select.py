@@ -8,16 +8,14 @@ from typing import Annotated
 
 import typer
 
-from .. import pipeline
+from .. import run
+from ..aims.quality import WEIGHT
 from ..checkpoints import is_there
-from ..data import read_values
-from ..data.memory import hand_back_memory
-from ..estimating import Estimate
-from ..facts import Facts
+from ..estimating import Estimate, estimate
+from ..facts import RunInfo
 from ..validation import parse_keep
-from . import _options as options
-from . import exit_code
-from ._friendly import parse_params, say, show_progress
+from . import exit_code, options
+from .friendly import parse_params, say, show_progress
 
 
 def select(
@@ -55,15 +53,27 @@ def select(
     workers: options.Workers = None,
     seed: options.Seed = 0,
     guard: options.Guard = None,
+    reference: options.Reference = None,
+    probabilities: options.Probabilities = None,
+    fix: options.Fix = None,
+    match_to: options.MatchTo = None,
+    include: options.Include = None,
+    exclude: options.Exclude = None,
+    holdout: options.Holdout = None,
+    duplicates: options.Duplicates = "allow",
+    cost: options.Cost = None,
+    strata: options.Strata = None,
+    quality: options.Quality = None,
     suspects: options.SuspectsFile = None,
     report: options.ReportFile = None,
     save_scores: options.SaveScores = None,
-    projection: options.Projection = "pca",
+    projection: options.Projection = "classes",
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
     dry_run: options.DryRun = False,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
+    header: options.Header = "auto",
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -94,30 +104,53 @@ def select(
 
         gmmatch select 'shards/*.npy' --keep 1% --engine ray --address auto --resume
 
+        gmmatch select data.parquet --labels topic --keep 10% --holdout test.parquet --duplicates drop
+
+        gmmatch select new.parquet --labels topic --keep +5000 --include kept.parquet
+
+        gmmatch select data.parquet --labels topic --keep 2M --cost tokens --strata source,language
+
         gmmatch select embeddings.npy --labels labels.npy --keep 30% --method el2n --images images.npy
         --train-config train.toml --save-scores el2n.npy
     """
     asked = dict(locals())
     for name in ("source", "keep", "param", "scores", "seed", "dry_run", "as_json", "quiet"):
         del asked[name]
+    if match_to is not None:
+        asked["match_to"] = dict(with_number(word, 1.0) for word in match_to)
+    if quality is not None:
+        asked["quality"] = with_number(quality, WEIGHT)
     asked |= parse_params(param or []) | {"random_state": seed, "command": this_command()}
     if scores is not None:
-        asked["scores"] = read_values(scores, "scores")
-    plan = pipeline.Plan.of(source, parse_keep(keep), asked)
+        asked["scores"] = scores
+    plan = run.Plan.of(source, parse_keep(keep), asked)
     with show_progress(quiet):
         if dry_run:
-            found = pipeline.estimate(plan)
+            found = estimate(plan)
             typer.echo(json.dumps(found.as_dict()) if as_json else describe(found))
             return
+        plan.check_read([scores])
         if resume and plan.state is not None and not is_there(plan.state) and not quiet:
             say(f"gmmatch: nothing to resume: there is no {plan.state}; this run starts anew")
         try:
-            hand_back_memory()
-            facts = pipeline.write(pipeline.run(plan))
+            facts = run.write(run.run(plan))
         except KeyboardInterrupt as interrupt:
             say(f"gmmatch: interrupted{how_to_resume(plan.state)}")
             raise typer.Exit(exit_code(interrupt)) from None
     say(*([json.dumps(facts.as_dict())] if as_json else sentences(facts, suspects)), err=False)
+
+
+def with_number(text: str, default: float) -> tuple[str, float]:
+    """Return a column or path, and the number that follows it, or the default.
+
+    >>> with_number("score", 0.5), with_number("score=0.3", 0.5)
+    (('score', 0.5), ('score', 0.3))
+    """
+    name, equals, number = text.rpartition("=")
+    try:
+        return (name, float(number)) if equals else (text, default)
+    except ValueError:
+        return text, default
 
 
 def how_to_resume(state: Path | None) -> str:
@@ -132,7 +165,7 @@ def this_command() -> str:
     return shlex.join(["gmmatch", *(word for word in sys.argv[1:] if word != "--resume")])
 
 
-def sentences(facts: Facts, suspects: Path | None = None) -> list[str]:
+def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
     """Say in words what was done."""
     classes = f" in {facts.classes} classes" if facts.classes else ""
     dropped = f"; left out {facts.bad_rows:,} bad rows" if facts.bad_rows else ""
@@ -140,11 +173,14 @@ def sentences(facts: Facts, suspects: Path | None = None) -> list[str]:
     paths = (facts.output, suspects, facts.report, facts.materialized)
     *others, last = [str(path) for path in paths if path]
     written = f"{', '.join(others)} and {last}" if others else last
+    objective = "" if facts.objective is None else f"; objective {facts.objective:.4g}"
     done = (
         f"kept {facts.kept:,} of {facts.rows:,} rows{classes} by {facts.method} in {facts.seconds or 0:.1f} s"
-        f"{dropped}{wrong}; objective {facts.objective:.4g}; wrote {written}"
+        f"{dropped}{wrong}{objective}; wrote {written}"
     )
-    return [done, *(f"note: {note}" for note in (facts.hint or "").splitlines())]
+    learned = (facts.strategy or {}).get("sentence")
+    notes = [*([learned] if learned else []), *(facts.hint or "").splitlines()]
+    return [done, *(f"note: {note}" for note in notes)]
 
 
 def describe(found: Estimate) -> str:
@@ -152,13 +188,19 @@ def describe(found: Estimate) -> str:
     classes = f" in {found.classes:,} classes" if found.classes else ""
     start = f"would keep {found.keep:,} of {found.rows:,} rows"
     if found.features is None:
-        return f"{start}{classes} by {found.method}, encoded first; nothing was encoded or written"
+        return (
+            f"{start}{classes} by {found.method}, after encoding all of them (how long that takes is known"
+            " when the encoder has been downloaded); nothing was written"
+        )
+    encoded = ""
+    if found.encode_seconds is not None:
+        encoded = f", of which {found.encode_seconds:,.0f} s to encode {found.encode:,} rows"
     batches = "against all rows of a class" if found.batch_size is None else "in batches"
     training = ", beside the training run" if found.trains else ""
     short = "" if found.enough_memory else " (more than --memory allows)"
     return (
         f"{start} of {found.features:,} numbers{classes} by {found.method}, {batches};"
         f" about {found.reads} reads, {(found.memory_bytes or 0) / 1e6:,.0f} MB of memory{short},"
-        f" {found.disk_bytes / 1e6:,.1f} MB of disk, {found.seconds or 0:,.0f} s{training};"
+        f" {found.disk_bytes / 1e6:,.1f} MB of disk, {found.seconds or 0:,.0f} s{encoded}{training};"
         " nothing was written"
     )

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import pipeline
-from . import _options as options
-from ._friendly import say, show_progress
-from ._options import WRITE
+from .. import api
+from . import options
+from .friendly import say, show_progress
+from .options import WRITE
 
 _MOST_PAIRS = 5
 
@@ -30,10 +30,13 @@ def suspects(
     encoder: options.Encoder = None,
     text: options.Text = None,
     image: options.Image = None,
+    reference: options.Reference = None,
+    probabilities: options.Probabilities = None,
     memory: options.Memory = None,
     seed: options.Seed = 0,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
+    header: options.Header = "auto",
     fix: Annotated[
         Path | None,
         typer.Option(
@@ -64,10 +67,12 @@ def suspects(
     """
     started = time.perf_counter()
     with show_progress(quiet):
-        found = pipeline.suspects(
+        found = api.list_suspects(
             source,
             labels,
             seed,
+            reference=reference,
+            probabilities=probabilities,
             ids=ids,
             encoder=encoder,
             text=text,
@@ -76,6 +81,7 @@ def suspects(
             memory=memory,
             on_bad_rows=on_bad_rows,
             unlabelled=unlabelled,
+            header=header,
             output=output,
             fix=fix,
             above=above,
@@ -99,9 +105,11 @@ def sentences(facts: dict[str, Any]) -> list[str]:
     ]
     if "estimate" in labels:
         low, high = labels["interval"]
-        lines.append(f"About {labels['estimate']:.1%} of the labels are wrong ({low:.1%} to {high:.1%})")
+        about = f"About {labels['estimate']:.1%} of the labels are wrong ({low:.1%} to {high:.1%})"
+        unknown = "How many labels are wrong cannot be told: the rows say little about them"
+        lines.append(unknown if (low, high) == (0, 1) else about)
     else:
-        lines.append("The labels were not judged: they cannot be told from the rows, or rows are too few")
+        lines.append("The labels were not judged: there is one class only, or rows are too few")
     if "fixed" in facts:
         lines.append(changed(facts["fixed"]))
     return [*lines, f"Wrote {facts['output']} in {facts['seconds']:.1f} s"]

@@ -1,7 +1,8 @@
 """What is to be done next, and by whom; nothing here changes a result."""
 
 import heapq
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -130,3 +131,67 @@ class Sequences:
 
     def __bool__(self) -> bool:
         return bool(self.heap)
+
+
+class AgendaEngine(ABC):
+    """Runs functions on workers that open the rows by path; see `gmmatch.compute.passes.Engine`.
+
+    `rows`: the rows that calls look at; None for functions that open what they read by themselves.
+    `workers`: how many there are, one core each. `pieces`: how many bundles of calls to make per worker.
+    """
+
+    def __init__(self, rows: Any, workers: int, pieces: int = 8) -> None:
+        self.workers = workers
+        self._rows, self._pieces = rows, pieces
+
+    def holds(self, rows: Any) -> bool:
+        """Tell whether these are the rows of the source, or a view of them."""
+        while hasattr(rows, "rows"):
+            rows = rows.rows
+        return rows is not None and rows is self._rows
+
+    def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        """Yield `function(item)` for each item, in order."""
+        agenda: Agenda
+        if items and isinstance(items[0], slice):
+            agenda = Shards(items, self.workers)
+        else:
+            agenda = Bundles([size_of(item) for item in items], items, self.workers, self._pieces)
+        waiting: dict[int, Any] = {}
+        first = 0
+        for task, results in self._run(function, agenda):
+            waiting.update(zip(task.places, results, strict=True))
+            while first in waiting:
+                yield waiting.pop(first)
+                first += 1
+
+    def follow(
+        self,
+        function: Callable[[Any, Any], tuple[Any, Any]],
+        sequences: Sequence[Sequence[Any]],
+        states: Sequence[Any],
+    ) -> Iterator[tuple[int, Any, Any]]:
+        """Run sequences of calls, each with the state that the one before it left."""
+        sizes = [[size_of(item) for item in items] for items in sequences]
+        agenda = Sequences(sequences, states, sizes)
+        for task, results in self._run(function, agenda):
+            state, result = results[0]
+            agenda.carry_on(task, state)
+            yield task.number, state, result
+
+    @abstractmethod
+    def _run(self, function: Callable[..., Any], agenda: Agenda) -> Iterator[tuple[Task, list[Any]]]:
+        """Let the workers do what is on the agenda; yield tasks and their results as they are done."""
+
+
+def size_of(item: Any) -> int:
+    """Return how many rows an item is about."""
+    return int(item.stop - item.start) if isinstance(item, slice) else len(item)
+
+
+def rows_of(task: Task) -> str:
+    """Name the rows that a task looks at."""
+    if isinstance(task.items[0], slice):
+        return f"rows {task.items[0].start} to {task.items[-1].stop}"
+    least, most = (pick(pick(item.rows) for item in task.items) for pick in (min, max))
+    return f"{sum(map(size_of, task.items))} rows between {least} and {most}"

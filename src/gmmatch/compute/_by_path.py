@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data import PieceRows, StackedRows
+from ..data.formats.npy import unheld
 from ..errors import InvalidInput
 
 
@@ -39,8 +40,8 @@ class MappedFiles:
     parts: tuple[MappedFile, ...]
 
     def open(self) -> StackedRows:
-        """Map the arrays into memory."""
-        return StackedRows([part.open() for part in self.parts], [part.path for part in self.parts])
+        """Map the arrays into memory, without a file held open for each."""
+        return StackedRows([unheld(part.open()) for part in self.parts], [part.path for part in self.parts])
 
 
 @dataclass(frozen=True)

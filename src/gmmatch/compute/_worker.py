@@ -16,7 +16,6 @@ from ..errors import GmmatchError
 from ..validation import glance
 from ._by_path import Place
 from .blocks import limit_threads
-from .keys import load_loops
 from .passes import PerRow
 from .reading import announced
 
@@ -147,6 +146,14 @@ class Call:
     entries: list[npt.NDArray[Any]]  # of each per-row array, the entries of these rows
 
 
+def call_of(item: Any, state: Any, parcel: Parcel) -> Call:
+    """Return the call of a function with an item, after the state of the call before it, if there is one."""
+    where: Where = None
+    if parcel.beside:
+        where = item if isinstance(item, slice) else item.rows
+    return Call((item,) if state is None else (state, item), where, parcel.entries(where))
+
+
 class _Asked:
     """A call, and the rows that it names."""
 
@@ -176,7 +183,6 @@ class Worker:
         try:
             self.rows = place.open()
             found = glance(self.rows) if expected else ""  # pieces are checked when they are opened
-            load_loops(self.rows)  # while others start
         except (GmmatchError, OSError) as error:
             self.failure = Failure("unreadable", self.node, str(error))
             return

@@ -1,36 +1,21 @@
-"""Loops over the values of rows that are compiled when they are first run.
+"""Loops over the values of rows, which NumPy needs large intermediate arrays or many small calls for.
 
-NumPy needs large intermediate arrays, or many small calls, for what is one loop here. The compiled code is
-kept on disk, so that only the first use after installation waits for the compiler; where no folder can be
-written to, every process does. The loops run outside the interpreter's lock, so that threads run side by
-side, each over blocks of its own.
+They come compiled (`loops`) and run outside the interpreter's lock: threads run side by side, each over
+blocks of its own. Each is refused arrays that it would read or write beyond the end of.
 """
 
-from contextlib import nullcontext
-from functools import cache
-from pathlib import Path
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from ..progress import task
-from ..records import FloatArray, IntArray
-from .blocks import by_group
-
-Vector = npt.NDArray[np.float64]
-Keys = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
-
-_NO_CODES = np.empty(0, np.int64)
-_NO_WEIGHTS = np.empty(0)
+from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
+from ..validation import LARGEST_VALUE
+from .loops import run
 
 
 def group_distances(block: FloatArray, codes: IntArray | None, points: Vector) -> Vector:
     """Return the distance of each row of a block to the point of its group; None: to the first point."""
     found = np.empty(len(block))
-    own = _NO_CODES if codes is None else codes.astype(np.int64, copy=False)
-    _run("group_distances", _rows(block), _fixed(own), _fixed(points), found)
+    _check_room(len(block) == 0 or len(points) > 0)
+    run("group_distances", block, codes, points, found)
     return found
 
 
@@ -44,9 +29,11 @@ def spread_out(rows: FloatArray, first: int, draws: Vector) -> IntArray:
     array([1, 2, 0])
     """
     chosen = np.full(1 + len(draws), first)
+    _check_inside(chosen[:1], len(rows))
     # Each difference, its square and each addition are rounded once.
     sure = 1.0 - (rows.shape[1] + 8) * float(np.finfo(np.float32 if rows.dtype == np.float32 else float).eps)
-    return chosen[: _run("spread_out", _rows(rows), _fixed(draws), sure, chosen)]
+    memory = np.empty(len(rows)), np.empty(-(-len(rows) // 256)), np.empty(rows.shape[1])
+    return chosen[: run("spread_out", rows, draws, sure, chosen, *memory)]
 
 
 def nearest_points(
@@ -63,7 +50,7 @@ def nearest_points(
     """
     found, unsure = np.empty(len(products), np.int64), np.empty(len(products), np.bool_)
     least, second = np.empty(len(products)), np.empty(len(products))
-    _run("nearest_points", _rows(products), _fixed(sizes), _fixed(errors), found, unsure, least, second)
+    run("nearest_points", products, sizes, errors, found, unsure, least, second)
     return found, unsure, least, second
 
 
@@ -90,8 +77,10 @@ def nearest_moved(
     (array([1]), array([-17.]), array([-2.]))
     """
     unsure = np.empty(len(products), np.bool_)
-    told = _rows(products), _fixed(moved), _fixed(sizes), _fixed(errors)
-    _run("nearest_moved", *told, found, unsure, least, second)
+    _check_inside(found, len(moved))
+    _check_room(len(products) == 0 or products.shape[1] > 0)
+    numbers = np.flatnonzero(moved >= 0)
+    run("nearest_moved", products, moved, numbers, sizes, errors, found, unsure, least, second)
     return unsure
 
 
@@ -109,8 +98,9 @@ def name_cells(
     array([0, 0, 7], dtype=uint64)
     """
     names = np.empty(len(rows), np.uint64)
-    told = _fixed(rows), _fixed(sides), _fixed(shifts), points.dtype.type(width), _fixed(factors)
-    _run("name_cells", _rows(points), *told, names)
+    _check_inside(rows, len(points))
+    _check_inside(sides, points.shape[1])
+    run("name_cells", points, rows, sides, shifts, width, factors, names)
     return names
 
 
@@ -122,9 +112,8 @@ def group_sums(
     Rows are added one after the other in float64; those of a negative group to none.
     """
     sums, mass = np.zeros((n_groups, block.shape[1])), np.zeros(n_groups)
-    own = _NO_CODES if codes is None else codes.astype(np.int64, copy=False)
-    weight = _NO_WEIGHTS if weights is None else weights.astype(np.float64, copy=False)
-    _run("group_sums", _rows(block), _fixed(own), _fixed(weight), sums, mass)
+    _check_room(len(block) == 0 or (0 if codes is None else codes.max()) < n_groups)
+    run("group_sums", block, codes, weights, sums, mass)
     return sums, mass
 
 
@@ -138,9 +127,8 @@ def median_sums(
     """
     numbers, pull, near = np.zeros((len(points), 6)), np.zeros(points.shape), np.zeros(points.shape)
     numbers[:, 4] = np.inf
-    own = _NO_CODES if codes is None else codes.astype(np.int64, copy=False)
-    weight = _NO_WEIGHTS if weights is None else weights.astype(np.float64, copy=False)
-    _run("median_sums", _rows(block), _fixed(own), _fixed(weight), _fixed(points), numbers, pull, near)
+    _check_room(len(block) == 0 or (0 if codes is None else codes.max()) < len(points))
+    run("median_sums", block, codes, weights, points, numbers, pull, near)
     return numbers, pull, near
 
 
@@ -154,7 +142,8 @@ def scale_rows(block: FloatArray, origin: Vector, scale: float, most: float, fou
     >>> found
     array([[  1., -10.,   0.]], dtype=float32)
     """
-    _run("scale_rows", _rows(block), _fixed(origin), scale, most, found)
+    _check_room(found.shape[1] >= len(origin))
+    run("scale_rows", block, origin, scale, most, found)
 
 
 def clip_rows(block: FloatArray, origin: Vector, scale: float, longest: float, found: Vector) -> None:
@@ -168,7 +157,8 @@ def clip_rows(block: FloatArray, origin: Vector, scale: float, longest: float, f
     array([[1.2, 1.6, 1. ],
            [0. , 1. , 1. ]])
     """
-    _run("clip_rows", _rows(block), _fixed(origin), scale, longest, found)
+    _check_room(found.shape[1] >= len(origin))
+    run("clip_rows", block, origin, scale, longest, found)
 
 
 def cosines_and_sines(angles: Vector, factor: float, found: Vector) -> None:
@@ -181,10 +171,11 @@ def cosines_and_sines(angles: Vector, factor: float, found: Vector) -> None:
     >>> found.round(9) + 0.0
     array([[2.        , 1.73205081, 0.        , 1.        ]])
     """
-    _run("cosines_and_sines", _fixed(angles), factor, found)
+    _check_room(found.shape[1] >= 2 * angles.shape[1])
+    run("cosines_and_sines", angles, factor, found)
 
 
-def check_and_hash(block: FloatArray, factors: Keys, fixed: Keys) -> tuple[npt.NDArray[np.bool_], Keys, Keys]:
+def check_and_hash(block: FloatArray, factors: Keys, fixed: Keys) -> tuple[Mask, Keys, Keys]:
     """Look at each value of a block once: which rows are good, and two 64-bit hashes of each row.
 
     `factors`: one odd number per feature, from `keys.key_factors`. `fixed`: those of `validation.row_marks`.
@@ -193,7 +184,7 @@ def check_and_hash(block: FloatArray, factors: Keys, fixed: Keys) -> tuple[npt.N
     """
     good, sums = np.empty(len(block), np.bool_), np.empty(len(block), np.uint64)
     marks = np.empty_like(sums)
-    _run("check_and_hash", _rows(block), _fixed(factors), _fixed(fixed), good, sums, marks)
+    run("check_and_hash", block, factors, fixed, LARGEST_VALUE, good, sums, marks)
     return good, mix(sums), marks
 
 
@@ -231,113 +222,45 @@ def greedy(
     too close to tell by their scores.
     """
     picks, objectives, distances = np.empty(size, np.int64), np.empty(size), np.empty(size)
-    rows, nothing = _rows(rows), np.empty((0, 0), np.float32 if rows.dtype == np.float32 else np.float64)
-    # As `greedy_batches` has them, so that one loop is compiled for both.
-    own, products = (
-        np.require(one, requirements=("C", "A", "W")) for one in (squares, nothing if gram is None else gram)
-    )
-    fixed = rows, _fixed(center), _fixed(start), own, weight, products, nothing
-    carried = scores, theta, picks, objectives, distances
-    close_calls = _run("greedy", *fixed, unit, spread, count, *carried)
+    _check_room(size <= len(rows))
+    carried = unit, spread, count, scores, theta, picks, objectives, distances
+    close_calls = run("greedy", rows, center, start, squares, weight, gram, None, *carried)
     return picks, objectives, distances, close_calls
 
 
 def greedy_batches(
     rows: FloatArray,
-    sizes: IntArray,
-    quotas: IntArray,
-    center: Vector,
-    start: Vector,
-    weight: float,
-    unit: float,
-    largest: float,
-    count: int,
-    theta: Vector,
-    offsets: FloatArray,
-) -> tuple[int, IntArray, Vector, Vector]:
-    """Pick rows as `greedy` does, of batches that follow each other, whose products are computed as needed.
-
-    `sizes`, `quotas`: rows of each batch, and how many to pick of them. `largest`: squared length of a
-    centred row beyond which a batch is not done, nor those after it. `offsets`: memory for the largest batch.
-
-    Returns how many batches were done, and of all picks places in the batch, objectives and distances.
-    """
-    total, rows = int(quotas.sum()), _rows(rows)
-    picks, objectives, distances = np.empty(total, np.int64), np.empty(total), np.empty(total)
-    with np.errstate(over="ignore"):  # rows without end are longer than the largest
-        near = center.astype(rows.dtype)
-    fixed = rows, np.cumsum(sizes), quotas, _fixed(center), _fixed(near)
-    told = _fixed(start), weight, unit, largest, count
-    done = _run("greedy_batches", *fixed, *told, theta, offsets, picks, objectives, distances)
-    return done, picks, objectives, distances
-
-
-def greedy_groups(
-    rows: FloatArray,
     firsts: IntArray,
     sizes: IntArray,
     quotas: IntArray,
+    owners: IntArray,
     centers: Vector,
     starts: Vector,
     weight: float,
     unit: float,
     largest: float,
+    counts: IntArray,
+    thetas: Vector,
 ) -> tuple[int, IntArray, Vector, Vector]:
-    """Pick rows as `greedy_batches` does, of many groups: each has a centre and a theta of its own.
+    """Pick rows as `greedy` does, of batches whose products are computed as needed.
 
-    `firsts`, `sizes`, `quotas`: where the rows of each group begin, how many there are, and how many to pick.
+    `firsts`, `sizes`, `quotas`: where the rows of each batch begin, how many there are, and how many to pick.
+    `owners`: by batch whose centre, start and theta it goes by; `counts`, `thetas`: by owner how many picks
+    were made before, and the accumulated error, both carried on in place. `largest`: squared length of a
+    centred row beyond which a batch is not done, nor those after it.
 
-    Returns how many groups were done, and of all picks places in the group, objectives and distances.
+    Returns how many batches were done, and of all picks places in the batch, objectives and distances.
     """
-    total, rows = int(quotas.sum()), _rows(rows)
+    total, most = int(quotas.sum()), int(sizes.max())
+    kind = np.float32 if rows.dtype == np.float32 else np.float64
     picks, objectives, distances = np.empty(total, np.int64), np.empty(total), np.empty(total)
-    with np.errstate(over="ignore"):  # groups with such a centre are left for the caller
-        near = _fixed(centers.astype(rows.dtype))
-    fixed = rows, firsts, sizes, quotas, _fixed(centers), near, _fixed(starts)
-    offsets = np.empty((int(sizes.max()), rows.shape[1]), rows.dtype)
-    done = _run("greedy_groups", *fixed, weight, unit, largest, offsets, picks, objectives, distances)
+    _check_inside(owners, len(centers))
+    within = (firsts >= 0) & (firsts + sizes <= len(rows)) & (quotas >= 0) & (quotas <= sizes)
+    _check_room(bool(within.all()))
+    memory = np.empty((most + 2, rows.shape[1]), kind), np.empty(most), np.empty(most)
+    batches = firsts, sizes, quotas, owners, centers, starts, weight, unit, largest
+    done = run("greedy_batches", rows, *batches, counts, thetas, *memory, picks, objectives, distances)
     return done, picks, objectives, distances
-
-
-def fold_scores(inputs: FloatArray, folds: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the product of each row with the weights of its fold, of shape (folds, inputs, outputs).
-
-    Examples
-    --------
-    >>> weights = np.array([[[3.0], [4.0]], [[5.0], [6.0]]])
-    >>> fold_scores(np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([0, 1]), weights)
-    array([[11.],
-           [17.]])
-    """
-    scores = np.empty((len(inputs), weights.shape[2]), weights.dtype)
-    order = by_group(folds)
-    given = (
-        _rows(inputs),
-        order,
-        _fixed(folds.astype(np.int64, copy=False)),
-        _rows(weights.transpose(0, 2, 1)),
-    )
-    _run("fold_scores", *given, scores)
-    return scores
-
-
-def judge_labels(
-    probabilities: FloatArray, codes: IntArray, thresholds: Vector, slack: float
-) -> tuple[Mask, Vector, IntArray, Mask]:
-    """Tell what class probabilities say of each row's label.
-
-    `thresholds`: by class, from which probability on it is a likely one. `slack`: rounding error of the
-    probabilities, as a share of them.
-
-    Returns whether the likeliest of a row's likely classes is another than its label; how well the best other
-    class fits beside the label, from 0 to 1, with each probability measured by its class's threshold; that
-    class; and whether rounding may have decided.
-    """
-    wrong, close = np.empty(len(codes), np.bool_), np.empty(len(codes), np.bool_)
-    odds, other = np.empty(len(codes)), np.empty(len(codes), np.int64)
-    given = _rows(probabilities), _fixed(codes.astype(np.int64, copy=False)), _fixed(thresholds), slack
-    _run("judge_labels", *given, wrong, odds, other, close)
-    return wrong, odds, other, close
 
 
 def running_means(rows: FloatArray, center: Vector, count: int, total: Vector) -> tuple[Vector, Vector]:
@@ -349,46 +272,15 @@ def running_means(rows: FloatArray, center: Vector, count: int, total: Vector) -
     (array([2., 0.]), array([2., 2.]))
     """
     objectives, distances = np.empty(len(rows)), np.empty(len(rows))
-    _run("running_means", _rows(rows), _fixed(center), count, total, objectives, distances)
+    run("running_means", rows, center, count, total, objectives, distances)
     return objectives, distances
 
 
-def _run(name: str, *arguments: Any) -> Any:
-    """Run a loop, and say so where it must be compiled before."""
-    loop = _loop(name)
-    known = loop.overloads or _kept(loop)
-    with nullcontext() if known else task("compiling loops (once)", None):
-        try:
-            return loop(*arguments)
-        except OSError:  # the code is compiled, but there was no place to keep it
-            return loop(*arguments)
+def _check_inside(places: IntArray, size: int) -> None:
+    """Refuse places that are not within so many."""
+    _check_room(len(places) == 0 or (places.min() >= 0 and places.max() < size))
 
 
-@cache
-def _loop(name: str) -> Any:
-    from . import _clustering, _loops, _picking
-
-    return next(getattr(module, name) for module in (_loops, _picking, _clustering) if hasattr(module, name))
-
-
-def _kept(loop: Any) -> bool:
-    """Tell whether compiled code of a loop is kept on disk."""
-    folder, function = loop.stats.cache_path, loop.py_func
-    file = f"{function.__module__.rpartition('.')[2]}.{function.__name__}-*.nbi"
-    return folder is not None and any(Path(folder).glob(file))
-
-
-def _rows(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return rows as the loops expect them, float32 or float64."""
-    kind = np.float32 if array.dtype == np.float32 else np.float64
-    return _fixed(array.astype(kind, copy=False))
-
-
-def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array that is read only: one form of all inputs, so that each loop is compiled once."""
-    if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.aligned):
-        array = np.require(array, requirements=("C", "A")).view(np.ndarray)
-    if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array
+def _check_room(fits: bool) -> None:
+    if not fits:
+        raise IndexError("a loop would read or write beyond the end of an array")

@@ -6,18 +6,19 @@ rows' values does not.
 
 import hashlib
 from collections import deque
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..records import FloatArray, IntArray
+from ..arrays import FloatArray, IntArray, Keys, Mask
 from ..validation import key_factors
 from .blocks import by_group, core_count, map_in_order
+from .counting import count_gathered, count_matched
 from .kernels import check_and_hash, mix
 from .passes import map_blocks
 
-Keys = npt.NDArray[np.uint64]
+Part = TypeVar("Part")
 
 _SAMPLE_ROWS, _SPARE = 1 << 16, 1.15  # as large as samples are, and more where some rows are unusable
 _MANY_VALUES = 1 << 24  # that several cores read faster than one
@@ -40,16 +41,21 @@ def row_keys(rows: FloatArray, seed: int = 0) -> Keys:
     return look_at_rows(rows, seed)[1]
 
 
-def load_loops(rows: Any) -> None:
-    """Load the compiled loop that looks at rows, and with it all that others need, before threads do."""
-    factors = key_factors(rows.shape[1])
-    check_and_hash(np.empty((0, rows.shape[1]), rows.dtype), factors, factors)
+class Sums(Protocol[Part]):
+    """What else is added up while rows are looked at."""
+
+    def part(self, block: slice, values: FloatArray, good: Mask) -> Part:
+        """Return the sums of a block; `good`: which of its rows hold finite numbers of ordinary size."""
+
+    def add(self, part: Part) -> None:
+        """Take the sums of the next block."""
 
 
-def look_at_rows(rows: Any, seed: int = 0) -> tuple[npt.NDArray[np.bool_], Keys, str]:
+def look_at_rows(rows: Any, seed: int = 0, sums: Sums[Any] | None = None) -> tuple[Mask, Keys, str]:
     """Return which rows hold finite numbers of ordinary size, a seeded hash of each, and a digest of all.
 
-    One pass. The digest is that of `validation.digest_rows`, whatever the seed.
+    One pass, in which `sums` are added up as well. The digest is that of `validation.digest_rows`, whatever
+    the seed.
 
     Examples
     --------
@@ -57,28 +63,30 @@ def look_at_rows(rows: Any, seed: int = 0) -> tuple[npt.NDArray[np.bool_], Keys,
     [True, False, True]
     """
     factors, fixed = key_factors(rows.shape[1], seed), key_factors(rows.shape[1])
-    load_loops(rows)
     # Rows that are not in memory are read once: those that samples are drawn from first are kept.
     share = max(_SAMPLE_ROWS, 32 * rows.shape[1]) * _SPARE / len(rows) if hasattr(rows, "remember") else 0.0
     below = np.uint64(min(share, 1.0) * (2**64 - 2**11))
 
-    def part(block: slice) -> tuple[npt.NDArray[np.bool_], Keys, Keys, IntArray, FloatArray]:
+    def part(block: slice) -> tuple[Mask, Keys, Keys, IntArray, FloatArray, Any]:
         values = np.asarray(rows[block])
         good, keys, marks = check_and_hash(values, factors, fixed)
         drawn = np.flatnonzero(mix(keys) < below)
-        return good, keys, marks, drawn + block.start, values[drawn]
+        added = None if sums is None else sums.part(block, values, good)
+        return good, keys, marks, drawn + block.start, values[drawn], added
 
     digest = hashlib.blake2b(digest_size=16)
     good, keys = np.empty(len(rows), bool), np.empty(len(rows), np.uint64)
     room = min(int(share * len(rows) * _SPARE), len(rows))  # copies of a row are drawn together, if at all
     drawn, kept = np.empty(room, np.int64), np.empty((room, rows.shape[1]), rows.dtype)
     at = held = 0
-    for found, hashes, marks, places, values in map_blocks(part, rows, "checking rows"):
+    for found, hashes, marks, places, values, added in map_blocks(part, rows, "checking rows"):
         own, new = slice(at, at + len(found)), slice(held, min(held + len(places), room))
         good[own], keys[own] = found, hashes
         digest.update(marks.tobytes())
         drawn[new], kept[new] = places[: new.stop - held], values[: new.stop - held]
         at, held = own.stop, new.stop
+        if sums is not None:
+            sums.add(added)
     if share:
         rows.remember(drawn[:held], kept[:held])
     return good, keys, digest.hexdigest()
@@ -158,6 +166,7 @@ def group_samples(keys: Keys, codes: IntArray | None, n_groups: int, size: int) 
 
 def gather(rows: Any, chosen: IntArray) -> FloatArray:
     """Return the chosen rows in the order of `chosen`, read from `rows` in ascending order."""
+    count_gathered(rows, len(chosen))
     order = np.argsort(chosen, kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
@@ -179,3 +188,19 @@ def take_rows(rows: Any, chosen: IntArray) -> FloatArray:
 
     deque(map_in_order(part, range(0, len(chosen), step)), maxlen=0)
     return found
+
+
+def hold_rows(rows: Any, chosen: IntArray | None = None) -> FloatArray:
+    """Return all rows, or those of some numbers, ascending, in memory: whatever follows reads nothing.
+
+    An array that is in memory is not copied.
+    """
+    count_matched(rows, len(rows) if chosen is None else len(chosen))
+    return read_rows(rows, chosen)
+
+
+def read_rows(rows: Any, chosen: IntArray | None = None) -> FloatArray:
+    """Return what `hold_rows` returns, for callers that count by themselves what they read."""
+    if chosen is not None and len(chosen) < len(rows):
+        return take_rows(rows, chosen)
+    return np.array(rows) if isinstance(rows, np.memmap) else np.asarray(rows[:])

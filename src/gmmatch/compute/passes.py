@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ..progress import task
 from .blocks import block_rows, core_count, map_in_order
+from .counting import count_pass, source_of
 
 Part = TypeVar("Part")
 Total = TypeVar("Total")
@@ -90,13 +91,6 @@ def use_engine(engine: Engine | None) -> Iterator[None]:
         _engine.reset(token)
 
 
-def source_of(rows: Any) -> Any:
-    """Return what a view reads."""
-    while hasattr(rows, "rows"):
-        rows = rows.rows
-    return rows
-
-
 def engine_for(rows: Any) -> Engine | None:
     """Return the engine that can read these rows, if there is one."""
     engine = _engine.get()
@@ -117,16 +111,19 @@ def spans(n_rows: int, step: int, n_groups: int = 1) -> list[slice]:
 
 
 def map_blocks(
-    part: Callable[[slice], Part], rows: Any, what: str, step: int | None = None
+    part: Callable[[slice], Part], rows: Any, what: str, step: int | None = None, counted: bool = True
 ) -> Iterator[Part]:
     """Yield `part(block)` for every block of the rows, in order.
 
     `part`: function of a slice of the rows. `rows`: what it reads. `what`: name of the pass, for whoever
-    watches its progress. `step`: rows in a block; those of `block_rows` by default.
+    watches its progress. `step`: rows in a block; those of `block_rows` by default. `counted`: whether it
+    counts as a read; if not, the caller counts what it looks up.
     """
     step = step or block_rows(rows.shape[1])
     parts = spans(len(rows), step)
     engine = engine_for(rows)
+    if counted:
+        count_pass(rows)
     with _announced(what, len(rows), parts) as advance:
         if engine is None:
             for result in _side_by_side(part, cut(slice(0, len(rows)), step), rows):
@@ -161,6 +158,7 @@ def fold_blocks(
     parts = spans(len(rows), step, n_groups)
     fold = _Fold(part, zero, add, step)
     engine = engine_for(rows)
+    count_pass(rows)
     total = zero()
     with _announced(what, len(rows), parts) as advance:
         if engine is not None:

@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +18,9 @@ from typing import Any
 from ..data import Dataset
 from ..errors import InvalidInput, MissingExtra, WorkerFailed
 from ..validation import glance
-from ._agenda import Agenda, Bundles, Sequences, Shards, Task
+from ._agenda import Agenda, AgendaEngine, Task, rows_of
 from ._by_path import Place, by_path
-from ._worker import Call, Failure, Parcel, Where, Worker, count_bytes, pack
+from ._worker import Failure, Parcel, Worker, call_of, count_bytes, pack
 
 _OBJECT_STORE_BYTES = 512 << 20  # picks of all workers wait there for their turn
 _MOST_LOSSES = 4  # of one task: it is then the task that kills workers
@@ -38,7 +38,7 @@ class Member:
     process: int = 0
 
 
-class RayEngine:
+class RayEngine(AgendaEngine):
     """Runs functions on the workers of a Ray cluster; see `gmmatch.compute.passes.Engine`.
 
     `source`: the rows, mapped from files that every node can read; None for functions that open what they
@@ -49,15 +49,14 @@ class RayEngine:
     """
 
     def __init__(self, ray: Any, source: Dataset | None, workers: int) -> None:
-        self.workers = workers
+        pieces = source is not None and hasattr(source.rows, "expect")
+        # Rows in pieces are read by each bundle.
+        super().__init__(None if source is None else source.rows, workers, 1 if pieces else 8)
         self.sent = self.received = 0
         self.source, self._ray = source, ray
-        self._rows = None if source is None else source.rows
         self._name = "the input" if source is None else source.name
         self._place: Place | None = None if source is None else by_path(source.rows, source.name)
-        pieces = hasattr(self._rows, "expect")
         self._expected = "" if self._rows is None or pieces else glance(self._rows)
-        self._bundles = 1 if pieces else 8  # per worker; rows in pieces are read by each bundle
         self._pickler = importlib.import_module("ray.cloudpickle").Pickler
         options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         self._actor = ray.remote(Worker).options(**options)
@@ -68,41 +67,6 @@ class RayEngine:
         self._failed_starts = 0
         for place in range(workers):
             self._start(place)
-
-    def holds(self, rows: Any) -> bool:
-        """Tell whether these are the rows of the source, or a view of them."""
-        while hasattr(rows, "rows"):
-            rows = rows.rows
-        return rows is not None and rows is self._rows
-
-    def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        """Yield `function(item)` for each item, in order."""
-        agenda: Agenda
-        if items and isinstance(items[0], slice):
-            agenda = Shards(items, self.workers)
-        else:
-            agenda = Bundles([_size(item) for item in items], items, self.workers, self._bundles)
-        waiting: dict[int, Any] = {}
-        first = 0
-        for task, results in self._run(function, agenda):
-            waiting.update(zip(task.places, results, strict=True))
-            while first in waiting:
-                yield waiting.pop(first)
-                first += 1
-
-    def follow(
-        self,
-        function: Callable[[Any, Any], tuple[Any, Any]],
-        sequences: Sequence[Sequence[Any]],
-        states: Sequence[Any],
-    ) -> Iterator[tuple[int, Any, Any]]:
-        """Run sequences of calls, each with the state that the one before it left."""
-        sizes = [[_size(item) for item in items] for items in sequences]
-        agenda = Sequences(sequences, states, sizes)
-        for task, results in self._run(function, agenda):
-            state, result = results[0]
-            agenda.carry_on(task, state)
-            yield task.number, state, result
 
     @property
     def members(self) -> list[Member]:
@@ -161,7 +125,7 @@ class RayEngine:
             if task is None:
                 return
             self._idle.remove(member)
-            calls = [_call(item, task.state, parcel) for item in task.items]
+            calls = [call_of(item, task.state, parcel) for item in task.items]
             self.sent += sum(map(count_bytes, calls))
             reference = member.handle.run.remote(self._round, content, parcel.dtypes, calls)
             self._busy[reference] = member, task
@@ -198,14 +162,14 @@ class RayEngine:
             task.losses.append(f"on node {member.node}: {_first_line(error)}")
             if len(task.losses) >= _MOST_LOSSES:
                 raise WorkerFailed(
-                    f"{len(task.losses)} workers were lost in {_rows_of(task)} of {self._name}, the"
+                    f"{len(task.losses)} workers were lost in {rows_of(task)} of {self._name}, the"
                     f" last {task.losses[-1]}"
                 ) from None
             self._ray.kill(member.handle)
             self._start(member.place)
             return None
         if isinstance(outcome, Failure):
-            raise self._refusal(outcome, _rows_of(task))
+            raise self._refusal(outcome, rows_of(task))
         return outcome
 
     def _refusal(self, failure: Failure, rows: str) -> InvalidInput | WorkerFailed:
@@ -310,25 +274,6 @@ def _name_node() -> str:
     """Return the address of the node that this is called on, and the beginning of its id."""
     ray = _import_ray()
     return f"{ray.util.get_node_ip_address()} ({ray.get_runtime_context().get_node_id()[:8]})"
-
-
-def _call(item: Any, state: Any, parcel: Parcel) -> Call:
-    where: Where = None
-    if parcel.beside:
-        where = item if isinstance(item, slice) else item.rows
-    return Call((item,) if state is None else (state, item), where, parcel.entries(where))
-
-
-def _size(item: Any) -> int:
-    return int(item.stop - item.start) if isinstance(item, slice) else len(item)
-
-
-def _rows_of(task: Task) -> str:
-    """Name the rows that a task looks at."""
-    if isinstance(task.items[0], slice):
-        return f"rows {task.items[0].start} to {task.items[-1].stop}"
-    least, most = (pick(pick(item.rows) for item in task.items) for pick in (min, max))
-    return f"{sum(map(_size, task.items))} rows between {least} and {most}"
 
 
 def _first_line(error: Exception) -> str:

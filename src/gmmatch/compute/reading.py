@@ -2,28 +2,21 @@
 
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import IntArray
 from ..data import machine_memory
-from ..records import IntArray
-from .passes import Engine, PerRow, map_blocks, source_of
+from .counting import source_of
+from .passes import Engine, PerRow, map_blocks
 
 Item = TypeVar("Item")
 
 _BLOCK_ROWS = 256
 _DENSE = 1 / 4  # share of a block's rows from which it pays to read the block as a whole
 _MEMORY_SHARE = 1 / 8  # of the machine, for rows that are held until they are asked for
-
-
-@dataclass(frozen=True, eq=False)
-class Named:
-    """Rows that are asked for together."""
-
-    rows: IntArray
 
 
 def read_ahead(rows: Any, numbers: npt.NDArray[Any]) -> None:
@@ -48,6 +41,14 @@ def settle(rows: Any, numbers: IntArray, kept: IntArray) -> None:
     source = source_of(rows)
     if hasattr(source, "settle"):
         source.settle(numbers, kept)
+
+
+def hold_picks(rows: Any, picks: IntArray) -> None:
+    """Hold rows that were picked from a sample until they are requested once more."""
+    source = source_of(rows)
+    if hasattr(source, "hold"):
+        numbers = np.sort(picks)
+        source.hold(numbers, np.asarray(source[numbers]))
 
 
 def announced(
@@ -93,7 +94,7 @@ def _expect(source: Any, items: Sequence[Any], engine: Engine | None) -> None:
 
     values = np.empty((len(numbers), source.shape[1]), source.dtype)
     done = 0
-    for found in map_blocks(part, source, "reading picks"):
+    for found in map_blocks(part, source, "reading picks", counted=False):
         values[done : done + len(found)] = found  # what workers sent gives its memory back at once
         done += len(found)
     source.hold(numbers, values)

@@ -1,6 +1,6 @@
 """The one door: whatever holds rows, images or texts becomes a :class:`Dataset` here."""
 
-from .columns import read_values
+from .columns import read_values, values_of_rows
 from .dataset import Dataset
 from .formats import FORMATS, Format, register_format
 from .items import Items, Kind, Unreadable
@@ -14,5 +14,5 @@ __all__ = [
     "as_address", "check_free", "send",
     "FORMATS", "ChosenRows", "Dataset", "Format", "Items", "Kind", "MappedRows", "PieceRows", "Rows",
     "StackedRows", "Unreadable", "machine_memory", "open_dataset", "read_values", "register_format",
-    "write_rows",
+    "values_of_rows", "write_rows",
 ]  # fmt: skip

@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..arrays import FloatArray
 from ..errors import InvalidInput, first_line
-from ..records import FloatArray
 from .cursors import Source, rows_per_block
+from .http import shown
 from .pieces import PieceRows
-from .remote import Lost, is_remote, patiently, remote_stamp
-from .request import Request
+from .remote import LOST, Lost, is_remote, patiently, remote_stamp
+from .request import Request, refuse_bad
 from .tables import Table, list_matrix, plain_numbers
 
 BATCH_ROWS = 8192
@@ -70,6 +71,11 @@ class Columns:
     def n_rows(self) -> int:
         """All rows."""
         return sum(file.n_rows for file in self.files)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The rows of each file."""
+        return tuple(file.n_rows for file in self.files)
 
     def batches(self, names: list[str], start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows between two, in order, some thousand at a time."""
@@ -211,7 +217,7 @@ class ColumnPiece:
                     attempt.succeeded()
                     yield rows
                 break
-            except Lost as error:
+            except LOST as error:
                 attempt.failed(error)
         raise InvalidInput(f"{self.file.name} changed while it was read: {self.n_rows} rows were expected")
 
@@ -298,16 +304,6 @@ def _packed(entry: pa.Field) -> str:
     return named if known and pa.types.is_fixed_size_binary(entry.type) else ""
 
 
-def refuse_bad(bad: dict[int, str], n_rows: int, name: str, unlabelled: bool = False) -> InvalidInput:
-    """Return the sentence that names bad rows and the way out."""
-    first = "; ".join(f"row {row}: {bad[row]}" for row in sorted(bad)[:10])
-    more = " (first ten)" if len(bad) > 10 else ""
-    advice = "; --on-bad-rows drop leaves them out"
-    if unlabelled:
-        advice += ", --unlabelled class makes them a class of their own"
-    return InvalidInput(f"{len(bad)} of {n_rows} rows of {name} cannot be used{more}: {first}{advice}")
-
-
 @contextmanager
 def arrow_errors(file: str, kind: str) -> Iterator[None]:
     """Turn what Arrow raises on a damaged or missing file into one sentence."""
@@ -324,7 +320,9 @@ def arrow_errors(file: str, kind: str) -> Iterator[None]:
             raise
         if is_remote(file) and isinstance(error, OSError):
             raise Lost(first_line(error)) from None
-        raise InvalidInput(f"{file} is not a readable {kind} file: {first_line(error)[:300]}") from None
+        raise InvalidInput(
+            f"{shown(file)} is not a readable {kind} file: {first_line(error)[:300]}"
+        ) from None
 
 
 def file_stamp(file: str) -> str:

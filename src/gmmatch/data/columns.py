@@ -6,20 +6,19 @@ the file has a column of ids, its values belong to rows by id.
 """
 
 import os
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import IntArray
 from ..classes import is_missing, label_values
 from ..errors import InvalidInput, InvalidInputType
-from ..records import IntArray
 from ..validation import nearest
-from .arrow import arrow_table, refuse_bad
+from .arrow import arrow_table
 from .dataset import Dataset
 from .delimited import DELIMITERS, Delimited, is_number, read_delimited, readable
 from .formats.arrow import ipc_columns
@@ -30,10 +29,12 @@ from .formats.npz import load_npz, npz_shapes
 from .formats.parquet import parquet_columns
 from .formats.text import JSON_ENDINGS
 from .items import Unreadable
-from .places import Place
+from .joining import Values, id_column, join, pair_files, position_notes, whole_numbers
+from .json_lines import json_table
+from .places import Place, find_place, order_notes
 from .remote import fetched, is_remote
-from .request import names_file, no_column
-from .tables import Table, json_table
+from .request import all_bad, listed, names_file, names_shards, no_column, refuse_bad
+from .tables import Table
 
 # What columns go by in files of values, most usual first.
 NAMES = {
@@ -41,25 +42,8 @@ NAMES = {
     "ids": ("id", "ids"),
     "scores": ("score", "scores"),
 }
-ID_NAMES = ("id", "ids", "path", "file", "file_name", "filename")
 KINDS = ".npy, .npz, IDX, .txt, .csv, .tsv, .jsonl, .parquet or .arrow"
 UNLABELLED = "unlabelled"
-# What of two names must agree: all of them, their last parts, or these without the ending.
-NAME_FORMS: tuple[Callable[[str], str], ...] = (
-    str,
-    lambda name: name.rpartition("/")[2],
-    lambda name: Path(name.rpartition("/")[2]).stem,
-)
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
-
-
-@dataclass(frozen=True, eq=False)
-class Values:
-    """Values as a file holds them."""
-
-    entries: Any
-    keys: Sequence[Any] | None  # the ids beside them, where there are some
-    name: str
 
 
 def read_values(given: Any, what: str, n_rows: int | None = None) -> npt.NDArray[Any]:
@@ -76,7 +60,21 @@ def read_values(given: Any, what: str, n_rows: int | None = None) -> npt.NDArray
     values = read_file(given, what, n_rows) if _is_text(given) else Values(given, None, what)
     if n_rows is not None:
         _check_length(values, n_rows, what, "the data")
+    return _complete(values, what)
+
+
+def values_of_rows(dataset: Dataset, given: Any, what: str) -> npt.NDArray[Any]:
+    """Return labels or scores of a dataset's rows: a column of it, a file, or the values themselves.
+
+    As labels do, those of a file that has ids belong to rows by id.
+    """
+    return _complete(_find(dataset, given, what), what, dataset.bad)
+
+
+def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -> npt.NDArray[Any]:
+    """Return values of which none is missing but those of bad rows."""
     array, missing = _typed(values, what)
+    missing = np.setdiff1d(missing, list(bad or ()))
     if missing.size:
         first = ", ".join(map(str, missing[:10]))
         raise InvalidInput(
@@ -95,29 +93,48 @@ def attach(
     `class` makes rows without a label a class of their own.
     """
     bad = dict(dataset.bad)
+    notes: tuple[str, ...] = ()
     if ids is not None:
         array, missing = _typed(_find(dataset, ids, "ids"), "ids")
         bad |= {row: "no id" for row in missing.tolist() if row not in bad}
         dataset = dataset.replace(ids=array)
+        notes = repeated_ids(array, missing)
     if labels is None and dataset.labels is None:
         missing = np.empty(0, np.int64)
     else:
         given = _find(dataset, dataset.labels if labels is None else labels, "labels")
         array, missing = _typed(given, "labels")
+        notes = (*notes, *given.notes)
         missing = np.array([row for row in missing.tolist() if row not in bad], dtype=np.int64)
         array = _filled(array, missing, bad, unlabelled)
         dataset = dataset.replace(labels=array)
         if unlabelled != "class":
             column = isinstance(labels, str) and labels in dataset.columns
-            bad |= dict.fromkeys(missing.tolist(), f"no label in column {labels!r}" if column else "no label")
+            reason = f"no label in column {labels!r}" if column else "no label"
+            bad |= {row: given.absent.get(row, reason) for row in missing.tolist()}
     if bad and on_bad_rows != "drop" and (dataset.rows is not None or missing.size or ids is not None):
         lacks_labels = bool(missing.size) and unlabelled != "class"
-        raise refuse_bad(bad, len(dataset), dataset.name, lacks_labels)
+        raise refuse_bad(bad, len(dataset), dataset.name, lacks_labels, notes, dataset.ids)
     if bad and len(bad) == len(dataset):
-        raise InvalidInput(
-            f"all {len(bad)} rows of {dataset.name} are bad (row 0: {bad[0]}); nothing is left to choose from"
-        )
-    return dataset.replace(bad=bad)
+        raise all_bad(bad, len(dataset), dataset.name)
+    return dataset.replace(bad=bad, notes=(*dataset.notes, *notes))
+
+
+def repeated_ids(ids: npt.NDArray[Any], missing: IntArray) -> tuple[str, ...]:
+    """Say that ids are not unique, if they are not.
+
+    >>> repeated_ids(np.array(["a", "b", "a"]), np.empty(0, np.int64))
+    ("1 id is there more than once (first: 'a'): labels and previews that are joined by id may be refused",)
+    """
+    found, counts = np.unique(np.delete(ids, missing), return_counts=True)
+    twice = found[counts > 1]
+    if not len(twice):
+        return ()
+    many = "id is" if len(twice) == 1 else "ids are"
+    return (
+        f"{len(twice):,} {many} there more than once (first: {twice[0].item()!r}): labels and previews that"
+        " are joined by id may be refused",
+    )
 
 
 def _filled(
@@ -154,18 +171,22 @@ def _is_text(given: Any) -> bool:
 def _find(dataset: Dataset, given: Any, what: str) -> Values:
     """Return values that are a column of the data, a file, or given."""
     if not _is_text(given):
-        values = Values(given, None, what)
+        values = Values(given, None, what, notes=position_notes(dataset, given, what))
     elif isinstance(given, str) and given in dataset.columns and dataset.read_column is not None:
         entries = dataset.read_column(given)
         if isinstance(entries, list):
             entries = [None if isinstance(entry, Unreadable) else entry for entry in entries]
         if dataset.kind == "csv":
-            entries = _parsed(entries)
+            entries = whole_numbers(entries)
         values = Values(entries, None, f"column {given!r} of {dataset.name}")
     elif isinstance(given, os.PathLike) or names_file(given):
-        values = read_file(given, what, len(dataset))
+        name = os.fspath(given)
+        shards = not is_remote(name) and names_shards(name)
+        values = _read_shards(name, what, dataset) if shards else read_file(name, what, len(dataset))
         if values.keys is not None and what != "ids":
-            values = _joined(values, dataset)
+            values = join(values, dataset, what)
+        elif values.keys is None:
+            values = replace(values, notes=(*values.notes, *position_notes(dataset, given, what)))
     else:
         raise no_column(given, what, dataset.columns, dataset.name)
     _check_length(values, len(dataset), what, dataset.name)
@@ -198,7 +219,7 @@ def _typed(values: Values, what: str) -> tuple[npt.NDArray[Any], IntArray]:
     missing = np.array([row for row, entry in enumerate(entries) if entry is None], dtype=np.int64)
     try:
         return np.array([np.nan if entry is None else float(entry) for entry in entries]), missing
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputType(f"{values.name} must hold numbers, one score per row: {error}") from None
 
 
@@ -218,15 +239,49 @@ def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = Non
     if kind == "npy":
         return Values(_flat(map_npy(path), path, what), None, name)
     if kind == "npz":
-        column = _pick(tuple(npz_shapes(path)), what, path, column)
-        return Values(_flat(load_npz(path, column), path, what), None, name)
+        return _archive_values(path, what, column)
     if ending in DELIMITERS or ending == ".txt":
         return _delimited_values(read_delimited(path), what, n_rows, column)
     if kind in ("parquet", "arrow") or ending in JSON_ENDINGS:
-        return _table_values(_open_table(path, kind), what, path, column)
+        return _table_values(open_table(path), what, path, column)
     if is_idx(path):
         return Values(_flat(read_idx(path), path, what).astype(np.int64), None, name)
     raise InvalidInput(f"{path} is of a kind that holds no {what}; expected {KINDS}")
+
+
+def _read_shards(name: str, what: str, dataset: Dataset) -> Values:
+    """Read values from several files: by their ids or, without, from one file for each of the data."""
+    files = list(find_place(name).files)
+    if not files:
+        raise InvalidInput(f"{name} holds no files of {what}")
+    parts = [read_file(file, what) for file in files]
+    if any(part.keys is not None for part in parts):
+        if any(part.keys is None for part in parts):
+            raise InvalidInput(
+                f"some files of {name} have ids, and some have none; expected one kind of file"
+            )
+        keys = [key for part in parts for key in part.keys or ()]
+        return Values([entry for part in parts for entry in part.entries], keys, name, parts[0].key_column)
+    if len(dataset.files) < 2 or len(dataset.sizes) != len(dataset.files):
+        notes = tuple(order_notes(files))
+    else:
+        files, notes = pair_files(files, dataset.files, name, dataset.name), ()
+        parts = [read_file(file, what, size) for file, size in zip(files, dataset.sizes, strict=True)]
+        for part, size, file in zip(parts, dataset.sizes, dataset.files, strict=True):
+            _check_length(part, size, what, file)
+    entries = [entry for part in parts for entry in np.asarray(part.entries, object).tolist()]
+    return Values(entries, None, name, notes=notes)
+
+
+def _archive_values(path: Path, what: str, column: str | None) -> Values:
+    """Read an array of an archive, with the ids where another array of as many entries holds them."""
+    shapes = npz_shapes(path)
+    column = pick_column(tuple(shapes), what, path, column)
+    entries = _flat(load_npz(path, column), path, what)
+    lists = [name for name, (shape, _) in shapes.items() if shape == (len(entries),)]
+    beside = None if what == "ids" else id_column(lists, column, lambda name: load_npz(path, name))
+    keys = None if beside is None else load_npz(path, beside).tolist()
+    return Values(entries, keys, str(path), beside or "")
 
 
 def _flat(array: npt.NDArray[Any], path: Path, what: str) -> npt.NDArray[Any]:
@@ -237,7 +292,9 @@ def _flat(array: npt.NDArray[Any], path: Path, what: str) -> npt.NDArray[Any]:
     return np.asarray(array)
 
 
-def _open_table(path: Path, kind: str | None) -> Table:
+def open_table(path: Path) -> Table:
+    """Open a file of Parquet, Arrow or JSON lines as a table."""
+    kind = SHARDS.get(path.suffix.lower())
     if kind == "parquet":
         return arrow_table(parquet_columns(Place(str(path), (str(path),))))
     if kind == "arrow":
@@ -248,45 +305,42 @@ def _open_table(path: Path, kind: str | None) -> Table:
 def _table_values(table: Table, what: str, path: Path, column: str | None) -> Values:
     for row, reason in table.broken.items():
         raise InvalidInput(f"row {row} of {path} cannot be read as {what}: {reason}")
-    column = _pick(table.names, what, path, column)
-    return Values(table.values(column), _keys(table, column, what), str(path))
+    column = pick_column(table.names, what, path, column)
+    beside = None if what == "ids" else id_column(table.names, column, table.values)
+    if beside is None:
+        return Values(table.values(column), None, str(path))
+    return Values(table.values(column), table.values(beside), str(path), beside)
 
 
-def _keys(table: Table, column: str, what: str) -> list[Any] | None:
-    beside = [name for name in ID_NAMES if name in table.names and name != column]
-    return None if what == "ids" or not beside else table.values(beside[0])
-
-
-def _pick(names: Sequence[str], what: str, path: Path, column: str | None = None) -> str:
+def pick_column(names: Sequence[str], what: str, path: Path, column: str | None = None) -> str:
     """Return the column that holds the values: the one asked for, the only one, or one with a usual name."""
     if column is not None:
         if column not in names:
             raise InvalidInput(
-                f"{path} has no column {column!r}{nearest(column, names)}; it has: {_list(names)}"
+                f"{path} has no column {column!r}{nearest(column, names)}; it has: {listed(names)}"
             )
         return column
     usual = [name for name in names if name.strip().lower() in NAMES[what]]
     if len(names) == 1 or len(usual) == 1:
         return usual[0] if usual else names[0]
     raise InvalidInput(
-        f"which column of {path} holds the {what}? It has: {_list(names)}; expected one column, one called"
+        f"which column of {path} holds the {what}? It has: {listed(names)}; expected one column, one called"
         f" {NAMES[what][0]!r}, or {path}:COLUMN"
     )
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names)
 
 
 def _delimited_values(found: Delimited, what: str, n_rows: int | None, column: str | None) -> Values:
     place, has_header = label_column(found, what, n_rows, column)
     first = found.records[0].cells
-    entries = cells_of(found, place, has_header, what)
-    keys = None
-    if has_header and what != "ids":
-        beside = [at for at, name in enumerate(first) if name.strip().lower() in ID_NAMES and at != place]
-        keys = _parsed(cells_of(found, beside[0], True, "ids")) if beside else None
-    return Values(_parsed(entries), keys, str(found.path))
+    entries = whole_numbers(cells_of(found, place, has_header, what))
+    if not has_header or what == "ids":
+        return Values(entries, None, str(found.path))
+
+    def read(name: str) -> list[Any]:
+        return whole_numbers(cells_of(found, first.index(name), True, "ids"))
+
+    beside = id_column(first, first[place], read)
+    return Values(entries, None if beside is None else read(beside), str(found.path), beside or "")
 
 
 def cells_of(found: Delimited, place: int, has_header: bool, what: str = "labels") -> list[str | None]:
@@ -298,7 +352,7 @@ def cells_of(found: Delimited, place: int, has_header: bool, what: str = "labels
             continue
         if len(record.cells) != found.width:
             raise InvalidInput(
-                f"record {number} of {found.path} is {_list(record.cells)!r}; expected"
+                f"record {number} of {found.path} is {listed(record.cells)!r}; expected"
                 f" {found.width} column(s) with a {what[:-1]}"
             )
         cell = readable(record.cells[place])
@@ -316,7 +370,8 @@ def label_column(
     """Return the position of the column of values, and whether the first record is a header.
 
     A file of several columns has a header. The first line of a single column is one where it has a usual
-    name, or is a word above numbers; where that says nothing, the number of rows decides.
+    name, or is a word above numbers; where that says nothing, it is one if there is a line too many and its
+    word does not come again.
     """
     if not found.records:
         raise InvalidInput(f"{found.path} holds no {what}")
@@ -324,7 +379,7 @@ def label_column(
     if not first:
         raise InvalidInput(f"the first line of {found.path} is empty; expected a header, or a value")
     if column is not None or len(first) > 1:
-        return first.index(_pick(first, what, found.path, column)), True
+        return first.index(pick_column(first, what, found.path, column)), True
     if found.delimiter is None:
         return 0, False
     if first[0].strip().lower() in NAMES[what]:
@@ -333,33 +388,4 @@ def label_column(
     numbers = bool(below) and all(is_number(cell) for cell in below if cell)
     if numbers:
         return 0, not is_number(first[0])
-    return 0, n_rows is not None and len(found.records) == n_rows + 1
-
-
-def _parsed(cells: Sequence[str | None]) -> list[Any]:
-    """Return text as whole numbers where all of it is, else as it stands; '007' is no number."""
-    if all(cell is None or _WHOLE.fullmatch(cell) for cell in cells):
-        return [None if cell is None else int(cell) for cell in cells]
-    return list(cells)
-
-
-def _joined(values: Values, dataset: Dataset) -> Values:
-    """Put values in the order of the rows, by their ids."""
-    keys = () if values.keys is None else values.keys
-    if dataset.ids is None:
-        numbers = [key for key in keys if isinstance(key, (int, np.integer))]
-        if len(numbers) != len(keys) or sorted(numbers) != list(range(len(dataset))):
-            return values  # the rows have no ids, and these are not row numbers
-        names: list[Any] = list(range(len(dataset)))
-    else:
-        names = dataset.ids.tolist()
-    for form in NAME_FORMS:
-        known = {form(str(key)): entry for key, entry in zip(keys, values.entries, strict=True)}
-        found = [form(str(name)) in known for name in names]
-        if any(found) and len(known) == len(keys):
-            entries = [known.get(form(str(name))) for name in names]
-            return Values(entries, None, values.name)
-    raise InvalidInput(
-        f"the ids in {values.name} are not the rows' ids, or not each once: it has {keys[0]!r},"
-        f" {dataset.name} has {names[0]!r}"
-    )
+    return 0, n_rows is not None and len(found.records) == n_rows + 1 and first[0] not in below

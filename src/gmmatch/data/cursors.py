@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..records import FloatArray, IntArray
+from ..arrays import FloatArray, IntArray
 
 BLOCK_BYTES = 1 << 20
 """What is decoded in one go: little enough to stay in the cache until it is used."""

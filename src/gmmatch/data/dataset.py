@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput
-from ..records import FloatArray, IntArray
+from ..records import verb
 from ..validation import as_labels, fingerprint
+from .http import shown
 from .items import PLURALS, Items
+from .remote import is_remote
+from .remote import stamps_of as remote_stamps
 
-Stamp = tuple[int, int] | None
+Stamp = tuple[int, int] | str | None
 
 
-def stamp_of(file: str) -> Stamp:
-    """Return the size and the modification time of a file; None for an address, or where there is no file."""
+def stamps_of(files: Iterable[str]) -> dict[str, Stamp]:
+    """Return the size and the modification time of files, or what a store says of them; None: it is gone."""
+    names = list(files)
+    return {file: _stamp_of(file) for file in names if not is_remote(file)} | remote_stamps(
+        file for file in names if is_remote(file)
+    )
+
+
+def _stamp_of(file: str) -> Stamp:
     try:
         found = os.stat(file)
     except (OSError, ValueError):
@@ -43,8 +54,8 @@ class Dataset:
         The format it came in.
     ids, labels
         One per row, where there are some. The label of a bad row means nothing.
-    files
-        The files behind it, in the order of their rows.
+    files, sizes
+        The files behind it, in the order of their rows, and how many rows each has, where they are shards.
     content
         What rows look like, images or texts, opened when they are read; None where there is nothing to
         see.
@@ -59,6 +70,10 @@ class Dataset:
         The object that was opened, where it was none that files are behind.
     stamps
         Size and modification time of the files when they were opened.
+    groups
+        What rows belong together (patient, user, video), one value per row, where it was told.
+    drop
+        Whether it was opened to leave bad rows out.
 
     Examples
     --------
@@ -80,11 +95,17 @@ class Dataset:
     read_column: Callable[[str], Any] | None = None
     original: Any = None
     stamps: Mapping[str, Stamp] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
+    groups: npt.NDArray[Any] | None = None
+    drop: bool = False
 
     def __repr__(self) -> str:
         size = f"{len(self)} rows" + ("" if self.rows is None else f" of {self.shape[1]} numbers")
         labelled = "" if self.labels is None else ", labelled"
         return f"Dataset({self.name}: {size}{labelled})"
+
+    def _repr_html_(self) -> str:
+        return verb("html")(self)  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         if self.rows is not None:
@@ -111,7 +132,7 @@ class Dataset:
         """Return the rows, or say that they must be encoded first."""
         if self.rows is None:
             held = "nothing" if self.content is None else PLURALS[self.content.kind]
-            raise InvalidInput(f"{self.name} holds {held}; name an encoder for them (--encoder)")
+            raise InvalidInput(f"{self.name} holds {held}; name an encoder for them: encoder=...")
         return self.rows
 
     def take(self, rows: IntArray) -> FloatArray:
@@ -147,11 +168,11 @@ class Dataset:
 
     def check_unchanged(self) -> None:
         """Refuse to go on with what was read if a file is not what it was when it was opened."""
-        for file, stamp in self.stamps.items():
-            if stamp_of(file) != stamp:
+        for file, stamp in stamps_of(self.stamps).items():
+            if stamp != self.stamps[file]:
                 raise InvalidInput(
-                    f"{file} changed while it was in use: its size or modification time is not what it was;"
-                    " start again when nothing writes to it"
+                    f"{shown(file)} changed while it was in use: its size or modification time is not what it"
+                    " was; start again when nothing writes to it"
                 )
 
     def replace(self, **changes: Any) -> Dataset:

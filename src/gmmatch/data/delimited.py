@@ -13,6 +13,10 @@ from .items import Unreadable
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _LOOKED_AT = 1 << 20  # letters, by which it is told what stands between cells
+_ROWS_COMPARED = 1000  # that the first line is compared with, to see whether it names columns
+_FEWEST_ROWS = 3  # by which values that are near each other are told from one that is not
+# What text takes while it is read: its bytes, the text, the lines, and each cell as an object of its own.
+_TIMES_THE_FILE, _CELL_BYTES, _LINE_BYTES = 8, 66, 260
 _LONGEST_CELL = 2**31 - 1  # Python's own limit, 131,072, is shorter than some texts
 
 
@@ -40,29 +44,82 @@ class Delimited:
         """Cells of the first record."""
         return len(self.records[0].cells) if self.records else 0
 
-    @property
-    def has_header(self) -> bool:
-        """Whether the first record of a table names the columns.
 
-        Numbers do so only where they are whole and ascend, as numbers of columns or years do.
-        """
-        if self.delimiter is None or not self.records:
-            return False
-        first = self.records[0].cells
-        if not all(map(is_number, first)):
-            return True
-        whole = len(first) > 1 and all(cell.strip().isdecimal() for cell in first)
-        return whole and all(int(one) < int(other) for one, other in pairwise(first))
+def find_header(found: Delimited, header: str = "auto") -> tuple[bool, tuple[str, ...]]:
+    """Return whether the first record of a table names the columns, and a note where that is a guess.
+
+    `header`: `yes`, `no`, or `auto`: words name columns; numbers do where they are of another kind than those
+    below them.
+    """
+    if found.delimiter is None or not found.records:
+        return False, ()
+    if header != "auto":
+        return header == "yes", ()
+    first = [cell.strip() for cell in found.records[0].cells]
+    words = [cell for cell in first if cell and not is_number(cell)]
+    if words or not any(first):
+        fractions = [cell for cell in first if is_number(cell) and not _is_whole(cell)]
+        return True, (_guess(found.path, "has numbers in it", True),) if fractions else ()
+    below = [record.cells for record in found.records[1 : 1 + _ROWS_COMPARED]]
+    names = _name_columns(first, [cells for cells in below if len(cells) == len(first)])
+    return names, (_guess(found.path, "is all numbers", names),)
 
 
-def read_delimited(path: Path) -> Delimited:
+def _guess(path: Path, what: str, names: bool) -> str:
+    ways = ("the names of the columns", "a row")
+    taken, other = ways if names else ways[::-1]
+    return (
+        f"the first line of {path} {what}; it was taken as {taken} (header='{'no' if names else 'yes'}': as"
+        f" {other})"
+    )
+
+
+def _name_columns(first: list[str], below: list[list[str]]) -> bool:
+    """Return True if a line of numbers names columns, as numbers, years or wavelengths do, and is no row.
+
+    It counts by one; or it ascends or descends, and has whole numbers above fractions, fractions above whole
+    numbers, or numbers far from all below them.
+    """
+    if len(first) < 2 or not all(first):
+        return False
+    values = [float(cell) for cell in first]
+    steps = [after - before for before, after in pairwise(values)]
+    if not (all(step > 0 for step in steps) or all(step < 0 for step in steps)):
+        return False
+    whole = all(map(_is_whole, first))
+    if whole and len(first) > 2 and all(step == 1 for step in steps):
+        return True
+    columns = [[cell.strip() for cell in column if is_number(cell)] for column in zip(*below, strict=True)]
+    if len(columns) != len(first) or not all(columns):
+        return False
+    fractions = sum(not _is_whole(cell) for column in columns for cell in column)
+    if whole and steps[0] > 0 and 2 * fractions > sum(map(len, columns)):
+        return True
+    if len(first) < 3 or len(below) < _FEWEST_ROWS:
+        return False
+    return not (fractions or any(map(_is_whole, first))) or all(map(_is_far, values, columns))
+
+
+def _is_far(value: float, cells: list[str]) -> bool:
+    """Return True if a value is farther from all others than these are from each other."""
+    others = [float(cell) for cell in cells]
+    low, high = min(others), max(others)
+    return bool(value < low - (high - low) or value > high + (high - low))
+
+
+def _is_whole(cell: str) -> bool:
+    return cell.lstrip("+-").isdecimal()
+
+
+def read_delimited(path: Path, most: int | None = None) -> Delimited:
     """Read a .csv or .tsv file, or another file line by line; between cells of CSV may be semicolons.
 
-    Bytes that are not UTF-8 are kept in the text and found by :func:`readable`.
+    Bytes that are not UTF-8 are kept in the text and found by :func:`readable`. `most`: bytes of memory that
+    it may take; None: any.
 
-    Raises `InvalidInput`: there is no such file, it is UTF-16, or it ends inside quotes.
+    Raises `InvalidInput`: there is no such file, it is UTF-16, ends inside quotes, or takes too much memory.
     """
-    content = read_bytes(path)
+    content = read_bytes(path, most)
     encoding = "utf-8-sig" if content.startswith(codecs.BOM_UTF8) else "utf-8"
     text = content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     delimiter = DELIMITERS.get(path.suffix.lower())
@@ -79,9 +136,11 @@ def read_delimited(path: Path) -> Delimited:
     return Delimited(path, records, delimiter, encoding)
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return what a text file holds; UTF-16 is refused."""
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """Return what a text file holds; refuse UTF-16, and what would take more than `most` bytes of memory."""
     try:
+        if most is not None:
+            _check_memory(path, most, _TIMES_THE_FILE * path.stat().st_size)
         content = path.read_bytes()
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
@@ -89,16 +148,34 @@ def read_bytes(path: Path) -> bytes:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from error
     if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         raise InvalidInput(f"{path} is UTF-16; expected UTF-8")
+    if most is not None:
+        cells = max(map(content.count, (b",", b";", b"\t")))
+        lines = content.count(b"\n")
+        _check_memory(
+            path, most, _TIMES_THE_FILE * len(content) + _CELL_BYTES * (cells + lines) + _LINE_BYTES * lines
+        )
     return content
 
 
+def _check_memory(path: Path, most: int, needed: int) -> None:
+    if needed > most:
+        raise InvalidInput(
+            f"{path} would take some {needed / 1e6:,.0f} MB of memory, because text is read whole; expected"
+            f" at most the {most / 1e6:,.0f} MB that there are (memory): write it as Parquet or .npy"
+        )
+
+
 def is_number(cell: str) -> bool:
-    """Tell whether a cell holds a number."""
+    """Return True if a cell holds a number; `1_0`, which Python takes for one, is text.
+
+    >>> [is_number(cell) for cell in ("1.5", "-2e3", "1_0", "x1", "")]
+    [True, True, False, False, False]
+    """
     try:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell
 
 
 def readable(cell: str) -> str | Unreadable:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import UInt8Array
 from ..errors import InvalidInput, first_line, require
 from ..progress import task
 from .items import Items, Unreadable
@@ -17,7 +18,6 @@ from .items import Items, Unreadable
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-UInt8Array = npt.NDArray[np.uint8]
 
 # Part of every image encoder's revision: raise it when the pixels below change.
 PIXELS_VERSION = 1
@@ -27,6 +27,9 @@ MOST_PIXELS = 89_478_485
 
 _ENDINGS = "avif bmp gif j2k jfif jp2 jpe jpeg jpg pbm pgm png pnm ppm tga tif tiff webp"
 SUFFIXES = frozenset(f".{ending}" for ending in _ENDINGS.split())
+
+_AS_THEY_ARE = 256  # pixels of a side: the most that is stacked as it is
+_ORIENTATION, _LYING = 0x0112, 5  # the EXIF tag, and the first of its values that turns width into height
 
 
 def as_pixels(item: Any, size: int | None) -> UInt8Array:
@@ -56,33 +59,81 @@ def as_pixels(item: Any, size: int | None) -> UInt8Array:
         raise Unreadable(f"the image cannot be decoded: {first_line(error)}") from error
 
 
-def stack_images(items: Items, name: str) -> UInt8Array:
-    """Return images of one size as an array of shape (rows, height, width, channels).
+def stack_images(
+    items: Items, name: str, size: int | None = None, drop: bool = False, square: int = 64
+) -> tuple[UInt8Array, dict[int, str], str | None]:
+    """Return images as one array of shape (rows, height, width, channels).
 
-    `items`: the images; an array of them is not copied.
+    Images of one shape, and no larger than 256 pixels, stay as they are. Of others the centre squares are
+    resampled, as RGB, to `square` pixels; with `size`, all are, to that many.
+
+    `items`: the images; an array of them is not copied where they stay as they are. `drop`: whether images
+    that cannot be read are left black and returned with the reason; otherwise they are refused.
+
+    Returns the array, the rows that cannot be read with the reasons, and a note where images were resampled.
     """
-    if items.array is not None:
-        return items.array if items.array.ndim == 4 else items.array[..., None]
+    if items.array is not None and size is None and (items.array.ndim == 3 or items.array.shape[3] != 4):
+        return items.array if items.array.ndim == 4 else items.array[..., None], {}, None
+    bad: dict[int, str] = {}
+    shapes = [_shape_of(item, bad, row) for row, item in _each(items)]
+    known = {shape for shape in shapes if shape is not None}
+    if not known or (bad and not drop):
+        raise _unreadable(items, name, bad)
+    note = None
+    if size is None and (len(known) > 1 or max(max(shape[:2]) for shape in known) > _AS_THEY_ARE):
+        size = square
+        why = "differ in shape" if len(known) > 1 else f"are larger than {_AS_THEY_ARE} pixels"
+        note = f"the images of {name} {why}: each is cut to a square of {size} pixels, as RGB"
     images: UInt8Array | None = None
     with task("decoding images", len(items)) as advance:
-        for row in range(len(items)):
-            (item,) = items.read(row, row + 1)
+        for row, item in _each(items):
             try:
-                if isinstance(item, Unreadable):
-                    raise item
-                pixels = as_pixels(item, None)
+                pixels = None if row in bad else as_pixels(item, size)
             except Unreadable as error:
-                raise InvalidInput(f"image {row} of {name} cannot be used: {error}") from error
-            if images is None:
-                images = np.empty((len(items), *pixels.shape), dtype=np.uint8)
-            if pixels.shape != images.shape[1:]:
-                raise InvalidInput(
-                    f"image {row} of {name} has the shape {pixels.shape}; expected one shape,"
-                    f" {images.shape[1:]} like image 0"
-                )
-            images[row] = pixels
+                bad[row], pixels = str(error), None
+            if images is None and pixels is not None:
+                images = np.zeros((len(items), *pixels.shape), dtype=np.uint8)
+            if images is not None and pixels is not None:
+                images[row] = pixels
             advance(1)
-    return np.empty((0, 0, 0, 1), np.uint8) if images is None else images
+    if images is None or (bad and not drop):
+        raise _unreadable(items, name, bad)
+    return images, bad, note
+
+
+def _each(items: Items) -> Iterator[tuple[int, Any]]:
+    for row in range(len(items)):
+        yield row, items.read(row, row + 1)[0]
+
+
+def _shape_of(item: Any, bad: dict[int, str], row: int) -> tuple[int, int, int] | None:
+    """Return height, width and channels, by the head of the file; None, and why, where there is none."""
+    try:
+        if isinstance(item, Unreadable):
+            raise item
+        if isinstance(item, np.ndarray):
+            _check_array(item)
+            return item.shape[0], item.shape[1], 1 if item.ndim == 2 or item.shape[2] == 1 else 3
+        with _open(item, None) as image:
+            width, height = image.size
+            if image.getexif().get(_ORIENTATION, 1) >= _LYING:
+                width, height = height, width
+            grey = image.mode in ("1", "L") or image.mode.startswith("I")
+            return height, width, 1 if grey and not image.has_transparency_data else 3
+    except Unreadable as error:
+        bad[row] = str(error)
+    except Exception as error:  # decoders fail on hostile files in every way there is
+        bad[row] = f"the image cannot be decoded: {first_line(error)}"
+    return None
+
+
+def _unreadable(items: Items, name: str, bad: dict[int, str]) -> InvalidInput:
+    """Return the sentence that names the images that cannot be read, and the way out."""
+    called = {row: f"image {row}" if items.paths is None else str(items.paths[row]) for row in bad}
+    first = "; ".join(f"{called[row]}: {bad[row]}" for row in sorted(bad)[:10])
+    more = " (first ten)" if len(bad) > 10 else ""
+    way = "" if len(bad) == len(items) else "; on_bad_rows='drop' leaves them out"
+    return InvalidInput(f"{len(bad)} of {len(items)} images of {name} cannot be used{more}: {first}{way}")
 
 
 def _open(item: Any, size: int | None) -> Image:

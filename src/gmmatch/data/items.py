@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +72,8 @@ def file_items(paths: Sequence[Path]) -> Items:
 
     def content(path: Path) -> Any:
         try:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe would wait for ever
+                return Unreadable("is a pipe, a socket, a device or a folder; expected a file")
             return path.read_bytes()
         except OSError as error:
             return Unreadable(f"cannot be read: {error.strerror or error}")
@@ -77,7 +81,16 @@ def file_items(paths: Sequence[Path]) -> Items:
     def read(start: int, stop: int) -> list[Any]:
         return [content(path) for path in paths[start:stop]]
 
-    return Items("image", len(paths), read, [str(path) for path in paths])
+    return Items("image", len(paths), read, [spelled(str(path)) for path in paths])
+
+
+def spelled(name: str) -> str:
+    r"""Return the name of a file with the bytes that are not UTF-8 spelled out.
+
+    >>> print(spelled("caf\udce9.png"))
+    caf\xe9.png
+    """
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def joined_items(parts: Sequence[Items]) -> Items:

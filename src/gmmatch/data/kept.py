@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..records import FloatArray, IntArray
+from ..arrays import FloatArray, IntArray
 
 _MOST_SHARE = 1 / 4  # of what is free on the disk
 _PATIENCE_SECONDS = 2.0  # without a row given back

@@ -4,16 +4,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidInput, first_line
-from ..records import IntArray
+from ..arrays import IntArray
+from ..errors import InvalidInput, InvalidParameter, first_line
 from ..validation import check_choice
 from .columns import attach
-from .dataset import Dataset, stamp_of
+from .dataset import Dataset, stamps_of
 from .formats import FORMATS, find_format
-from .formats.base import write_arrays, write_images
+from .formats.base import SHARDS, write_arrays, write_images
 from .items import Kind
-from .memory import hand_back_memory, machine_memory
-from .places import Place, find_place
+from .memory import machine_memory
+from .places import Place, find_place, order_notes
 from .request import Request
 
 
@@ -31,6 +31,7 @@ def open_dataset(
     mapped: bool = False,
     on_bad_rows: str = "error",
     unlabelled: str = "error",
+    header: str = "auto",
 ) -> Dataset:
     """Open rows, images or texts without loading more than fits.
 
@@ -45,7 +46,8 @@ def open_dataset(
     labels, ids
         A column of `x`, a file with one value per row, or the values themselves. A file may be `.npy`,
         `.npz`, IDX, `.txt`, `.csv`, `.tsv`, `.jsonl`, `.parquet` or `.arrow`; where it has a column of ids,
-        labels belong to rows by id. By default those that come with `x`.
+        labels belong to rows by id. A folder or a pattern names files in shards, as those of `x`. By
+        default those that come with `x`.
     embedding, text, image
         Column, array or tensor that holds the embeddings, the texts or the images; not needed where there
         is only one candidate.
@@ -64,6 +66,9 @@ def open_dataset(
         out and lists them in `bad`; row numbers stay those of the input.
     unlabelled
         `class` keeps rows without a label as a class of their own.
+    header
+        Whether the first line of a `.csv` or `.tsv` names the columns: `yes`, `no`, or `auto`, which compares
+        it with the lines below.
 
     Returns
     -------
@@ -79,22 +84,47 @@ def open_dataset(
     """
     check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
     check_choice(unlabelled, ("error", "class"), "unlabelled")
+    check_choice(header, ("auto", "yes", "no"), "header")
     if isinstance(x, Dataset):
-        return attach(x, labels, ids, on_bad_rows, unlabelled)
-    if memory is not None:
-        hand_back_memory()
+        drop = x.drop or on_bad_rows == "drop"
+        return attach(x.replace(drop=drop), labels, ids, "drop" if drop else "error", unlabelled)
+    if isinstance(x, (str, os.PathLike)):
+        x, labels, ids = written_arrays(x, labels, ids)
     room = 0 if mapped else machine_memory() // 4 if memory is None else memory
     most, drop = machine_memory() if memory is None else memory, on_bad_rows == "drop"
-    request = Request(embedding, text, image, labels, ids, holds, split, room, most, drop)
-    given = find_place(x) if isinstance(x, (str, os.PathLike)) else x
-    before = {file: stamp_of(file) for file in given.files} if isinstance(given, Place) else {}
+    request = Request(embedding, text, image, labels, ids, holds, split, room, most, drop, header)
+    given = find_place(x, most) if isinstance(x, (str, os.PathLike)) else x
+    before = stamps_of(given.files) if isinstance(given, Place) else {}
     try:
         found = find_format(given, request).open(given, request)
     except UnicodeDecodeError as error:  # names of columns in damaged tables
         what = given.name if isinstance(given, Place) else type(given).__name__
         raise InvalidInput(f"{what} has names that are not UTF-8: {first_line(error)}") from None
-    found = found.replace(stamps={file: before.get(file) or stamp_of(file) for file in found.files})
+    if header != "auto" and found.kind != "csv":
+        raise InvalidParameter(f"header is for .csv and .tsv files; {found.name} has no lines")
+    notes = (*found.notes, *order_notes(found.files)) if found.kind in SHARDS.values() else found.notes
+    stamps = before if set(found.files) <= before.keys() else stamps_of(found.files) | before
+    found = found.replace(stamps={file: stamps[file] for file in found.files}, notes=notes, drop=drop)
     return attach(found, labels, ids, on_bad_rows, unlabelled)
+
+
+def written_arrays(
+    path: str | os.PathLike[str], labels: Any, ids: Any
+) -> tuple[str | os.PathLike[str], Any, Any]:
+    """Return the array of a folder that `write_rows` wrote, its labels and ids; else what was given."""
+    folder = Path(path)
+    try:
+        names = set(os.listdir(folder)) if folder.is_dir() else set()
+    except OSError:  # whoever opens it says so
+        return path, labels, ids
+    main = next((name for name in ("images.npy", "embeddings.npy") if name in names), None)
+    if main is None or len(names) < 2 or not names <= {main, "labels.npy", "ids.npy"}:
+        return path, labels, ids
+    if labels is None and "labels.npy" in names:
+        labels = str(folder / "labels.npy")
+    if ids is None and "ids.npy" in names:
+        ids = str(folder / "ids.npy")
+    return folder / main, labels, ids
 
 
 def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:

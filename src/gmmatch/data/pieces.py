@@ -32,10 +32,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..records import FloatArray, IntArray
+from ..arrays import FloatArray, IntArray
 from .cursors import Cursors, Piece, rows_per_block
 from .kept import Buffers, Expected, KeptRows, Slots, Window, spill
-from .memory import trim_memory
 from .rows import JoinedRows
 
 _KEPT_ASKS = 2  # per cursor: threads do not ask in strict order
@@ -226,7 +225,6 @@ class PieceRows(JoinedRows):
         """Let go of what a pass over the rows has left behind."""
         self._cursors.clear()
         self._read.clear()
-        trim_memory()
 
     # How rows that are asked for are found.
 

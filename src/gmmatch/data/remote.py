@@ -1,7 +1,8 @@
 """Files behind an address: `s3://`, `gs://`, `az://`, `hf://`, `https://` and whatever fsspec knows.
 
-Object stores are reached through Arrow's own file systems, the rest through fsspec (extra `remote`). What is
-lost on the way is asked for again, with growing pauses; what asking again would not mend is said at once.
+Object stores are reached through Arrow's own file systems, the web by `http.py`, the rest through fsspec
+(extra `remote`). What is lost on the way is asked for again, with growing pauses; what asking again would not
+mend is said at once.
 """
 
 import atexit
@@ -10,7 +11,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +21,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from ..errors import GmmatchError, InvalidInput, require
+from ..errors import GmmatchError, InvalidInput, InvalidParameter, require
+from .http import HttpFile, Unavailable, describe, fetch, is_http, path_of, shown
 
 PATIENCE_SECONDS = 60.0  # without any success: an object store that is gone for longer is gone
 _ADDRESS = re.compile(r"(s3a?|gc?s|az|abfss?|hf|https?|memory|file):/{1,2}([^/].*)")
@@ -43,6 +46,9 @@ _REASONS = (
 
 class Lost(Exception):
     """A store did not answer, or not in full; asking again may help."""
+
+
+LOST = (Lost, Unavailable)
 
 
 def is_remote(name: Any) -> bool:
@@ -86,23 +92,35 @@ def find_file_system(address: str) -> tuple[Any, str]:
 
 def open_bytes(file: str) -> AbstractContextManager[Any]:
     """Open a file, here or behind an address, for reading bytes at any place."""
+    if is_http(file):
+        web: AbstractContextManager[Any] = pa.PythonFile(
+            HttpFile(file, lambda: next(patiently(file))), mode="r"
+        )
+        return web
     if is_remote(file):
         system, path = find_file_system(file)
         found: AbstractContextManager[Any] = system.open_input_file(path)
         return found
-    try:
-        file.encode()
-    except UnicodeEncodeError:  # a name that is not text is none that Arrow opens
+    if not is_text(file):  # no name that Arrow opens
         return open(file, "rb")
     local: AbstractContextManager[Any] = pa.OSFile(file)
     return local
+
+
+def is_text(name: str) -> bool:
+    """Return True if a name is UTF-8, as names of files need not be."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Attempt:
     """Tries to read from a store, one after the other, with longer and longer pauses between them."""
 
     def __init__(self, name: str, patience: float) -> None:
-        self.name, self.patience = name, patience
+        self.name, self.patience = shown(name), patience
         self.succeeded()
 
     def succeeded(self) -> None:
@@ -112,13 +130,14 @@ class Attempt:
     def failed(self, error: Exception) -> None:
         """Wait before the next try, or raise a sentence where trying is of no use or patience is over."""
         said = str(error) or type(error).__name__
-        for words, meaning in _REASONS:
-            if any(word in said for word in words):
+        told = said.replace(self.name, "").replace(self.name.partition("://")[2], "")
+        for words, meaning in () if isinstance(error, Unavailable) else _REASONS:
+            if any(word in told for word in words):
                 raise InvalidInput(f"{self.name} cannot be read: {meaning} ({_short(said)})") from None
         if time.monotonic() - self.since > self.patience:
             raise InvalidInput(
-                f"{self.name} cannot be read: no answer for {self.patience:.0f} s ({_short(said)}); --resume"
-                " goes on from what was saved"
+                f"{self.name} cannot be read: no answer for {self.patience:.0f} s ({_short(said)});"
+                " resume=True goes on from what was saved"
             ) from None
         time.sleep(self.pause)
         self.pause = min(2 * self.pause, _LONGEST_PAUSE)
@@ -126,9 +145,21 @@ class Attempt:
 
 def patiently(name: str) -> Iterator[Attempt]:
     """Yield tries for as long as one fails and there is patience left."""
-    attempt = Attempt(name, float(os.environ.get("GMMATCH_PATIENCE", PATIENCE_SECONDS)))
+    attempt = Attempt(name, patience_seconds())
     while True:
         yield attempt
+
+
+def patience_seconds() -> float:
+    """Return for how long an answer is waited for: ``GMMATCH_PATIENCE``, or a minute."""
+    given = os.environ.get("GMMATCH_PATIENCE", "") or str(PATIENCE_SECONDS)
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise InvalidParameter(f"GMMATCH_PATIENCE must be a number of seconds, as 60; got {given!r}")
+    return seconds
 
 
 def ask(name: str, function: Any, *arguments: Any) -> Any:
@@ -138,7 +169,7 @@ def ask(name: str, function: Any, *arguments: Any) -> Any:
             return function(*arguments)
         except GmmatchError:
             raise
-        except (Lost, OSError, pa.ArrowException) as error:
+        except (*LOST, OSError, pa.ArrowException) as error:
             attempt.failed(error)
     raise AssertionError  # tries do not end
 
@@ -147,17 +178,20 @@ def find_files(name: str, endings: tuple[str, ...]) -> tuple[str, ...]:
     """Return the files of these kinds that an address names: a file, a folder, or a pattern with `*`."""
     found: tuple[str, ...] = ask(name, _find_files, name, endings)
     if not found:
-        raise InvalidInput(f"there is no file of {', '.join(endings)} at {name}")
+        raise InvalidInput(f"there is no file of {', '.join(endings)} at {shown(name)}")
     return found
 
 
 def _find_files(name: str, endings: tuple[str, ...]) -> tuple[str, ...]:
+    marks = "*[" if is_http(name) else "*?["  # a question mark begins the query of an address
+    if is_http(name) and path_of(name).lower().endswith(endings) and not any(mark in name for mark in marks):
+        return (name,)
     system, path = find_file_system(name)
     prefix = name[: len(name) - len(path)]
-    if any(mark in path for mark in "*?["):
+    if any(mark in path for mark in marks):
         from fnmatch import fnmatchcase
 
-        folder = path[: min(path.index(mark) for mark in "*?[" if mark in path)].rpartition("/")[0]
+        folder = path[: min(path.index(mark) for mark in marks if mark in path)].rpartition("/")[0]
         infos = system.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
         infos = [
             info for info in infos if fnmatchcase(info.path, path) and info.path.count("/") == path.count("/")
@@ -167,12 +201,14 @@ def _find_files(name: str, endings: tuple[str, ...]) -> tuple[str, ...]:
         infos = [info]
         if info.type == fs.FileType.Directory:
             infos = system.get_file_info(fs.FileSelector(path, recursive=True))
-    files = sorted(info.path for info in infos if info.is_file and info.path.lower().endswith(endings))
-    return tuple(prefix + file for file in files)
+    files = (info.path for info in infos if info.is_file)
+    return tuple(prefix + file for file in files if path_of(file).lower().endswith(endings))
 
 
 def remote_stamp(file: str) -> str:
     """Return what changes when a file behind an address does."""
+    if is_http(file):
+        return f"{file} {describe(file).stamp()}"
     system, path = find_file_system(file)
     (info,) = system.get_file_info([path])
     if not info.is_file:
@@ -180,19 +216,42 @@ def remote_stamp(file: str) -> str:
     return f"{file} {info.size} {info.mtime_ns}"
 
 
+def stamps_of(files: Iterable[str]) -> dict[str, str]:
+    """Return what changes when files behind addresses do; many are asked for at a time."""
+    names = list(files)
+    with ThreadPoolExecutor(16) as pool:
+        return dict(zip(names, pool.map(lambda file: ask(file, remote_stamp, file), names), strict=True))
+
+
+def fetched(address: str, most: int | None = None) -> str:
+    """Return the path of a copy of a file, of at most so many bytes, which goes with this process."""
+    return _fetched(address, ask(address, remote_stamp, address), most)
+
+
 @lru_cache(maxsize=16)
-def fetched(address: str) -> str:
-    """Return the path of a copy of a small file, which goes with this process."""
+def _fetched(address: str, stamp: str, most: int | None) -> str:
     folder = tempfile.mkdtemp(prefix="gmmatch-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    target = os.path.join(folder, address.rpartition("/")[2])
+    target = os.path.join(folder, path_of(address).rpartition("/")[2] or "file")
 
     def copy() -> None:
-        with open_bytes(address) as source, open(target, "wb") as file:
-            shutil.copyfileobj(source, file, 1 << 20)
+        with open(target, "wb") as file:
+            if is_http(address):
+                fetch(address, file, most)
+                return
+            with open_bytes(address) as source:
+                shutil.copyfileobj(source, file, 1 << 20)
 
     ask(address, copy)
     return target
+
+
+def read_in_parts(files: tuple[str, ...], most: int | None) -> tuple[str, ...]:
+    """Return files that can be read in parts: in place of those whose server sends them whole, copies."""
+    return tuple(
+        file if not is_http(file) or ask(file, describe, file).is_constant else fetched(file, most)
+        for file in files
+    )
 
 
 def as_address(path: Any) -> str | None:
@@ -207,7 +266,7 @@ def check_free(address: str, overwrite: bool) -> None:
         system, path = find_file_system(address)
         (info,) = system.get_file_info([path])
     if info.type != fs.FileType.NotFound and not overwrite:
-        raise InvalidInput(f"cannot write {address}: it exists already; --overwrite replaces it")
+        raise InvalidInput(f"cannot write {address}: it exists already; overwrite=True replaces it")
 
 
 def send(path: Path, address: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, InvalidInputType
-from ..records import FloatArray, IntArray
 
 
 class Rows(Protocol):

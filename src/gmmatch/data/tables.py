@@ -1,6 +1,6 @@
 """Tables with named columns, whatever they are kept in, and what their columns hold."""
 
-import json
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,14 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..classes import is_missing
 from ..errors import InvalidInput
 from ..validation import nearest
 from .dataset import Dataset
-from .delimited import decoded, read_bytes, read_delimited, readable
+from .delimited import find_header, is_number, read_delimited, readable
 from .items import Items, Kind, Unreadable
-from .remote import is_remote
-from .request import Request
+from .memory import check_room
+from .mixed import categories_of, is_category, numbers_of
+from .request import Request, all_bad, listed
+from .wording import text_of
 
 LINES = "line"
 _LOOKED_AT, _FEWEST_IDS = 1000, 20  # rows by which columns are taken to be ids
@@ -47,7 +48,8 @@ class Table:
     # Function of a column of lists that returns its rows as floats, NaN where there are none, and the reasons
     # for those.
     vectors: Callable[[str, Request], tuple[Any, dict[int, str]]] | None = None
-    # The same of columns of numbers, one per feature; None where `read` has to do.
+    notes: tuple[str, ...] = ()  # sentences the user should see
+    # The same of columns of numbers, one per feature.
     features: Callable[[Sequence[str], Request], tuple[Any, dict[int, str]]] | None = None
 
     def values(self, name: str, start: int = 0, stop: int | None = None) -> Any:
@@ -76,11 +78,12 @@ def table_dataset(table: Table, request: Request, kind: str, files: Sequence[str
         bad=dict(table.broken),
         columns=table.names,
         read_column=table.values,
+        notes=table.notes,
     )
     if wanted in ("text", "image"):
         return found.replace(content=_items(table, wanted, request))
-    rows, bad, names = _numbers(table, request)
-    notes = () if is_remote(table.name) else tuple(_like_ids(rows, names))
+    rows, bad, names, told = _numbers(table, request)
+    notes = (*table.notes, *told, *_like_ids(rows, names))
     return found.replace(rows=rows, bad={**bad, **table.broken}, notes=notes)
 
 
@@ -88,12 +91,22 @@ def check_column(name: str, names: Sequence[str], where: str, option: str) -> st
     """Return the name of a column that exists."""
     if name not in names:
         raise InvalidInput(
-            f"{where} has no column {name!r} ({option}){nearest(name, names)}; it has: {', '.join(names)}"
+            f"{where} has no column {name!r} ({option}=...){nearest(name, names)}; it has: {listed(names)}"
         )
     return name
 
 
 def _items(table: Table, kind: Kind, request: Request) -> Items:
+    made = text_of(request.text, table.names, table.name) if kind == "text" else None
+    if made is not None:
+        own, text = made
+
+        def texts(start: int, stop: int) -> list[Any]:
+            columns = [list(table.values(name, start, stop)) for name in own]
+            found = (text(values) for values in zip(*columns, strict=True))
+            return [Unreadable("no text") if value is None else value for value in found]
+
+        return Items(kind, table.n_rows, texts, None)
     name = _content_column(table, kind, request.text if kind == "text" else request.image)
 
     def content(value: Any) -> Any:
@@ -109,14 +122,14 @@ def _items(table: Table, kind: Kind, request: Request) -> Items:
 
 def _content_column(table: Table, kind: Kind, column: str | None) -> str:
     if column is not None:
-        return check_column(column, table.names, table.name, f"--{kind}")
+        return check_column(column, table.names, table.name, kind)
     if table.names == (LINES,):
         return LINES
     usual = [name for name in IMAGE_COLUMNS if name in table.names] if kind == "image" else []
     if not usual:
         raise InvalidInput(
-            f"name the column of {table.name} that holds the {kind}s with --{kind}"
-            f"{' (or texts with --text)' if kind == 'image' else ''}; it has: {', '.join(table.names)}"
+            f"name the column of {table.name} that holds the {kind}s with {kind}=..."
+            f"{' (or texts: text=...)' if kind == 'image' else ''}; it has: {listed(table.names)}"
         )
     return usual[0]
 
@@ -169,19 +182,19 @@ def _like_ids(rows: Any, names: Sequence[str]) -> Iterator[str]:
     for place in np.flatnonzero(found).tolist():
         yield (
             f"column {names[place]!r} counts up row by row, as ids do, and is compared like any number;"
-            f" ids={names[place]!r} takes it for ids (--ids)"
+            f" ids={names[place]!r} takes it for ids"
         )
 
 
-def _numbers(table: Table, request: Request) -> tuple[Any, dict[int, str], list[str]]:
-    """Return the embeddings, a column of lists, or all columns beside labels and ids; and these columns."""
+def _numbers(table: Table, request: Request) -> tuple[Any, dict[int, str], list[str], list[str]]:
+    """Return the embeddings, a column of lists, or all columns beside labels and ids; these; notes."""
     embedding = request.embedding
     if embedding is not None:
-        check_column(embedding, table.names, table.name, "--embedding")
+        check_column(embedding, table.names, table.name, "embedding")
     elif len(table.lists) > 1:
         raise InvalidInput(
             f"{table.name} has several columns of lists of numbers to take as embeddings; name one with"
-            f" --embedding (it has: {', '.join(table.names)})"
+            f" embedding=... (it has: {listed(table.names)})"
         )
     elif table.lists:
         embedding = table.lists[0]
@@ -191,42 +204,72 @@ def _numbers(table: Table, request: Request) -> tuple[Any, dict[int, str], list[
             raise InvalidInput(
                 f"column {embedding!r} of {table.name} holds {sample!r}; expected lists of numbers"[:300]
             )
-        return *table.vectors(embedding, request), []
+        return *table.vectors(embedding, request), [], []
     # Labels and ids may be given as values, which are not to be compared with names.
     taken = [given for given in (request.labels, request.ids) if isinstance(given, str)]
-    rest = [name for name in table.names if name not in taken]
-    wrong = [name for name in rest if name not in table.numbers]
-    if wrong or not rest:
-        raise InvalidInput(
-            f"{table.name} has no column of lists of numbers to take as embeddings (--embedding), and"
-            " otherwise its columns beside labels and ids must be numbers; got"
-            f" {', '.join(wrong) or 'none'} (texts are named with --text, images with --image)"
+    rest, numbers = [name for name in table.names if name not in taken], set(table.numbers)
+    wrong = [name for name in rest if name not in numbers]
+    # Without labels, one of them may be the labels that nobody named.
+    named = request.labels is not None
+    if wrong and named and all(is_category(list(table.values(name))) for name in wrong):
+        rows = _mixed(table, rest, wrong, request)
+        told = (
+            f"columns {listed(wrong)} were taken as categories; numbers are in units of their spread, and"
+            " gaps have a column of their own"
         )
-    if table.features is not None:
-        return *table.features(rest, request), rest
-    rows = np.stack([_floats(table, name) for name in rest], axis=1)
-    bad: dict[int, str] = {}
-    for row in np.flatnonzero(np.isnan(rows).any(axis=1)).tolist():
-        column = rest[int(np.flatnonzero(np.isnan(rows[row]))[0])]
-        bad[row] = f"no number in column {column!r}"
-    return rows, bad, rest
+        return rows, {}, [], [told]
+    if wrong or not rest or table.features is None:
+        raise InvalidInput(
+            f"{table.name} has no column of lists of numbers to take as embeddings (embedding=...), and"
+            " otherwise its columns beside labels and ids must be numbers; got"
+            f" {listed(wrong) or 'none'} (texts are named with text=..., images with image=...)"
+        )
+    return *table.features(rest, request), rest, []
 
 
-def _floats(table: Table, name: str) -> npt.NDArray[Any]:
-    """Return a column of numbers, NaN where there are none."""
-    values = [
-        np.nan if is_missing(value) or isinstance(value, Unreadable) else value
-        for value in table.values(name)
-    ]
-    return np.array(values).astype(np.float64)
+def _mixed(table: Table, names: Sequence[str], categories: Sequence[str], request: Request) -> Any:
+    """Return columns of numbers and of categories as rows of numbers."""
+    columns = []
+    for name in names:
+        values = [None if isinstance(value, Unreadable) else value for value in table.values(name)]
+        columns.append(categories_of(values) if name in categories else numbers_of(values))
+    check_room(8 * table.n_rows * sum(column.shape[1] for column in columns), table.name, request.most)
+    return np.concatenate(columns, axis=1)
 
 
-def delimited_table(path: Path) -> Table:
+def spread_rows(
+    rows: Sequence[Sequence[Any] | str], n_columns: int, name: str, request: Request
+) -> tuple[npt.NDArray[Any], dict[int, str]]:
+    """Return rows of values as floats, NaN where a reason is in place of the values, and the reasons."""
+    bad = {row: values for row, values in enumerate(rows) if isinstance(values, str)}
+    if len(bad) == len(rows):
+        raise all_bad(bad, len(rows), name)
+    check_room(len(rows) * n_columns * 8, name, request.most)
+    floats = np.full((len(rows), n_columns), np.nan)
+    for row, values in enumerate(rows):
+        if row not in bad:
+            floats[row] = [as_float(value) for value in values]
+    return floats, bad
+
+
+def as_float(value: Any) -> float:
+    """Return a number as a float; one that is too large becomes infinite, and a row that has it is bad.
+
+    >>> as_float(10**400), as_float("1.5")
+    (inf, 1.5)
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return -math.inf if value < 0 else math.inf
+
+
+def delimited_table(path: Path, header: str = "auto", most: int | None = None) -> Table:
     """Open a CSV or TSV file, or the lines of a text.
 
-    The first row names the columns (see `Delimited.has_header`); where it does not, they are counted from 0.
+    The first row names the columns (see `find_header`); where it does not, they are counted from 0.
     """
-    found = read_delimited(path)
+    found = read_delimited(path, most)
     base = path.parent
     if found.delimiter is None:
         lines = [readable(record.cells[0]) for record in found.records]
@@ -236,14 +279,15 @@ def delimited_table(path: Path) -> Table:
     if not found.records:
         raise InvalidInput(f"{path} is empty")
     first = found.records[0].cells
-    names = [readable(cell) for cell in first] if found.has_header else [str(n) for n in range(found.width)]
+    has_header, notes = find_header(found, header)
+    names = [readable(cell) for cell in first] if has_header else [str(n) for n in range(found.width)]
     for name in names:
         if isinstance(name, Unreadable):
             raise InvalidInput(f"the first line of {path}, which names the columns, is {name}")
     twice = [name for name, count in Counter(names).items() if name and count > 1]
     if twice:
         raise InvalidInput(f"{path} has several columns called {twice[0]!r}; expected a name for each")
-    rows = [record.cells for record in found.records[found.has_header :]]
+    rows = [record.cells for record in found.records[has_header:]]
     broken = {
         row: f"{len(cells)} values for {len(names)} columns"
         for row, cells in enumerate(rows)
@@ -256,49 +300,36 @@ def delimited_table(path: Path) -> Table:
         cells = (row[place] if place < len(row) else "" for row in rows[start:stop])
         return [readable(cell) if cell else None for cell in cells]
 
+    def features(names: Sequence[str], request: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
+        wanted = [places[name] for name in names]
+
+        def values(row: int) -> list[str] | str:
+            if row in broken:
+                return broken[row]
+            cells = [rows[row][place] for place in wanted]
+            if all(cells):
+                return cells
+            return f"no number in column {names[cells.index('')]!r}"
+
+        return spread_rows([values(row) for row in range(len(rows))], len(wanted), str(path), request)
+
     numbers = tuple(name for name in places if _all_numbers(read(name, 0, len(rows)), broken))
-    return Table(str(path), tuple(places), len(rows), read, broken, base, numbers=numbers)
+    return Table(
+        str(path),
+        tuple(places),
+        len(rows),
+        read,
+        broken,
+        base,
+        numbers=numbers,
+        features=features,
+        notes=notes,
+    )
 
 
 def _all_numbers(values: Sequence[Any], broken: Mapping[int, str]) -> bool:
     present = [value for row, value in enumerate(values) if value is not None and row not in broken]
-    try:
-        return bool(present) and bool(np.array([float(value) for value in present]).size)
-    except (TypeError, ValueError):
-        return False
-
-
-def json_table(path: Path) -> Table:
-    """Open a file of JSON lines, each an object with named values."""
-    records: list[dict[str, Any]] = []
-    broken: dict[int, str] = {}
-    names: dict[str, None] = {}
-    for line, raw in json_lines(path):
-        record, reason = _parse_json(raw, line)
-        if reason:
-            broken[len(records)] = reason
-        names.update(dict.fromkeys(record))
-        records.append(record)
-
-    def read(name: str, start: int, stop: int) -> list[Any]:
-        return [record.get(name) for record in records[start:stop]]
-
-    lists = tuple(name for name in names if _all_lists(read(name, 0, len(records))))
-    numbers = tuple(
-        name for name in names if name not in lists and _all_numbers(read(name, 0, len(records)), broken)
-    )
-
-    def vectors(name: str, _: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
-        bad: dict[int, str] = {}
-        lists = [
-            value and [None if entry is None else float(entry) for entry in value]
-            for value in read(name, 0, len(records))
-        ]
-        values = pa.array(lists, pa.list_(pa.float64()))
-        width = next(len(value) for value in values if value.is_valid)
-        return list_matrix(values, width, name, 0, bad), bad
-
-    return Table(str(path), tuple(names), len(records), read, broken, path.parent, lists, numbers, vectors)
+    return bool(present) and all(isinstance(value, str) and is_number(value) for value in present)
 
 
 def plain_numbers(column: pa.Array) -> npt.NDArray[Any]:
@@ -333,33 +364,3 @@ def list_matrix(column: pa.Array, width: int, name: str, start: int, bad: dict[i
     spread = np.full((len(column), width), np.nan)
     spread[whole] = matrix
     return spread
-
-
-def json_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not empty, with their numbers, from 1."""
-    for number, raw in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if raw.strip():
-            yield number, raw.removesuffix(b"\r")
-
-
-def _all_lists(values: Sequence[Any]) -> bool:
-    present = [value for value in values if value is not None]
-    return bool(present) and all(
-        isinstance(value, list) and all(_is_number(number) for number in value) for value in present
-    )
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-
-def _parse_json(raw: bytes, line: int) -> tuple[dict[str, Any], str]:
-    try:
-        record = json.loads(raw)
-    except UnicodeDecodeError:
-        return {}, f"line {line} is {decoded(raw)}"
-    except (ValueError, RecursionError) as error:
-        return {}, f"line {line} is not JSON: {str(error).splitlines()[0]}"
-    if not isinstance(record, dict):
-        return {}, f"line {line} holds {type(record).__name__}; expected an object with named values"
-    return record, ""

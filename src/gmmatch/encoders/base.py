@@ -4,16 +4,11 @@ import os
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
+from ..arrays import Float32Array, UInt8Array
 from ..data.items import Kind, Unreadable
 from ..errors import require
 
 __all__ = ["Encoder", "Float32Array", "Kind", "UInt8Array", "Unreadable", "cores", "require"]
-
-Float32Array = npt.NDArray[np.float32]
-UInt8Array = npt.NDArray[np.uint8]
 
 
 @runtime_checkable

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Float32Array, IntArray
 from ..data import Dataset, open_dataset
 from ..data.items import PLURALS
 from ..errors import InvalidInput, InvalidParameter
-from ..records import IntArray
+from ..files import check_apart, whole_files
 from ..validation import check_choice, check_positive_int
-from .base import Encoder, Float32Array, Kind
+from .base import Encoder, Kind
 from .files import PathLike, cache_limit, default_cache_dir, folder_name, make_cache_folder
-from .output import check_output, write_rows, write_vectors
+from .output import check_output, write_rows, write_vectors, written
 from .registry import encoder as find_encoder
 from .registry import find_family, parameters
 from .run import BadRow, Run
@@ -83,6 +84,7 @@ def embed_input(
     split: str = "train",
     on_bad_rows: str = "error",
     unlabelled: str = "error",
+    header: str = "auto",
     batch_size: int | None = None,
     cache: bool = True,
     cache_dir: PathLike | None = None,
@@ -102,7 +104,7 @@ def embed_input(
         ``efficientnet-lite0`` for images and ``wordllama`` for texts.
     text, image
         The column of a table that holds the texts, or the images.
-    labels, ids, split, unlabelled
+    labels, ids, split, unlabelled, header
         See :func:`gmmatch.data.open_dataset`.
     on_bad_rows
         ``error``: refuse the input if any row is unreadable, once all were tried. ``drop``: leave such
@@ -142,12 +144,14 @@ def embed_input(
     ((5, 64), array([0, 1, 2, 3, 4]))
     """
     check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
-    target = None if output is None else check_output(output, source, overwrite)
     chosen, kind = choose_encoder(source, encoder, text, image)
-    columns: dict[str, Any] = {"text": text, "image": image, "split": split}
+    columns: dict[str, Any] = {"text": text, "image": image, "split": split, "header": header}
     handling: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unlabelled": unlabelled}
     opened = isinstance(source, Dataset) and labels is None and ids is None
     found = source if opened else open_dataset(source, labels, ids, holds=kind, **handling, **columns)
+    target = None if output is None else check_output(output, (source, labels, ids), overwrite)
+    if target is not None:
+        check_apart(written(target), found.files)
     made = _made(chosen, cache_dir, params)
     size = made.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
     with _open_store(made, target, cache, cache_dir) as store:
@@ -195,8 +199,10 @@ def _finished(run: Run, target: Path | None) -> Embedded:
     if target is None:
         return replace(result, embeddings=run.store.gather(run.positions[good]))
     facts = {"encoder": result.encoder, "revision": result.revision, "input_rows": len(found)}
-    write_rows(target, result.ids, result.labels, result.paths, facts)
-    return replace(result, embeddings=write_vectors(target, run.store, run.positions[good]))
+    with whole_files(*written(target)) as (vectors, beside):
+        write_rows(beside, result.ids, result.labels, result.paths, facts)
+        write_vectors(vectors, run.store, run.positions[good])
+    return replace(result, embeddings=np.load(target, mmap_mode="r"))
 
 
 def _shard(
@@ -247,7 +253,7 @@ def _check_bad_rows(bad: tuple[BadRow, ...], n_rows: int, on_bad_rows: str) -> N
         return
     first = "; ".join(f"{row.id}: {row.reason}" for row in bad[:10])
     more = " (first ten)" if len(bad) > 10 else ""
-    advice = "" if len(bad) == n_rows else "; --on-bad-rows drop leaves them out and encodes nothing again"
+    advice = "" if len(bad) == n_rows else "; on_bad_rows='drop' leaves them out and encodes nothing again"
     raise InvalidInput(f"{len(bad)} of {n_rows} rows cannot be encoded{more}: {first}{advice}")
 
 

@@ -58,4 +58,6 @@ def folder_name(name: str, revision: str) -> str:
 
 def make_cache_folder(folder: Path) -> Path:
     """Make a folder of the cache if it is not there."""
-    return make_folder(folder, "cannot make the cache folder", "; --cache-dir or GMMATCH_CACHE names another")
+    return make_folder(
+        folder, "cannot make the cache folder", "; cache_dir=... or GMMATCH_CACHE names another"
+    )

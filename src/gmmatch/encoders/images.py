@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Float32Array, UInt8Array
 from ..data.images import as_pixels
-from ..errors import InvalidInput, InvalidParameter
+from ..errors import InvalidInput, InvalidParameter, brief
 from ..validation import is_whole
-from .base import Float32Array, Kind, UInt8Array
+from .base import Kind
 
 
 def check_size(size: Any, name: str = "size") -> int:
     """Return the side of the encoder's input in pixels."""
     if not is_whole(size) or not 1 <= size <= 4096:
-        raise InvalidParameter(f"{name} must be a whole number of pixels from 1 to 4096; got {size!r}")
+        raise InvalidParameter(f"{name} must be a whole number of pixels from 1 to 4096; got {brief(size)}")
     return int(size)
 
 
@@ -25,7 +26,7 @@ def check_one_shape(pixels: Sequence[UInt8Array], name: str) -> None:
     if len(shapes) > 1:
         raise InvalidInput(
             f"{name} got images of the shapes {shapes[0]} and {shapes[1]};"
-            " expected one shape, or a size that they are resampled to (gmmatch embed --size)"
+            " expected one shape, or a size that they are resampled to (size=...)"
         )
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Float32Array, UInt8Array
 from ..data.images import PIXELS_VERSION
-from ..errors import InvalidInput, InvalidParameter
-from .base import Float32Array, UInt8Array, cores, require
+from ..errors import InvalidInput, InvalidParameter, brief
+from .base import cores, require
 from .files import file_digest
 from .images import ImageEncoder, check_size
 
@@ -131,5 +132,5 @@ def _per_channel(value: Sequence[float] | float | str, name: str) -> Float32Arra
     except ValueError:
         numbers = np.empty(0, dtype=np.float32)
     if numbers.shape not in ((), (3,)) or not np.isfinite(numbers).all():
-        raise InvalidParameter(f"{name} must be one number, or three (red, green, blue); got {value!r}")
+        raise InvalidParameter(f"{name} must be one number, or three (red, green, blue); got {brief(value)}")
     return np.broadcast_to(numbers, 3)

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import Float32Array, Kind, UInt8Array, Unreadable
+from ..arrays import Float32Array, UInt8Array
+from .base import Kind, Unreadable
 from .images import ImageEncoder, check_one_shape, check_size
 
 

@@ -14,7 +14,7 @@ from .onnx_model import OnnxEncoder
 from .plain import PixelEncoder, PrecomputedEncoder
 from .sentences import SentenceEncoder, minilm
 from .texts import WordLlamaEncoder
-from .torch_modules import CheckpointEncoder, open_clip_encoder, timm_encoder
+from .torch_modules import open_clip_encoder, timm_encoder
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,6 @@ _OWN = {
         efficientnet_lite0, "image", None, "images", "ImageNet features, 1280-d, no torch"
     ),
     "onnx": Family(OnnxEncoder, "image", "PATH", "images", "any exported image network"),
-    "torch": Family(CheckpointEncoder, "image", "CHECKPOINT", "torch", "a network of `gmmatch train`"),
     "timm": Family(timm_encoder, "image", "NAME", "hub", "a pretrained network of timm (downloads)"),
     "open_clip": Family(open_clip_encoder, "image", "NAME/TAG", "hub", "a CLIP network (downloads)"),
     "pixels": Family(PixelEncoder, "image", None, None, "the pixels themselves, scaled to [0, 1]"),

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..arrays import Float32Array, UInt8Array
 from ..data import Dataset, Items
 from ..errors import InvalidInput
 from ..progress import task
-from .base import Encoder, Float32Array, UInt8Array, Unreadable, cores
+from .base import Encoder, Unreadable, cores
 from .store import KEY_BYTES, VectorStore
 
 T = TypeVar("T")

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Float32Array
 from ..errors import InvalidInput
-from .base import Float32Array, require
+from .base import require
 from .texts import TextEncoder
-from .torch_modules import find_device, weights_digest
+from .torch_modules import resolve_device, weights_digest
 
 
 class SentenceEncoder(TextEncoder):
@@ -62,7 +63,7 @@ def _load(model: str, device: str) -> Any:
     library = require("sentence_transformers", "sentence-transformers", "text")
     try:
         with _no_bars():
-            return library.SentenceTransformer(place, device=str(find_device(device)))
+            return library.SentenceTransformer(place, device=str(resolve_device(device)))
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise InvalidInput(f"cannot load the sentence-transformers model {model!r}: {reason}") from error

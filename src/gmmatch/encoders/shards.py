@@ -6,9 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..arrays import UInt8Array
 from ..data import open_dataset
 from ..progress import task
-from .base import UInt8Array
 from .registry import encoder as find_encoder
 from .run import Run
 from .store import VectorStore

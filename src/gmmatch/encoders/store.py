@@ -10,36 +10,40 @@ from __future__ import annotations
 import os
 import time
 import uuid
+import weakref
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Float32Array, IntArray, UInt8Array
 from ..errors import InvalidInput
-from ..records import IntArray
-from .base import Float32Array, UInt8Array
+from ..files import remove_unused, use_folder
 
 KEY_BYTES = 16
 _RECORD = np.dtype([("key", np.uint8, KEY_BYTES), ("checksum", "<u4")])
 _UNSORTED = 1 << 16
+_LOOKED_AT = 64  # vectors of a file by which it is told from those of other programs
 
 Keys = UInt8Array
 
 
 class _Segment:
-    """One run's pair of files."""
+    """One run's pair of files, by their names, or open, so that they outlive their names."""
 
-    def __init__(self, vectors: Path, dimension: int, first: int) -> None:
-        self.path = vectors
+    def __init__(self, vectors: Path | IO[bytes], keys: Path | IO[bytes], dimension: int, first: int) -> None:
+        self._file = vectors
         self.dimension = dimension
         self.first = first
-        records = np.fromfile(vectors.with_suffix(".keys"), dtype=np.uint8)
-        complete = min(len(records) // _RECORD.itemsize, vectors.stat().st_size // (4 * dimension))
+        records = np.fromfile(keys, dtype=np.uint8)
+        size = vectors.stat().st_size if isinstance(vectors, Path) else os.fstat(vectors.fileno()).st_size
+        complete = min(len(records) // _RECORD.itemsize, size // (4 * dimension))
         self.records = records[: complete * _RECORD.itemsize].view(_RECORD)
 
     @cached_property
@@ -47,7 +51,22 @@ class _Segment:
         if not len(self.records):
             return np.empty((0, self.dimension), dtype=np.float32)
         shape = (len(self.records), self.dimension)
-        return np.memmap(self.path, dtype="<f4", mode="r", shape=shape)
+        return np.memmap(self._file, dtype="<f4", mode="r", shape=shape)
+
+    def is_intact(self, row: int) -> bool:
+        """Return True if a vector is what was written."""
+        try:
+            content = np.ascontiguousarray(self.vectors[row]).tobytes()
+        except (OSError, ValueError):  # removed, or cut short, since it was opened
+            return False
+        return bool(zlib.crc32(content) == self.records["checksum"][row])
+
+    def is_ours(self) -> bool:
+        """Return True if some of its vectors are intact; else another program wrote it, or a disk failed."""
+        rows = np.linspace(0, len(self.records) - 1, _LOOKED_AT, dtype=np.int64).tolist()
+        found = len(self.records) > 0 and any(map(self.is_intact, rows))
+        self.__dict__.pop("vectors", None)  # a map is a file that is open; few are needed at a time
+        return found
 
 
 class VectorStore:
@@ -61,9 +80,11 @@ class VectorStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._unlock: Callable[[], Any] | None = None
+        self._use()
         self.dimension: int | None = None
         self._segments: list[_Segment] = []
-        self._own: tuple[IO[bytes], IO[bytes], Path] | None = None
+        self._own: tuple[IO[bytes], IO[bytes]] | None = None
         self._count = 0
         self._open_segments()
         self._earlier = self._count
@@ -81,6 +102,9 @@ class VectorStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if self._unlock is not None:
+            self._unlock()
+            self._unlock = None
 
     def __len__(self) -> int:
         return self._count
@@ -117,29 +141,42 @@ class VectorStore:
         for segment in self._segments:
             rows = positions - segment.first
             inside = (rows >= 0) & (rows < len(segment.records))
-            result[inside] = segment.vectors[rows[inside]]
+            if inside.any():
+                result[inside] = segment.vectors[rows[inside]]
         return result
 
     def close(self) -> None:
         """Close the files; what is added later goes to a new pair."""
         if self._own is not None:
-            vectors, keys, path = self._own
-            vectors.close()
+            vectors, keys = self._own
+            keys.seek(0)
+            segment = _Segment(vectors, keys, self.dimension or 1, 0)
             keys.close()
-            segment = _Segment(path, self.dimension or 1, 0)
             segment.first = self._count - len(segment.records)
             self._segments.append(segment)
+            _ = segment.vectors  # mapped now, and so there even if somebody removes the file
+            vectors.close()
             self._own = None
 
+    def _use(self) -> None:
+        """Lock the folder, so that nobody removes what is in it while it is in use."""
+        if self._unlock is None:
+            lock = use_folder(self.folder)
+            self._unlock = None if lock is None else weakref.finalize(self, os.close, lock)
+
     def _open_segments(self) -> None:
+        """Open what earlier runs left; files that no run can have written are passed over."""
+        found: list[_Segment] = []
         for vectors in sorted(self.folder.glob("*.vectors")):
             keys, length = vectors.with_suffix(".keys"), vectors.stem.rpartition("-")[2]
-            dimension = int(length) if length.isdigit() else 0
-            if keys.exists() and dimension and self.dimension in (None, dimension):
-                segment = _Segment(vectors, dimension, self._count)
-                with suppress(OSError):  # a cache that may only be read
+            with suppress(OSError, ValueError):
+                segment = _Segment(vectors, keys, int(length), 0)
+                if segment.is_ours():
+                    found.append(segment)
                     os.utime(vectors)  # used now, and so among the last to go
-                self.dimension = dimension
+        for segment in found:
+            if segment.dimension == found[-1].dimension:
+                segment.first, self.dimension = self._count, segment.dimension
                 self._segments.append(segment)
                 self._count += len(segment.records)
 
@@ -147,6 +184,7 @@ class VectorStore:
         if self._own is None:
             self.dimension = self.dimension or vectors.shape[1]
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._use()
             # Later than what is there, even where the clock was set back: the newest of equals counts.
             last = max(
                 (int(old.stem[:20]) for old in self.folder.glob("*.vectors") if old.stem[:20].isdigit()),
@@ -154,11 +192,7 @@ class VectorStore:
             )
             name = f"{max(time.time_ns(), last + 1):020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
             path = self.folder / name
-            self._own = (
-                path.open("ab", buffering=0),
-                path.with_suffix(".keys").open("ab", buffering=0),
-                path,
-            )
+            self._own = (path.open("x+b", buffering=0), path.with_suffix(".keys").open("x+b", buffering=0))
         if vectors.shape != (len(keys), self.dimension):
             raise InvalidInput(
                 f"the encoder returned the shape {vectors.shape} for {len(keys)} items;"
@@ -186,28 +220,22 @@ class VectorStore:
         self._recent_keys, self._recent = [], {}
 
     def _intact(self, position: int) -> bool:
-        """Tell whether a vector written by an earlier run is what was written."""
+        """Return True if a vector written by an earlier run is what was written."""
         segment = next(s for s in reversed(self._segments) if s.first <= position)
-        row = position - segment.first
-        try:
-            content = np.ascontiguousarray(segment.vectors[row]).tobytes()
-        except (OSError, ValueError):  # removed, or cut short, since it was opened
-            return False
-        return bool(zlib.crc32(content) == segment.records["checksum"][row])
+        return segment.is_intact(position - segment.first)
 
 
 def trim(root: Path, most: int) -> None:
     """Remove what was used longest ago from the stores in a folder, so that no more than `most` bytes stay.
 
-    What was used last stays, whatever its size.
+    What was used last stays, whatever its size, and so does a store that is in use.
     """
     files = sorted(root.glob("*/*.vectors"), key=lambda file: -file.stat().st_mtime_ns)
     for place, file in enumerate(files):
         pair = (file.with_suffix(".keys"), file)
         most -= sum(part.stat().st_size for part in pair if part.exists())
         if place and most < 0:
-            for part in pair:
-                part.unlink(missing_ok=True)
+            remove_unused(file.parent, pair)
 
 
 def _prefixes(keys: Keys) -> npt.NDArray[np.uint64]:

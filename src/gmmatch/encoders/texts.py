@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import Float32Array, Kind, Unreadable, require
+from ..arrays import Float32Array
+from .base import Kind, Unreadable, require
 from .files import digest
 
 _LONGEST = 100_000

@@ -1,20 +1,16 @@
-"""Image networks run by torch: networks of ours, timm's and OpenCLIP's."""
+"""Image networks run by torch: timm's and OpenCLIP's."""
 
 import hashlib
-import importlib
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..data.images import PIXELS_VERSION, as_pixels
+from ..arrays import Float32Array, UInt8Array
+from ..data.images import PIXELS_VERSION
 from ..errors import InvalidParameter
-from .base import Float32Array, UInt8Array, require
-from .files import file_digest
-from .images import ImageEncoder, check_one_shape, check_size
-
-TRAINING = "gmmatch.training"
+from .base import require
+from .images import ImageEncoder, check_size
 
 
 class TorchEncoder(ImageEncoder):
@@ -32,7 +28,7 @@ class TorchEncoder(ImageEncoder):
     ) -> None:
         self.name = name
         self.size = check_size(size)
-        self._device = find_device(device)
+        self._device = resolve_device(device)
         module.to(self._device)
         self._function = function
         self._mean, self._std = np.array(mean, dtype=np.float32), np.array(std, dtype=np.float32)
@@ -48,53 +44,27 @@ class TorchEncoder(ImageEncoder):
         return vectors
 
 
-class CheckpointEncoder(ImageEncoder):
-    """Penultimate features of a network saved by ``gmmatch train``; no code in the file is run.
+def resolve_device(device: Any = "auto") -> Any:
+    """Return a device of torch by its name; ``auto`` takes CUDA, then Apple's MPS, then the CPU.
 
-    `size`: side that images are resampled to; None where all have the size the network was trained on.
-    `device`: where it runs, as for `gmmatch train`.
+    >>> resolve_device("cpu")
+    device(type='cpu')
     """
-
-    batch_size = 256
-
-    def __init__(self, path: str | os.PathLike[str], size: int | None = None, device: str = "auto") -> None:
-        require("torch", "torch", "torch")
-        self._device = find_device(device)
-        # `training` stands beside `encoders`, not below it, so it is looked up when it is needed.
-        self._training = importlib.import_module(TRAINING)
-        self._network = self._training.load_checkpoint(path).network
-        self.name = f"torch:{os.fspath(path)}"
-        self.size = None if size is None else check_size(size)
-        self.dimension: int = self._network.feature_size
-        self.revision = f"{file_digest(path)} {self.size} pixels {PIXELS_VERSION}"
-
-    def prepare(self, item: Any) -> UInt8Array:
-        """Return an image in the network's number of channels, grey or colour."""
-        pixels = as_pixels(item, self.size)
-        channels = self._network.channels
-        if pixels.shape[2] == channels:
-            return pixels
-        if channels == 3 and pixels.shape[2] == 1:
-            return np.repeat(pixels, 3, axis=2)
-        image = require("PIL.Image", "pillow", "images").fromarray(pixels)
-        return np.asarray(image.convert("L" if channels == 1 else "RGB")).reshape(*pixels.shape[:2], channels)
-
-    def encode(self, batch: Sequence[Any]) -> Float32Array:
-        """Return one vector per image; without `size`, all images must have one shape."""
-        pixels = [self.prepare(item) for item in batch]
-        check_one_shape(pixels, self.name)
-        if not pixels:
-            return np.empty((0, self.dimension), dtype=np.float32)
-        return self._forward(np.stack(pixels))
-
-    def _forward(self, pixels: UInt8Array) -> Float32Array:
-        vectors: Float32Array = self._training.features(self._network, pixels, device=self._device)
-        return vectors
-
-
-def find_device(device: str) -> Any:
-    """Return where torch is to run; ``auto`` takes an accelerator where there is one."""
-    return importlib.import_module(TRAINING).resolve_device(device)
+    torch = require("torch", "torch", "torch")
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        named = torch.device(device)
+    except RuntimeError:
+        raise InvalidParameter(
+            f"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'; got {device!r}"
+        ) from None
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if not present.get(named.type, False):
+        raise InvalidParameter(f"device {str(device)!r} is not present on this machine")
+    return named
 
 
 def timm_encoder(argument: str, size: int | None = None, device: str = "auto") -> TorchEncoder:

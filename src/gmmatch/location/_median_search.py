@@ -9,13 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Mask, Vector
 from ..compute.blocks import LARGEST_BLOCK
 from ._median_sums import GroupSums
-
-Vector = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 # What a certificate allows for rounding: lengths and unit vectors, and sums of the rows of a block, whose
 # errors grow with the root of their number and with it at worst.

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
 from ..compute.blocks import present_groups
-from ..records import FloatArray, IntArray
-
-Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

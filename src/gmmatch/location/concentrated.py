@@ -11,12 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import FloatArray, Vector
 from ..compute.keys import gather, group_samples, row_keys
-from ..records import FloatArray
 from .distances import group_distances, group_quantiles
 from .geometric_median import group_medians
-
-Vector = npt.NDArray[np.float64]
 
 SAMPLE_ROWS = 1024
 _STARTS = 60

@@ -1,24 +1,24 @@
 """The coordinate-wise median: the median of each feature on its own."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import FloatArray, Vector
 from ..compute.blocks import map_in_order
-from ..records import FloatArray
-
-Vector = npt.NDArray[np.float64]
+from ..compute.counting import count_pass
+from ..compute.keys import hold_rows
 
 _CHUNK_BYTES = 32 << 20
 
 
-def coordinate_median(rows: FloatArray) -> Vector:
+def coordinate_median(rows: Any) -> Vector:
     """Return the exact median of each feature in float64.
 
     For an even number of rows it is the middle between the two middle values.
 
-    `rows`: rows; a memory map is read by slices of features.
+    `rows`: rows; arrays and memory maps are read by slices of features, others are held in memory.
 
     Time: O(rows * features). Memory beyond the input: some 32 MB per core, or one feature where that is
     more.
@@ -26,12 +26,17 @@ def coordinate_median(rows: FloatArray) -> Vector:
     >>> coordinate_median(np.array([[0.0, 9.0], [1.0, 5.0], [100.0, 7.0]]))
     array([1., 7.])
     """
+    if isinstance(rows, np.ndarray):
+        count_pass(rows)
+    else:
+        rows = hold_rows(rows)
     low, high = (len(rows) - 1) // 2, len(rows) // 2
 
     def part(columns: slice) -> Vector:
         values = np.array(rows[:, columns].T, order="C")
         values.partition((low, high), axis=1)
-        return (values[:, low].astype(np.float64) + values[:, high]) / 2
+        middle: Vector = (values[:, low].astype(np.float64) + values[:, high]) / 2
+        return middle
 
     return np.concatenate(list(map_in_order(part, _columns(rows))))
 

@@ -3,13 +3,10 @@
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
 from ..compute.passes import PerRow, map_blocks
-from ..records import FloatArray, IntArray
-
-Vector = npt.NDArray[np.float64]
 
 _MANY_GROUPS = 1024
 
@@ -24,8 +21,6 @@ def group_distances(rows: FloatArray, codes: IntArray | None, points: Vector) ->
     Time: one pass. Memory beyond the input: O(block) and 8 bytes per row.
     """
     own_code = None if codes is None else PerRow(codes)
-    nothing = np.empty((0, rows.shape[1]), rows.dtype)
-    kernels.group_distances(nothing, codes, points)  # compiled before threads need it
 
     def part(block: slice) -> Vector:
         own = None if own_code is None else own_code[block]

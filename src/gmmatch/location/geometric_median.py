@@ -20,21 +20,19 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from ..compute import kernels
+from ..arrays import FloatArray, IntArray, Mask, Vector
 from ..compute.blocks import blocks
+from ..compute.counting import count_pass
 from ..compute.passes import PerRow, fold_blocks
 from ..data import MappedRows
-from ..errors import InvalidParameter
-from ..records import FloatArray, GeometricMedian, IntArray
+from ..errors import InvalidParameter, brief
+from ..records import GeometricMedian
 from ..validation import as_rows, as_seed, as_weights, check_positive_int, is_number, resolve_keep
 from ._median_search import Search
 from ._median_sums import GroupSums, partial_sums
 from .mean import group_means
 
-Vector = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 _SMALL = 1e-100  # squares of differences between numbers of this size are far from float64's limits
 
 
@@ -51,8 +49,6 @@ def measure(
     """
     own_code = None if codes is None else PerRow(codes)
     own_weight = None if weights is None else PerRow(weights)
-    nothing = np.empty((0, rows.shape[1]), rows.dtype)
-    kernels.median_sums(nothing, None, weights, points[:0])  # compiled before threads need it
 
     def part(block: slice) -> GroupSums:
         return partial_sums(
@@ -173,9 +169,24 @@ def geometric_median(
     rows = as_rows(X)
     weight = as_weights(weights, len(rows))
     if not (is_number(epsilon) and 0 < epsilon < np.inf):
-        raise InvalidParameter(f"epsilon must be a number greater than 0; got {epsilon!r}")
+        raise InvalidParameter(f"epsilon must be a number greater than 0; got {brief(epsilon)}")
     check_positive_int(max_iter, "max_iter")
     size = None if sample is None else resolve_keep(sample, len(rows))
+    return median_of(rows, float(epsilon), weight, size, random_state, max_iter)
+
+
+def median_of(
+    rows: FloatArray,
+    epsilon: float = 1e-6,
+    weight: Vector | None = None,
+    size: int | None = None,
+    random_state: Any = 0,
+    max_iter: int = 1000,
+) -> GeometricMedian:
+    """Return what `geometric_median` returns, of rows and weights that were checked already.
+
+    `size`: how many rows to iterate on; None: all.
+    """
     row_power, weight_power = _power_of_rows(rows), 0
     if row_power:
         rows = cast(FloatArray, MappedRows(rows, partial(_scaled, power=-row_power)))
@@ -183,11 +194,11 @@ def geometric_median(
         weight_power = int(np.frexp(weight.max())[1])
         weight = _scaled(weight, -weight_power)
     if size is None:
-        found = group_medians(rows, None, 1, float(epsilon), weight, max_iter=max_iter)[0]
+        found = group_medians(rows, None, 1, epsilon, weight, max_iter=max_iter)[0]
     else:
         chosen = np.sort(np.random.default_rng(as_seed(random_state)).choice(len(rows), size, replace=False))
         some = None if weight is None else weight[chosen]
-        rough = group_medians(rows[chosen], None, 1, float(epsilon), some, max_iter=max_iter)[0]
+        rough = group_medians(rows[chosen], None, 1, epsilon, some, max_iter=max_iter)[0]
         proven = certify(rows, [rough.point], None, weight)[0]
         found = replace(proven, n_iter=rough.n_iter + 1, converged=rough.converged)
     objective = float(_scaled(np.array(found.objective), row_power + weight_power))
@@ -198,6 +209,7 @@ def _power_of_rows(rows: FloatArray) -> int:
     """Return the power of two to divide rows by so that no square leaves float64, 0 for ordinary rows."""
     if rows.dtype == np.float32:
         return 0
+    count_pass(rows)
     largest = max(float(np.abs(rows[block]).max()) for block in blocks(rows))
     return 0 if largest == 0 or _SMALL <= largest <= 1 / _SMALL else int(np.frexp(largest)[1])
 

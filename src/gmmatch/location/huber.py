@@ -14,14 +14,12 @@ rows, and since a Huber loss is at least the distance,
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ..compute.blocks import blocks, map_in_order, row_norms, sum_runs
-from ..records import FloatArray, IntArray
+from ..arrays import FloatArray, IntArray, Vector
+from ..compute.blocks import row_norms, sum_runs
+from ..compute.passes import PerRow, map_blocks
 from .distances import group_distances, group_quantiles
 from .mean import group_means
-
-Vector = npt.NDArray[np.float64]
 
 _MOST_PASSES = 200
 _LEAST_SCALE = 1e-9  # of the largest distance at the start
@@ -110,12 +108,14 @@ def _measure(
     rows: FloatArray, codes: IntArray | None, points: Vector, scales: Vector
 ) -> tuple[Vector, Vector, Vector]:
     """Return all rows' distances and, by group, the sums of the pulls and of the weights."""
+    own_code = None if codes is None else PerRow(codes)
 
     def part(block: slice) -> tuple[Vector, IntArray, Vector, Vector]:
-        code = np.zeros(len(rows[block]), np.int64) if codes is None else codes[block]
+        values = np.asarray(rows[block])
+        code = np.zeros(len(values), np.int64) if own_code is None else own_code[block]
         order = np.argsort(code, kind="stable")
         groups, starts = np.unique(code[order], return_index=True)
-        offsets = np.subtract(rows[block][order], points[code[order]], dtype=np.float64)
+        offsets = np.subtract(values[order], points[code[order]], dtype=np.float64)
         lengths = row_norms(offsets)
         weights = 1.0 / np.maximum(lengths, scales[code[order]])
         offsets *= weights[:, None]
@@ -125,7 +125,7 @@ def _measure(
 
     pull, stiffness = np.zeros(points.shape), np.zeros(len(points))
     distances = []
-    for lengths, groups, sums, weights in map_in_order(part, blocks(rows)):
+    for lengths, groups, sums, weights in map_blocks(part, rows, "finding the middle"):
         distances.append(lengths)
         pull[groups] += sums
         stiffness[groups] += weights

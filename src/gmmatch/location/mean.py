@@ -1,14 +1,14 @@
 """The mean, summed in blocks so that it does not depend on how the rows are held."""
 
+from functools import partial
+
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray, Mask, Vector
 from ..compute import kernels
-from ..compute.blocks import present_groups
-from ..compute.passes import PerRow, fold_blocks
-from ..records import FloatArray, IntArray
+from ..compute.blocks import block_rows, present_groups
+from ..compute.passes import PerRow, fold_blocks, spans
 
-Vector = npt.NDArray[np.float64]
 Sums = tuple[IntArray, Vector, Vector]
 
 
@@ -26,21 +26,74 @@ def group_means(
     own_code = None if codes is None else PerRow(codes)
     own_weight = None if weights is None else PerRow(weights)
 
-    kernels.group_sums(np.empty((0, width), rows.dtype), codes, n_groups, weights)  # compiled before threads
-
     def part(block: slice) -> Sums:
-        own, present = None, np.arange(n_groups)
-        if own_code is not None:  # sums of the groups that are there only: there may be many
-            present, own = present_groups(own_code[block], n_groups)
+        code = None if own_code is None else own_code[block]
         weight = None if own_weight is None else own_weight[block]
-        return present, *kernels.group_sums(np.asarray(rows[block]), own, len(present), weight)
+        return _block_sums(np.asarray(rows[block]), code, n_groups, weight)
 
-    def zero() -> Sums:
-        return np.arange(n_groups), np.zeros((n_groups, width)), np.zeros(n_groups)
-
-    _, totals, mass = fold_blocks(part, zero, _add, rows, "averaging rows", n_groups)
+    _, totals, mass = fold_blocks(
+        part, partial(_zero, n_groups, width), _add, rows, "averaging rows", n_groups
+    )
     totals /= mass[:, None]
     return totals
+
+
+class RunningMeans:
+    """Means of groups that are added up while another pass reads the rows: the bits of `group_means`.
+
+    `rows`, `codes`, `n_groups`: as for `group_means`; groups may be empty. `usable`: rows that count; None:
+    all. Rows that are no ordinary numbers never do. See `compute.keys.Sums`.
+    """
+
+    def __init__(self, rows: FloatArray, codes: IntArray | None, n_groups: int, usable: Mask | None) -> None:
+        self._n_groups, self._width = n_groups, rows.shape[1]
+        self._codes = None if codes is None else PerRow(codes)
+        self._usable = None if usable is None else PerRow(usable)
+        self._ends = {span.stop for span in spans(len(rows), block_rows(rows.shape[1]), n_groups)}
+        # Made when they are needed, and so not sent to other machines.
+        self._total: Sums | None = None
+        self._span: Sums | None = None
+        self._done = 0
+
+    def part(self, block: slice, values: FloatArray, good: Mask) -> tuple[int, Sums]:
+        """Return the number of rows of a block, and its sums."""
+        counted = good if self._usable is None else good & self._usable[block]
+        code = None if self._codes is None else self._codes[block]
+        if not counted.all():
+            code = np.where(counted, 0 if code is None else code, -1)
+        return len(values), _block_sums(values, code, self._n_groups)
+
+    def add(self, part: tuple[int, Sums]) -> None:
+        """Take the sums of the next block."""
+        self._done += part[0]
+        self._span = self._span or _zero(self._n_groups, self._width)
+        _add(self._span, part[1])
+        if self._done in self._ends:
+            self._total = self._total or _zero(self._n_groups, self._width)
+            _add(self._total, self._span)
+            self._span = None
+
+    @property
+    def means(self) -> Vector:
+        """The mean of each group, once all rows are read; NaN for one without rows."""
+        assert self._total is not None
+        _, totals, mass = self._total
+        with np.errstate(invalid="ignore"):
+            return totals / mass[:, None]
+
+
+def _block_sums(
+    values: FloatArray, codes: IntArray | None, n_groups: int, weights: Vector | None = None
+) -> Sums:
+    """Return the sums of the rows of a block: of the groups that are there only, as there may be many."""
+    present, own = np.arange(n_groups), None
+    if codes is not None:
+        present, own = present_groups(codes, n_groups)
+    return present, *kernels.group_sums(values, own, len(present), weights)
+
+
+def _zero(n_groups: int, width: int) -> Sums:
+    return np.arange(n_groups), np.zeros((n_groups, width)), np.zeros(n_groups)
 
 
 def _add(total: Sums, part: Sums) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import IntArray
 from ..compute.blocks import group_order
-from ..records import IntArray
 
 BLOCK_ROWS = 256
 LANES = 8  # 2,000,000 rows in row groups of 100,000: a tenth of them is decoded to get to where lanes begin

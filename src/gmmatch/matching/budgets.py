@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import IntArray
 from ..compute.blocks import by_group
 from ..errors import InvalidInput, InvalidParameter
-from ..records import IntArray
 from ..validation import check_choice, is_number, is_whole
 
 BUDGETS = ("proportional", "sqrt", "equal")
@@ -66,11 +66,23 @@ def check_budgets(budgets: Any) -> None:
         check_choice(budgets, BUDGETS, "budgets")
         return
     for label, value in budgets.items():
+        if is_bounds(value):
+            continue
         if not (is_number(value) and _LEAST_WEIGHT <= value <= _MOST_WEIGHT):
             raise InvalidParameter(
                 f"budgets must be counts of at least 1 or positive weights; got {value!r:.40} for class"
                 f" {label!r} (weights go from 1e-100 to 1e100)"
             )
+
+
+def is_bounds(value: Any) -> bool:
+    """Return True for a pair of the least and the most rows.
+
+    >>> is_bounds((0, 5)), is_bounds((5, 0)), is_bounds(5)
+    (True, False, False)
+    """
+    pair = isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_whole, value))
+    return pair and 0 <= value[0] <= value[1]
 
 
 def weigh(
@@ -93,6 +105,10 @@ def weigh(
         what = f"names class {unknown[0]!r}, which no row has" if unknown else f"has no class {missing[0]!r}"
         raise InvalidInput(f"budgets {what}; expected an entry for each of the {len(labels)} classes")
     values = [budgets[label] for label in labels]
+    if any(map(is_bounds, values)):
+        raise InvalidInput(
+            "budgets that are pairs of a least and a most are for strata; pass strata, or weights"
+        )
     if _counts(values, sizes, k):
         return Weights(np.array(values, np.int64)), np.array(values, np.int64)
     return Weights(np.array(values, np.float64)), sizes
@@ -148,18 +164,20 @@ def check_share(n_classes: int, k: int) -> None:
     if k < n_classes:
         raise InvalidInput(
             f"keep gives {k} rows for {n_classes} classes, so that {n_classes - k} would have none;"
-            f" keep at least {n_classes} rows, or pass by_class=False (--param by_class=False)"
+            f" keep at least {n_classes} rows, or pass by_class=False"
         )
 
 
-def share(weights: Weights, tiers: IntArray, k: int) -> IntArray:
+def share(weights: Weights, tiers: IntArray, k: int, begun: IntArray | None = None) -> IntArray:
     """Return how many of the first `k` picks of the sequence are of each class.
 
     `weights`: of the classes. `tiers`: how many rows each class has in each tier: one line per tier, the most
-    trusted first. `k`: how many rows to pick; at most as many as there are.
+    trusted first. `k`: how many rows to pick; at most as many as there are. `begun`: how many picks of each
+    class there are already, which count; None: there are none.
     """
-    counts = np.zeros(tiers.shape[1], np.int64)
-    for most in _stretches(tiers):
+    counts = np.zeros(tiers.shape[1], np.int64) if begun is None else begun
+    for line in _stretches(tiers):
+        most = np.maximum(line, counts)
         left = k - int(counts.sum())
         if left < int(most.sum() - counts.sum()):
             return _fill(weights, counts, most, left)
@@ -167,14 +185,18 @@ def share(weights: Weights, tiers: IntArray, k: int) -> IntArray:
     return counts
 
 
-def sequence(weights: Weights, tiers: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the whole sequence: for each place the class, and the place within that class."""
+def sequence(weights: Weights, tiers: IntArray, begun: IntArray | None = None) -> tuple[IntArray, IntArray]:
+    """Return the whole sequence: for each place the class, and the place within that class.
+
+    `begun`: how many picks of each class there are already; the sequence goes on from there.
+    """
+    counts = np.zeros(tiers.shape[1], np.int64) if begun is None else begun
     if tiers.shape[1] == 1:
-        only = np.arange(int(tiers.sum()))
+        only = np.arange(int(counts[0]), int(tiers.sum()))
         return np.zeros_like(only), only
     classes, turns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    counts = np.zeros(tiers.shape[1], np.int64)
-    for most in _stretches(tiers):
+    for line in _stretches(tiers):
+        most = np.maximum(line, counts)
         while (counts < most).any():
             left = min(_SORTED_AT_ONCE, int((most - counts).sum()))
             after = _fill(weights, counts, most, left)

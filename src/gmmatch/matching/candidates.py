@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import FloatArray, Vector
 from ..compute.blocks import tiles
-from ..records import FloatArray
-
-Vector = npt.NDArray[np.float64]
 
 GRAM_BYTES = 1 << 30
 """Largest Gram matrix to hold; larger groups use one matrix-vector product per pick."""

@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray, Vector
 from ..compute.blocks import core_count
 from ..compute.reading import read_ahead, settle
-from ..records import FloatArray, IntArray
 from .greedy import Matching, Step, match_batches
-
-Vector = npt.NDArray[np.float64]
 
 SEGMENT_ROWS = 1 << 16
 """Rows of a piece of work: some hundred megabytes, a second or so."""

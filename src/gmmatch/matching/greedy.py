@@ -20,15 +20,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from ..compute.kernels import greedy, greedy_batches, greedy_groups
+from ..arrays import FloatArray, IntArray, Vector
+from ..compute.kernels import greedy, greedy_batches
 from ..progress import Advance, task
-from ..records import FloatArray, IntArray
 from .candidates import GRAM_BYTES, LARGEST_SQUARE, Candidates, prepare, product_error, products_pay
 
 Step = Literal["residual", "projection"]
-Vector = npt.NDArray[np.float64]
 
 
 _CALL_VALUES = 1 << 24  # scores looked at between two reports of progress: some hundredths of a second
@@ -110,32 +108,38 @@ def match_batches(
     """Pick so many rows of each of the batches that follow each other in `rows`."""
     rows = np.asarray(rows)
     found: list[tuple[IntArray, Vector, Vector]] = []
-    largest, share = int(sizes.max()), float((quotas / sizes).max())
+    largest, share, firsts = int(sizes.max()), float((quotas / sizes).max()), np.cumsum(sizes) - sizes
     if products_pay(largest, int(share * largest), rows.shape[1], rows.itemsize):
-        theta = state.theta.copy()
-        kind = np.float32 if rows.dtype == np.float32 else np.float64
-        offsets = np.empty((largest, rows.shape[1]), kind)
-        done, *told = greedy_batches(
-            rows,
-            sizes,
-            quotas,
-            state.center,
-            state.start,
-            0.5 if step == "residual" else 0.0,
-            product_error(offsets),
-            LARGEST_SQUARE if kind == np.float32 else np.inf,
-            state.count,
-            theta,
-            offsets,
-        )
-        state.theta, made = theta, quotas[:done].cumsum()
-        state.count += int(quotas[:done].sum())
-        found = list(zip(*(np.split(values, made)[:done] for values in told), strict=True))
-    ends = sizes.cumsum()
+        owners, count = np.zeros(len(sizes), np.int64), np.array([state.count])
+        theta = state.theta[None].copy()
+        told = rows, firsts, sizes, quotas, owners, state.center[None], state.start[None]
+        found = _batches(*told, step, count, theta)
+        state.theta, state.count = theta[0], int(count[0])
     for batch in range(len(found), len(sizes)):
-        part, quota = rows[ends[batch] - sizes[batch] : ends[batch]], int(quotas[batch])
+        part, quota = rows[firsts[batch] :][: sizes[batch]], int(quotas[batch])
         found.append(pick(prepare(part, state.center, quota), quota, state, step))
     return found
+
+
+def _batches(
+    rows: FloatArray,
+    firsts: IntArray,
+    sizes: IntArray,
+    quotas: IntArray,
+    owners: IntArray,
+    centers: Vector,
+    starts: Vector,
+    step: Step,
+    counts: IntArray,
+    thetas: Vector,
+) -> list[tuple[IntArray, Vector, Vector]]:
+    """Pick rows of batches in one call, up to the first with rows that are too long; see `greedy_batches`."""
+    single = rows.dtype == np.float32
+    unit = product_error(np.empty((0, rows.shape[1]), np.float32 if single else np.float64))
+    limits = 0.5 if step == "residual" else 0.0, unit, LARGEST_SQUARE if single else np.inf
+    batches = firsts, sizes, quotas, owners, centers, starts
+    done, *found = greedy_batches(rows, *batches, *limits, counts, thetas)
+    return list(zip(*(np.split(values, quotas.cumsum())[:done] for values in found), strict=True))
 
 
 def match_groups(
@@ -157,20 +161,10 @@ def match_groups(
     small = np.flatnonzero([products_pay(size, quota, width, itemsize) for size, quota in pairs])
     found: dict[int, tuple[IntArray, Vector, Vector]] = {}
     if len(small):
-        kind = np.float32 if rows.dtype == np.float32 else np.float64
-        done, *told = greedy_groups(
-            rows,
-            firsts[small],
-            sizes[small],
-            quotas[small],
-            centers[small],
-            starts[small],
-            0.5 if step == "residual" else 0.0,
-            product_error(np.empty((0, width), kind)),
-            LARGEST_SQUARE if kind == np.float32 else np.inf,
-        )
-        parts = (np.split(values, quotas[small].cumsum())[:done] for values in told)
-        found = dict(zip(small[:done].tolist(), zip(*parts, strict=True), strict=True))
+        owners, counts, thetas = np.arange(len(small)), np.zeros(len(small), np.int64), starts[small]
+        told = rows, firsts[small], sizes[small], quotas[small], owners, centers[small], starts[small]
+        done = _batches(*told, step, counts, thetas)
+        found = dict(zip(small[: len(done)].tolist(), done, strict=True))
     for group, (size, quota) in enumerate(pairs):
         if group not in found:
             own, state = rows[firsts[group] :][:size], Matching.begin(centers[group], starts[group])

@@ -6,14 +6,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, map_in_order, tiles
-from ..compute.passes import map_blocks
+from ..compute.passes import PerRow, map_blocks
 from ..progress import task
-from ..records import FloatArray, IntArray
 from .candidates import product_error
-
-Vector = npt.NDArray[np.float64]
 
 _SAMPLE_PER_CLUSTER = 32
 _SMALLEST_SAMPLE = 1024
@@ -56,6 +54,22 @@ def kmeans(
     return prototypes, np.concatenate(list(map_blocks(part, rows, "clustering rows")))
 
 
+def prototype_distances(rows: FloatArray, members: IntArray, prototypes: Vector) -> Vector:
+    """Return the distance of some rows to the nearest prototype, 0 for the others, in one pass."""
+    wanted = np.zeros(len(rows), dtype=bool)
+    wanted[members] = True
+    own_wanted = PerRow(wanted)
+
+    def part(block: slice) -> Vector:
+        found = np.zeros(block.stop - block.start)
+        here = own_wanted[block]
+        values = np.asarray(rows[block])[here]  # the others may hold anything
+        found[here] = kernels.group_distances(values, nearest(values, prototypes), prototypes)
+        return found
+
+    return np.concatenate(list(map_blocks(part, rows, "measuring distances")))
+
+
 def _sample(rows: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
     if size >= len(rows):
         return rows[:]
@@ -75,8 +89,6 @@ def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vec
 
 def improve(rows: FloatArray, prototypes: Vector) -> Vector:
     """Move each prototype to the mean of the rows nearest to it; one without rows stays."""
-    nothing = np.empty((0, rows.shape[1]), rows.dtype)
-    kernels.group_sums(nothing, nearest(nothing, prototypes), 1)  # compiled before threads need it
 
     def part(block: slice) -> tuple[Vector, Vector]:
         values = np.asarray(rows[block])
@@ -180,7 +192,6 @@ class Rounds:
         moved = Points(self.prototypes[self._moved], self.rows.dtype, points.reach)
         place = np.full(len(self.prototypes), -1)
         place[self._moved] = np.arange(len(self._moved))
-        points.compare(self.rows[:0])  # compiled before threads need it
 
         def part(block: slice) -> None:
             rows, found = np.asarray(self.rows[block]), self._codes[block]

@@ -1,20 +1,18 @@
 """How far the mean of the picks is from the centre, after each pick."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows
-from ..compute.passes import Engine, cut, engine_for, source_of
+from ..compute.counting import count_gathered, source_of
+from ..compute.passes import Engine, cut, engine_for
 from ..compute.reading import announced
-from ..records import FloatArray, IntArray
-
-Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +23,7 @@ class _Run:
     first: int  # how many picks of the group came before
     order: IntArray  # row numbers in pick order
     carried: Vector | None = None  # sum of the offsets of the picks before, where it is known
+    elsewhere: int = 0  # how many picks of other data came before all
 
     def __len__(self) -> int:
         return len(self.order)
@@ -48,20 +47,30 @@ def running_objective(rows: FloatArray, order: IntArray, center: Vector) -> tupl
 
 
 def running_objectives(
-    rows: FloatArray, orders: Sequence[IntArray], centers: Sequence[Vector]
+    rows: FloatArray,
+    orders: Sequence[IntArray],
+    centers: Sequence[Vector],
+    before: Sequence[tuple[int, Vector] | None] | None = None,
+    sums: list[Vector] | None = None,
 ) -> list[tuple[Vector, Vector]]:
     """Return for each group of picks what `running_objective` returns.
+
+    `before`: of each group how many picks of other data there are, and the sum of their offsets from the
+    centre. `sums`: filled with the sum of the offsets of all picks of each group.
 
     Sums are taken within blocks of picks and carried from one to the next, so that an engine can measure
     the blocks side by side: once for their sums, once more with what came before.
     """
     step = block_rows(rows.shape[1])
+    begun = [None] * len(orders) if before is None else list(before)
     runs: Any = [
-        _Run(group, part.start, order[part])
+        _Run(group, part.start, order[part], *_begun(begun[group], part.start))
         for group, order in enumerate(orders)
         for part in cut(slice(0, len(order)), step)
     ]
+    totals = {group: own[1] for group, own in enumerate(begun) if own is not None}
     engine = engine_for(rows)
+    count_gathered(rows, sum(len(order) for order in orders))
     if hasattr(source_of(rows), "expect"):  # picks in pieces are read once, and measured here
         runs, engine = announced(rows, runs, engine=engine), None
     found = [(np.empty(len(order)), np.empty(len(order))) for order in orders]
@@ -69,10 +78,18 @@ def running_objectives(
         runs = _with_carried(rows, runs, centers, engine)
     measure = _Measure(rows, centers)
     measured = _each(measure, runs) if engine is None else zip(runs, engine.map(measure, runs), strict=True)
-    for run, (_, objectives, distances) in measured:
+    for run, (total, objectives, distances) in measured:
+        totals[run.group] = total
         part = slice(run.first, run.first + len(run.order))
         found[run.group][0][part], found[run.group][1][part] = objectives, distances
+    if sums is not None:
+        sums += [totals.get(group, np.zeros(rows.shape[1])) for group in range(len(orders))]
     return found
+
+
+def _begun(before: tuple[int, Vector] | None, start: int) -> tuple[Vector | None, int]:
+    """Return what a run of picks begins with: the sum of offsets, where it is the first, and their count."""
+    return (None, 0) if before is None else (None if start else before[1], before[0])
 
 
 def _each(measure: "_Measure", runs: Iterable[_Run]) -> Iterator[tuple[_Run, tuple[Vector, Vector, Vector]]]:
@@ -91,8 +108,8 @@ def _with_carried(
     ready = []
     total = np.zeros(rows.shape[1])
     for run, own in zip(runs, engine.map(_Sum(rows, centers), runs), strict=True):
-        carried = total if run.first else None
-        ready.append(_Run(run.group, run.first, run.order, carried))
+        carried = total if run.first else run.carried
+        ready.append(_Run(run.group, run.first, run.order, carried, run.elsewhere))
         total = own if carried is None else carried + own
     return ready
 
@@ -105,7 +122,7 @@ class _Sum:
     centers: Sequence[Vector]
 
     def __call__(self, run: _Run) -> Vector:
-        return _Measure(self.rows, self.centers)(run)[0]
+        return _Measure(self.rows, self.centers)(replace(run, carried=None))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,4 +136,4 @@ class _Measure:
         carried = run.carried if carried is None else carried
         total = np.zeros(self.rows.shape[1]) if carried is None else carried.copy()
         rows = np.asarray(self.rows[run.order])
-        return total, *kernels.running_means(rows, self.centers[run.group], run.first, total)
+        return total, *kernels.running_means(rows, self.centers[run.group], run.first + run.elsewhere, total)

@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from ..arrays import FloatArray, IntArray, Vector
 from ..compute.bundles import bundles
-from ..compute.passes import Engine, engine_for, source_of
+from ..compute.counting import count_matched, source_of
+from ..compute.passes import Engine, engine_for
 from ..compute.reading import read_ahead
 from ..progress import task
-from ..records import FloatArray, IntArray
 from .batches import Batch, Router, chain_of, chain_sizes, windows
 from .budgets import Weights, sequence, share
 from .chains import SEGMENT_ROWS, Carried, MatchSegment, Turn, match_turns, segments
 from .greedy import Matching, Step
 
-Vector = npt.NDArray[np.float64]
 State = Mapping[str, npt.NDArray[Any]]
 Save = Callable[[dict[str, npt.NDArray[Any]]], None]
 
@@ -76,6 +76,8 @@ class Stream:
     step: Step
     batch_size: int
     seed: int
+    # Theta of the first chain of each class, where it goes on from picks that were made before.
+    thetas: Vector | None = None
 
     def run(
         self, save: Save | None = None, state: State | None = None
@@ -98,6 +100,7 @@ class Stream:
         if state is not None:
             _restore(state, chains)
         engine = engine_for(self.rows)
+        count_matched(self.rows, int((self.codes >= 0).sum()))  # where a run goes on, those seen before too
         with task("picking rows", len(self.codes)) as advance, threadpool_limits(1):
             advance(sum(chain.seen for chain in chains))
             unsaved = 0
@@ -154,8 +157,10 @@ class Stream:
         for code, (size, budget) in enumerate(zip(self._sizes(), self.budgets, strict=True)):
             parts = chain_sizes(int(size), self.batch_size, int(self.streams[code]))
             quotas = share(Weights(parts), parts[None], int(budget))
-            for part, quota in zip(parts, quotas, strict=True):
+            for place, (part, quota) in enumerate(zip(parts, quotas, strict=True)):
                 matching = Matching.begin(self.centers[code], self.starts[code])
+                if place == 0 and self.thetas is not None:
+                    matching.theta = self.thetas[code].copy()
                 chains.append(Chain(matching, int(part), int(quota)))
         return chains
 

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray, Vector
 from ..compute.blocks import group_order
+from ..compute.counting import count_gathered, count_pass, count_reads
+from ..compute.keys import hold_rows
 from ..location.centers import find_centers
 from ..location.geometric_median import certify, group_medians
-from ..records import FloatArray, IntArray
 from ..validation import is_whole, resolve_keep
-from .batches import windows
+from .batches import BLOCK_ROWS, window_blocks, windows
 
-Vector = npt.NDArray[np.float64]
+Center = tuple[Vector, float | None]
 
+_MEDIAN_READS = 3  # of a geometric median that starts from a sample: two or three on mixtures of Gaussians
 SAMPLE_EPSILON = 1e-6  # where all rows are in the sample, as for rows in memory
 STREAM_EPSILON = 1e-3  # where each further digit costs a pass over the file
 _MOST_PASSES = 12
@@ -24,27 +27,29 @@ _SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS = 16384, 2048
 
 @dataclass(frozen=True, eq=False)
 class StreamCenters:
-    """One centre per class, its certified epsilon where it has one, and the passes that were needed."""
+    """One centre per class, its certified epsilon where it has one, and the reads that it took."""
 
     points: Vector
     epsilons: list[float | None]
-    passes: int
+    reads: int
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return it as plain arrays."""
         return {
             "centers": self.points,
             "epsilons": np.array([np.nan if value is None else value for value in self.epsilons]),
-            "passes": np.array(self.passes),
+            "reads": np.array(self.reads),
         }
 
 
-def saved_centers(state: Mapping[str, npt.NDArray[Any]] | None) -> StreamCenters | None:
-    """Return the centres in a saved state, if there is one."""
+def saved_centers(state: Mapping[str, npt.NDArray[Any]] | None, rows: FloatArray) -> StreamCenters | None:
+    """Return the centres in a saved state, if there is one; what was read of the rows for it counts again."""
     if state is None:
         return None
     epsilons = [None if np.isnan(value) else float(value) for value in state["epsilons"]]
-    return StreamCenters(state["centers"], epsilons, int(state["passes"]))
+    found = StreamCenters(state["centers"], epsilons, int(state["reads"]))
+    count_pass(rows, found.reads)
+    return found
 
 
 def stream_centers(
@@ -53,7 +58,7 @@ def stream_centers(
     codes: IntArray,
     labels: Sequence[Any],
     seed: int,
-    known: list[tuple[Vector, float | None]] | None = None,
+    known: list[Center] | None = None,
 ) -> StreamCenters:
     """Find the centre of every class.
 
@@ -66,18 +71,30 @@ def stream_centers(
 
     Memory: the sample (128 MB at most) and O(classes * features).
     """
+    with count_reads(rows) as counter:
+        points, epsilons = _find(center, rows, codes, labels, seed, known)
+    return StreamCenters(np.stack(points), list(epsilons), counter.reads)
+
+
+def _find(
+    center: Any,
+    rows: FloatArray,
+    codes: IntArray,
+    labels: Sequence[Any],
+    seed: int,
+    known: list[Center] | None,
+) -> tuple[Sequence[Vector], Sequence[float | None]]:
     # Where all rows are of one class, a pass need not ask for the class of each.
     grouped = None if len(labels) == 1 and codes.min() >= 0 else codes
     if known is not None or not (isinstance(center, str) and center == "geometric-median"):
         found = known or find_centers(center, rows, grouped, labels)
-        passes = 1 if isinstance(center, str) and known is None else 0
-        points, epsilons = zip(*found, strict=True)
-        return StreamCenters(np.stack(points), list(epsilons), passes)
+        return [point for point, _ in found], [epsilon for _, epsilon in found]
     window = next(windows(len(codes), rows.shape[1], seed))
     sample = np.sort(window[: max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS * len(labels))])
-    if len(window) == len(codes):
-        medians = group_medians(rows, grouped, len(labels), SAMPLE_EPSILON)
+    if len(window) == len(codes):  # no more than the sample may be
+        medians = group_medians(hold_rows(rows), grouped, len(labels), SAMPLE_EPSILON)
     else:
+        count_gathered(rows, len(sample))
         starts = _sample_medians(rows[sample], codes[sample], len(labels))
         medians = group_medians(
             rows,
@@ -87,11 +104,16 @@ def stream_centers(
             starts=starts,
             max_iter=_MOST_PASSES,
         )
-    return StreamCenters(
-        np.stack([median.point for median in medians]),
-        [median.epsilon for median in medians],
-        max(median.n_iter for median in medians),
-    )
+    return [median.point for median in medians], [median.epsilon for median in medians]
+
+
+def median_reads(n_rows: int, n_features: int) -> int:
+    """Return how often `stream_centers` reads all rows for geometric medians: about, where rows are many.
+
+    >>> median_reads(10_000, 24), median_reads(10**6, 24)
+    (1, 3)
+    """
+    return 1 if n_rows <= BLOCK_ROWS * window_blocks(n_features) else _MEDIAN_READS
 
 
 def sampled_medians(
@@ -109,6 +131,7 @@ def sampled_medians(
     for members, seed in groups:
         wanted = min(sample, len(members)) if is_whole(sample) else sample
         drawn = np.random.default_rng(seed).choice(members, resolve_keep(wanted, len(members)), replace=False)
+        count_gathered(rows, len(drawn))
         points.append(group_medians(rows[np.sort(drawn)], None, 1)[0].point)
     return [(found.point, found.epsilon) for found in certify(rows, points, codes)]
 

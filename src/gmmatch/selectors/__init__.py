@@ -9,9 +9,8 @@ from .hard import Hard
 from .herding import Herding
 from .k_center import KCenter
 from .moderate import Moderate
-from .optimization import Optimization
 from .random import Random
-from .registry import METHODS, Method, compared_methods, find_method, find_variant, methods, register_method
+from .registry import METHODS, Method, find_method, methods, register_method
 from .self_supervised import SelfSupervised
 from .small_loss import SmallLoss
 from .stratified import Stratified
@@ -19,6 +18,6 @@ from .top_scores import TopScores
 
 __all__ = [
     "METHODS", "Easy", "FacilityLocation", "GMMatching", "Group", "Hard", "Herding", "KCenter", "Method",
-    "Moderate", "Optimization", "Picks", "Random", "SelfSupervised", "Selector", "SmallLoss", "Stratified",
-    "TopScores", "compared_methods", "find_method", "find_variant", "methods", "register_method",
+    "Moderate", "Picks", "Random", "SelfSupervised", "Selector", "SmallLoss", "Stratified",
+    "TopScores", "find_method", "methods", "register_method",
 ]  # fmt: skip

@@ -11,24 +11,35 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.keys import Keys, look_at_rows
-from ..errors import InvalidInput, InvalidParameter
-from ..facts import Evidence, Facts
-from ..location.centers import CENTERS
+from ..arrays import FloatArray, IntArray, Keys, Vector
+from ..compute.counting import count_reads
+from ..compute.keys import gather, look_at_rows
+from ..errors import InvalidInput, InvalidParameter, brief
+from ..facts import Evidence, RunInfo
+from ..location.centers import CENTERS, find_centers
+from ..location.mean import RunningMeans
 from ..matching.budgets import Weights, advise, check_budgets, check_share, weigh
 from ..matching.cells import ordinary_size
 from ..matching.features import MatchedRows, choose_lift
 from ..matching.objectives import running_objective, running_objectives
-from ..matching.targets import stream_centers
-from ..records import FloatArray, IntArray, Selection
-from ..trust import TIERS, TRUSTED, Verdict, judge
-from ..trust.guard import Recall, make_now
-from ..validation import CheckedRows, as_seed, check_choice, check_input, resolve_keep
+from ..records import Carried, Selection
+from ..trust import TIERS, Known, Verdict, judge
+from ..trust.judge import Recall, make_now
+from ..validation import CheckedRows, as_seed, check_choice, check_input, describe_bad_rows, resolve_keep
 from ..version import __version__
 from .estimator import Estimator
-from .groups import Checkpoint, Group, Picks, Shares, divide_rows, group_codes, share_out
-
-Vector = npt.NDArray[np.float64]
+from .groups import (
+    Checkpoint,
+    Group,
+    Outline,
+    Part,
+    Picks,
+    Shares,
+    Wanted,
+    divide_rows,
+    group_codes,
+    share_out,
+)
 
 GUARDS = ("auto", "off")
 
@@ -42,7 +53,8 @@ class Selector(Estimator, ABC):
     Parameters
     ----------
     keep
-        Fraction in (0, 1] or count of rows to keep.
+        Fraction in (0, 1] or count of rows to keep. With gm-matching and labels `auto`: the smallest share of
+        the believed rows from which two small learners learn 99 % of what they learn from all of them.
     center
         What distances and the objective refer to, and what the method compares with if it compares with a
         centre: `mean`, `geometric-median`, `coordinate-median`, `huber`, `concentrated`, a point, or a
@@ -64,8 +76,10 @@ class Selector(Estimator, ABC):
     """Whether the scores of picks are the distances between the mean of the picks so far and the centre."""
     centers: ClassVar[Collection[str]] = CENTERS
     """The centres that can be named."""
+    goes_on: ClassVar[bool] = False
+    """Whether the method takes rows that are in already into account; others pick as if there were none."""
 
-    keep: float | int = field(default=0.1, kw_only=False)
+    keep: float | int | str = field(default=0.1, kw_only=False)
     center: Any = "mean"
     by_class: bool = True
     budgets: str | Mapping[Any, float] = "proportional"
@@ -81,7 +95,7 @@ class Selector(Estimator, ABC):
         return [self._select(group, int(budget)) for group, budget in zip(groups, budgets, strict=True)]
 
     def _wants_features(self) -> bool:
-        """Tell whether the method may compare rows by label-aware features."""
+        """Tell whether the method may compare rows by features other than the rows as they are given."""
         return True
 
     def _lift(self) -> str | int:
@@ -92,20 +106,88 @@ class Selector(Estimator, ABC):
         """Tell whether the method selects by what was judged, also where the guard is off."""
         return False
 
-    def judge(self, checked: CheckedRows, recall: Recall = make_now) -> Verdict:
-        """Judge which rows to believe."""
+    def wants_means(self) -> bool:
+        """Return True if the means of the groups are wanted of the read that looks at the rows."""
+        return False
+
+    def _picking_reads(self, outline: Outline) -> int:
+        """Return how often picking reads all rows, beside looking at them and judging them."""
+        return 1
+
+    def expected_reads(self, checked: CheckedRows) -> int:
+        """Return how often `fit` reads all rows, from what is known before any is read.
+
+        Exact but for geometric medians, for lifts that the rows decide on, for cells of more than 8,192 rows,
+        and where teaching picks, which are made on a sample, fill the whole budget: one less.
+        """
+        labelled = self.by_class and checked.codes is not None
+        sizes = np.bincount(checked.codes) if labelled else np.array([len(checked.rows)])  # type: ignore[arg-type]
+        outline = Outline(sizes[sizes > 0], checked.rows.shape[1], labelled, self.guard != "off")
+        judged = outline.guarded or self.reads_verdict()
+        return 1 + int(judged) + self._picking_reads(outline)
+
+    def running_means(self, checked: CheckedRows) -> RunningMeans | None:
+        """Return what adds up the means that are wanted while the rows are looked at."""
+        if not self.wants_means():
+            return None
+        if checked.classes is None or not self.by_class:
+            return RunningMeans(checked.rows, None, 1, checked.usable)
+        return RunningMeans(checked.rows, checked.codes, len(checked.classes), checked.usable)
+
+    def judge(
+        self,
+        checked: CheckedRows,
+        recall: Recall = make_now,
+        known: Known | None = None,
+        by_class: bool = True,
+    ) -> Verdict:
+        """Judge which rows to believe.
+
+        `known`: what the user knows of the labels. `by_class`: whether classes are what shares the budget.
+        """
         seed = as_seed(self.random_state)
         groups = divide_rows(checked, self.by_class, seed)
-        self._weigh(groups, resolve_keep(self.keep, checked.n_usable))  # refused now, not when all is judged
-        return self._judge(groups, seed, checked.keys(seed), recall)
+        if by_class:  # refused now, not when all is judged
+            self._weigh(groups, resolve_keep(self.keep, checked.n_usable))
+        return self._judge(groups, seed, checked.keys(seed), recall, known)
 
-    def _judge(self, groups: list[Group], seed: int, keys: Keys | None, recall: Recall = make_now) -> Verdict:
-        labelled, codes = groups[0].label is not None, group_codes(groups)
-        return judge(groups[0].source, codes, len(groups), seed, labelled=labelled, keys=keys, recall=recall)
+    def _judge(
+        self,
+        groups: list[Group],
+        seed: int,
+        keys: Keys | None,
+        recall: Recall = make_now,
+        known: Known | None = None,
+    ) -> Verdict:
+        return judge(
+            groups[0].source,
+            group_codes(groups),
+            len(groups),
+            seed,
+            labelled=groups[0].label is not None,
+            one_cloud=self._one_cloud(groups),
+            keys=keys,
+            recall=recall,
+            known=known,
+        )
+
+    def _one_cloud(self, groups: list[Group]) -> bool:
+        """Return True if the rows of a group are one cloud, and not several that are still to be found."""
+        return True
+
+    def _budget(self, groups: list[Group], n_rows: int, verdict: Verdict | None) -> int:
+        """Return how many of the usable rows to keep."""
+        if self.keep == "auto":
+            raise InvalidParameter(f'keep="auto" is of gm-matching; pass a share or a count to {self.name}')
+        return resolve_keep(self.keep, n_rows)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
         """Divide rows without labels into cells, with a verdict on them; by default nothing is divided."""
         return groups, verdict
+
+    def _begin(self, groups: list[Group], shares: Shares, verdict: Verdict) -> list[Group]:
+        """Return the competing groups with what is picked of them before each is handled on its own."""
+        return groups
 
     def _as_matched(self, source: FloatArray) -> FloatArray:
         """Return the rows in the form that centres and distances refer to: as they are given, by default."""
@@ -119,7 +201,7 @@ class Selector(Estimator, ABC):
         check_choice(self.guard, GUARDS, "guard")
         check_budgets(self.budgets)
         if not isinstance(self.by_class, (bool, np.bool_)):
-            raise InvalidParameter(f"by_class must be True or False; got {self.by_class!r}")
+            raise InvalidParameter(f"by_class must be True or False; got {brief(self.by_class)}")
         if isinstance(self.center, str):
             check_choice(self.center, self.centers, "center")
 
@@ -132,6 +214,7 @@ class Selector(Estimator, ABC):
         verdict: Verdict | None = None,
         checkpoint: Checkpoint | None = None,
         memory: int | None = None,
+        wanted: Wanted | None = None,
     ) -> Self:
         """Choose rows of `X`, by class where labels `y` are given.
 
@@ -149,51 +232,64 @@ class Selector(Estimator, ABC):
             Where a method that can be resumed saves its state.
         memory
             Bytes that may be used where a method can do with less by taking longer; the picks are the same.
+        wanted
+            Which rows may be picked, which are in already, and what shares the budget in place of classes.
 
         Returns
         -------
         self
             With `selection_`, `sample_indices_`, `scores_`, `distances_`, `objective_`, `classes_`,
-            `centers_`, `tiers_` and `n_features_in_`.
+            `centers_` (None where rows were compared with none), `tiers_` and `n_features_in_`.
         """
         self.check_shared()
         self._check()
-        checked = X if isinstance(X, CheckedRows) else check_input(X, y, usable, label_name="y")
-        if checked.digest is None:
-            checked = replace(checked, digest=look_at_rows(checked.rows)[2])
-        k = resolve_keep(self.keep, checked.n_usable)
-        self._checkpoint, self._memory = checkpoint, memory
+        self._checkpoint, self._memory, self._wanted = checkpoint, memory, wanted or Wanted()
+        self._carried: Carried | None = None
         seed = as_seed(self.random_state)
-        groups = divide_rows(checked, self.by_class, seed)
-        guarded = self.guard != "off"
-        if verdict is None and (guarded or self.reads_verdict()):
-            judged = groups if guarded else divide_rows(checked, True, seed)
-            verdict = self._judge(judged, seed, checked.keys(seed))
-        self._judged = verdict
-        if verdict is not None and guarded:
-            groups, verdict = self._divide(groups, k, verdict)
-        else:
-            verdict = None
-        evidence = None if verdict is None else evidence_of(verdict, checked, self.by_class)
-        self.tiers_ = None if evidence is None else evidence.tiers
-        weights, most = self._weigh(groups, k)
-        keys = None if verdict is None else verdict.keys
-        shares = share_out(groups, weights, most, k, evidence, keys)
-        picked, picks = self._pick(groups, shares, verdict)
-        self.classes_ = checked.classes
-        self.n_features_in_ = checked.rows.shape[1]
-        self.centers_ = np.stack([pick.center for pick in picks])
-        self.selection_ = self._merge(picked, picks, shares, checked, verdict, evidence)
+        checked = X if isinstance(X, CheckedRows) else check_input(X, y, usable, label_name="y", finite=False)
+        with count_reads(checked.rows) as counter:
+            if checked.digest is None:
+                checked, good = look(checked, seed, self.running_means(checked))
+                if checked.usable is None and not good.all():
+                    raise InvalidInput(f"X has {describe_bad_rows(np.flatnonzero(~good))}")
+            selection = self._fit(checked, seed, verdict)
+        self.selection_ = replace(selection, info=replace(selection.info, reads=counter.reads))
         self.sample_indices_ = self.selection_.indices
         self.scores_ = self.selection_.scores
         self.distances_ = self.selection_.distances
         self.objective_ = self.selection_.objective
         return self
 
-    @property
-    def details_(self) -> Mapping[str, Any]:
-        """The former name of `selection_.facts`, as a dictionary."""
-        return self.selection_.details  # which warns
+    def _fit(self, checked: CheckedRows, seed: int, verdict: Verdict | None) -> Selection:
+        """Divide the rows, share out the budget, pick, and put the picks in one order."""
+        wanted = self._wanted
+        groups = divide_rows(checked, self.by_class, seed)
+        guarded = self.guard != "off"
+        if verdict is None and (guarded or self.reads_verdict()):
+            judged = groups if guarded else divide_rows(checked, True, seed)
+            verdict = self._judge(judged, seed, checked.keys(seed))
+        self._judged = verdict
+        groups = wanted.divide(groups)
+        verdict = verdict if guarded else None
+        k = self._budget(groups, sum(len(group.members) for group in groups), verdict)
+        if k < len(wanted.first):
+            raise InvalidInput(
+                f"keep gives {k:,} rows, and include has {len(wanted.first):,} already; keep more, or say how"
+                f' many beyond these: keep="+{k}"'
+            )
+        if verdict is not None and wanted.parts is None:
+            groups, verdict = self._divide(groups, k, verdict)
+        evidence = None if verdict is None else evidence_of(verdict, checked, self.by_class)
+        self.tiers_ = None if evidence is None else evidence.tiers
+        weights, most = self._weigh(groups, k)
+        keys = None if verdict is None else verdict.keys
+        shares = share_out(groups, weights, most, k, evidence, keys, wanted.first)
+        picked, picks = self._pick(groups, shares, verdict)
+        self.classes_ = checked.classes
+        self.n_features_in_ = checked.rows.shape[1]
+        centers = [pick.center for pick in picks if pick.center is not None]
+        self.centers_ = np.stack(centers) if len(centers) == len(picks) else None
+        return self._merge(picked, picks, shares, checked, verdict, evidence)
 
     def fit_resample(self, X: Any, y: Any = None) -> tuple[Any, Any]:
         """Fit, and return the kept rows and their labels in pick order."""
@@ -206,8 +302,13 @@ class Selector(Estimator, ABC):
     def _weigh(self, groups: list[Group], k: int) -> tuple[Weights, IntArray]:
         """Return what each group's share goes by, and how many rows it may give."""
         sizes = np.array([len(group.members) for group in groups])
+        given = [group.weight for group in groups if group.weight is not None]
+        if len(given) == len(groups):
+            most = [len(own.members) if own.bounds is None else own.bounds[1] for own in groups]
+            return Weights(np.array(given, np.float64)), np.minimum(sizes, most)
         if groups[0].label is not None:
-            check_share(len(groups), k)
+            if not isinstance(groups[0].label, Part):
+                check_share(sum(group.n_before == 0 for group in groups), k)
             return weigh(self.budgets, [group.label for group in groups], sizes, k)
         if isinstance(self.budgets, Mapping):
             raise InvalidInput("budgets names classes, and rows are not divided by class; pass labels")
@@ -226,78 +327,156 @@ class Selector(Estimator, ABC):
         view = None if verdict is None else self._view(groups, shares, verdict)
         compared = source if view is None else cast(FloatArray, view)
         competing = [
-            replace(group, source=compared, members=members)
+            replace(group, source=compared, members=members, mean=group.mean if verdict is None else None)
             for group, members in zip(groups, shares.members, strict=True)
         ]
-        if view is not None and view.means is not None:
+        if view is not None and view.means is not None and self._wanted.every:
             competing = [
                 replace(group, mean=mean) if np.isfinite(mean).all() else group
                 for group, mean in zip(competing, view.means, strict=True)
             ]
+        if not self._wanted.plain:
+            competing = self._with_before(competing, view)
+            competing = [
+                self._resume(group, view, shares.included_of(at)) for at, group in enumerate(competing)
+            ]
+        if verdict is not None:
+            competing = self._begin(competing, shares, verdict)
         # Methods that are handed all rows may share the budget among classes by themselves.
-        active = np.arange(len(groups)) if verdict is None else np.flatnonzero(shares.budgets)
-        found = self._select_all([competing[code] for code in active], shares.budgets[active])
+        every = verdict is None and self._wanted.parts is None
+        active = np.arange(len(groups)) if every else np.flatnonzero(shares.budgets)
+        found = self._select_rest([competing[code] for code in active], shares.budgets[active])
         picked = [shares.rest[shares.rest_groups == code] for code in range(len(groups))]
         for code, picks in zip(active, found, strict=True):
-            picked[code] = np.concatenate([competing[code].members[picks.order], picked[code]])
-        if verdict is None:
+            own = competing[code].members[picks.order]
+            picked[code] = np.concatenate([own, shares.followers[code], picked[code]])
+        if verdict is None and self._wanted.plain:
             return picked, found
         if groups[0].label is None and len(groups) > 1:
+            assert verdict is not None
             return [shares.merge(picked)], [self._tell_as_one(groups, shares.merge(picked), found, verdict)]
-        centers = [picks.center if view is None else view.to_rows(picks.center) for picks in found]
-        told = running_objectives(self._as_matched(source), picked, centers)
+        compared_with = [picks.center for picks in found if picks.center is not None]
+        if len(compared_with) < len(found):
+            return picked, [
+                _with_unknown(picks, len(picked[code])) for picks, code in zip(found, active, strict=True)
+            ]
+        centers = compared_with if view is None else [view.to_rows(center) for center in compared_with]
+        before = [
+            None if own is None else (own.count, own.total - own.count * center)
+            for own, center in zip([groups[code].before for code in active], centers, strict=True)
+        ]
+        sums: list[Vector] = []
+        orders = [picked[code] for code in active]
+        told = running_objectives(self._as_matched(source), orders, centers, before, sums)
+        if verdict is not None and groups[0].label is not None and self._wanted.parts is None:
+            self._carried = _carry(
+                groups, shares, picked, dict(zip(active.tolist(), centers, strict=True)), sums
+            )
+            # Classes that have enough from other data have new rows to be matched all the same.
+            for code in np.setdiff1d(np.arange(len(groups)), active).tolist():
+                own, mean = groups[code].before, competing[code].mean
+                if own is not None and mean is not None:
+                    target = mean if view is None else view.to_rows(mean)
+                    known = Carried(
+                        [groups[code].label],
+                        np.array([own.count]),
+                        own.total[None],
+                        target[None],
+                        np.array([own.rows + len(shares.members[code])]),
+                    )
+                    self._carried = self._carried.joined(known)
         return picked, [
             self._tell(picks, center, *measured)
             for picks, center, measured in zip(found, centers, told, strict=True)
         ]
 
+    def _with_before(self, groups: list[Group], view: MatchedRows | None) -> list[Group]:
+        """Return competing groups whose target is that of all data, earlier data among it."""
+        if not self._wanted.before:
+            return groups
+        if any(group.mean is None for group in groups):
+            labels = [group.label for group in groups]
+            found = find_centers("mean", self._as_matched(groups[0].source), group_codes(groups), labels)
+            groups = [replace(group, mean=mean) for group, (mean, _) in zip(groups, found, strict=True)]
+        joined = []
+        for group in groups:
+            before = group.before
+            if before is not None and group.mean is not None:
+                if view is not None:
+                    # Fourier features of what is elsewhere are not known: taken to be as those here.
+                    rest = group.mean[len(before.target) :]
+                    middle = np.concatenate([view.of_rows(before.total / max(1, before.count)), rest])
+                    target = np.concatenate([view.of_rows(before.target), rest])
+                    before = replace(before, total=before.count * middle, target=target)
+                both = before.joined(group.mean, len(group.members))
+                group = replace(group, before=before, mean=both, center=(both, 0.0))
+            joined.append(group)
+        return joined
+
+    def _resume(self, group: Group, view: MatchedRows | None, included: IntArray) -> Group:
+        """Return a competing group with the rows that are in already, and its centre, as it is compared."""
+        if len(included):
+            rows = gather(self._as_matched(group.source), included)
+            total = np.add.reduce(rows, axis=0, dtype=np.float64)
+            group = replace(group, first=included, total=total)
+        if view is not None and group.center is not None and group.before is None:
+            group = replace(group, center=(view.of_rows(group.center[0]), None))
+        return group
+
+    def _select_rest(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
+        """Pick the budget of each group behind the rows that are in already."""
+        counts = np.array([len(group.first) for group in groups])
+        if self.goes_on or not counts.any():
+            return self._select_all(groups, budgets)
+        left = np.flatnonzero(budgets > counts)
+        others = [groups[place].others() for place in left]
+        found = dict(
+            zip(left.tolist(), self._select_all(others, (budgets - counts)[left]), strict=True)
+            if len(left)
+            else ()
+        )
+        return [_behind(group, found.get(place)) for place, group in enumerate(groups)]
+
     def _tell_as_one(
         self, groups: list[Group], rows: IntArray, found: list[Picks], verdict: Verdict
     ) -> Picks:
-        """Return the picks of all cells as those of one group, whose centre is that of all trusted rows."""
-        source = self._as_matched(groups[0].source)
-        together = np.where(verdict.tiers == TRUSTED, 0, -1)
-        middle = stream_centers("geometric-median", source, together, [None], groups[0].seed[0])
-        center, epsilon = middle.points[0], middle.epsilons[0]
-        objectives, distances = running_objective(source, rows, center)
+        """Return the picks of all cells as those of one group, whose centre is the guard's."""
+        center = verdict.centers[0]
+        objectives, distances = running_objective(self._as_matched(groups[0].source), rows, center)
         return Picks(
             np.arange(len(rows)),
             objectives,
             distances,
             center,
             float(objectives[-1]),
-            epsilon,
+            max((picks.epsilon for picks in found if picks.epsilon is not None), default=None),
             found[0].target,
-            reads=max(picks.reads for picks in found),
             batches=sum(picks.batches for picks in found),
             chains=max(picks.chains for picks in found),
         )
 
     def _tell(self, picks: Picks, center: Vector, objectives: Vector, distances: Vector) -> Picks:
         """Return picks with scores, distances and centre in the rows' own coordinates."""
-        scores = objectives.copy()
-        if not self.scores_are_objectives:
-            scores[: len(picks.scores)] = picks.scores
-            scores[len(picks.scores) :] = np.nan
-        return replace(
-            picks, scores=scores, distances=distances, center=center, objective=float(objectives[-1])
-        )
+        objective = np.nan if np.isnan(picks.objective) else float(objectives[-1])
+        scores = objectives if self.scores_are_objectives else _padded(picks.scores, len(objectives))
+        return replace(picks, scores=scores, distances=distances, center=center, objective=objective)
 
     def _view(self, groups: list[Group], shares: Shares, verdict: Verdict) -> MatchedRows | None:
         """Return the features that rows are compared by; None: the rows as they are given."""
         if not self._wants_features():
             return None
-        lift = self._lift()
+        # A given point has no Fourier features.
+        lift = "off" if any(group.center is not None for group in groups) else self._lift()
         # One pick of a cell is the row nearest to its middle, lifted or not. In a class it is the first pick
         # of larger budgets as well.
         if lift == "auto" and groups[0].label is None and shares.budgets.max() <= 1:
             lift = "off"
         source = groups[0].source
-        found = choose_lift(source, verdict, lift, groups[0].seed[0])
-        if verdict.head is None and found is None:
+        codes = None if groups[0].label is None else group_codes(groups)
+        found = choose_lift(source, codes, verdict, lift, groups[0].seed[0])
+        if verdict.labels is None and found is None:
             return None
-        codes = None if verdict.head is None or verdict.head.nearest is None else group_codes(groups)
-        return MatchedRows(source, verdict, found, codes=codes)
+        return MatchedRows(source, verdict, found)
 
     def _merge(
         self,
@@ -318,21 +497,24 @@ class Selector(Estimator, ABC):
         if checked.classes is not None and checked.codes is not None:
             labels = checked.classes[checked.codes[indices]]
         facts = self._facts(picks, indices, labels, checked, verdict)
+        facts = replace(facts, hint="\n".join(filter(None, [facts.hint, *shares.notes])) or None)
         return Selection(
             indices=indices,
             scores=np.concatenate([pick.scores for pick in picks])[place],
             distances=np.concatenate([pick.distances for pick in picks])[place],
-            objective=facts.objective,
+            objective=np.nan if facts.objective is None else facts.objective,
             method=self.name,
             params=params,
             n_rows=len(checked.rows),
-            facts=facts,
+            info=facts,
             random_state=random_state if isinstance(random_state, int) else None,
             labels=labels,
             epsilon=facts.epsilon,
             tiers=self.tiers_,
+            weights=shares.weights_of(indices, len(checked.rows)),
             centers=self.centers_,
             evidence=evidence,
+            carried=self._carried,
         )
 
     def _facts(
@@ -342,27 +524,25 @@ class Selector(Estimator, ABC):
         labels: npt.NDArray[Any] | None,
         checked: CheckedRows,
         verdict: Verdict | None,
-    ) -> Facts:
+    ) -> RunInfo:
         """Say what was done."""
         certified = [pick.epsilon for pick in picks if pick.epsilon is not None]
         batches = sum(pick.batches for pick in picks) or None
         guard: dict[str, Any] = {"mode": "off"}
         if verdict is not None:
             picked = np.bincount(verdict.tiers[indices], minlength=len(TIERS)).tolist()
-            labelled = verdict.head is not None and self._wants_features()
             guard = verdict.summary() | {
-                "features": "label-aware" if labelled else "as given",
                 "picked": dict(zip(TIERS, picked, strict=True)),
             }
-        return Facts(
+        objective = np.average([p.objective for p in picks], weights=[len(p.scores) for p in picks])
+        return RunInfo(
             rows=len(checked.rows),
             kept=len(indices),
             classes=None if labels is None else len(np.unique(labels)),
             method=self.name,
-            objective=float(np.average([p.objective for p in picks], weights=[len(p.scores) for p in picks])),
+            objective=None if np.isnan(objective) else float(objective),
             epsilon=max(certified, default=None),
             center=" and ".join(dict.fromkeys(own.target for own in picks if own.target)) or None,
-            reads=max(pick.reads for pick in picks) + (0 if verdict is None else verdict.reads),
             batches=batches,
             chains=max(pick.chains for pick in picks) if batches else None,
             tiers=guard.get("tiers"),
@@ -370,7 +550,12 @@ class Selector(Estimator, ABC):
             versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
             fingerprint=checked.fingerprint,
             hint=self._hint(checked),
+            strategy=self._strategy(),
         )
+
+    def _strategy(self) -> Mapping[str, Any] | None:
+        """Return how the method chose among its ways of picking, as plain data; None: it has one."""
+        return None
 
     def _hint(self, checked: CheckedRows) -> str | None:
         """Say what else the user may want to ask for."""
@@ -381,8 +566,67 @@ class Selector(Estimator, ABC):
         return advise(self.budgets, checked.classes, sizes, resolve_keep(self.keep, checked.n_usable))
 
 
+def look(
+    checked: CheckedRows, seed: int, means: RunningMeans | None = None
+) -> tuple[CheckedRows, npt.NDArray[np.bool_]]:
+    """Look at all rows in one read: return them with what was found, and which are ordinary numbers."""
+    good, keys, digest = look_at_rows(checked.rows, seed, means)
+    unusable = ~good if checked.usable is None else ~(good & checked.usable)
+    keys[unusable] = 0  # as if they were rows of zeros, so that their values change nothing
+    found = None if means is None else means.means
+    return replace(checked, digest=digest, hashes=(seed, keys), means=found), good
+
+
+def _padded(values: Vector, size: int) -> Vector:
+    """Return values followed by NaN."""
+    return np.concatenate([values, np.full(size - len(values), np.nan)])
+
+
+def _carry(
+    groups: list[Group],
+    shares: Shares,
+    picked: list[IntArray],
+    centers: Mapping[int, Vector],
+    sums: list[Vector],
+) -> Carried:
+    """Return what is needed to go on from the picks of some groups with other data.
+
+    `centers`: by the number of the group. `sums`: of the offsets of all picks of these from their centres.
+    """
+    counts = np.array([groups[code].n_before + len(picked[code]) for code in centers])
+    points = np.stack(list(centers.values()))
+    return Carried(
+        [groups[code].label for code in centers],
+        counts,
+        np.stack(sums) + counts[:, None] * points,
+        points,
+        np.array([groups[code].n_believed + len(shares.members[code]) for code in centers]),
+    )
+
+
+def _behind(group: Group, picks: Picks | None) -> Picks:
+    """Return the rows of a group that are in already, then the picks of a method that knows no such."""
+    places, count = np.searchsorted(group.members, group.first), len(group.first)
+    if picks is None:
+        unknown = np.full(count, np.nan)
+        return Picks(places, unknown, unknown, None, np.nan)
+    order = np.searchsorted(group.members, group.others().members[picks.order])
+    unknown = np.full(count, np.nan)
+    return replace(
+        picks,
+        order=np.concatenate([places, order]),
+        scores=np.concatenate([unknown, picks.scores]),
+        distances=np.concatenate([unknown, picks.distances]),
+    )
+
+
+def _with_unknown(picks: Picks, size: int) -> Picks:
+    """Return picks of a method that compares with no centre, followed by others that it knows nothing of."""
+    return replace(picks, scores=_padded(picks.scores, size), distances=_padded(picks.distances, size))
+
+
 def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool) -> Evidence:
     """Return the evidence of a verdict, with the suggested classes among all classes of the input."""
     codes, present = checked.judged(by_class)
     n_classes = None if checked.classes is None else len(checked.classes)
-    return verdict.evidence(codes, doubt=False).among(present, n_classes)
+    return verdict.evidence(codes).among(present, n_classes)

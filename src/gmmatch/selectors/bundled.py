@@ -3,24 +3,23 @@
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray, Vector
 from ..compute.blocks import limit_threads
-from ..compute.keys import take_rows
+from ..compute.keys import read_rows, take_rows
 from ..location.centers import find_centers
 from ..matching.greedy import Step, match_groups
-from ..records import FloatArray, IntArray
 from .groups import Bundle, Center, Group, Picks
-
-Vector = npt.NDArray[np.float64]
 
 
 class Matcher(Protocol):
     """What matches groups; see `GMMatching`."""
 
-    step: Step
     normalize: str
-    refine: int
+
+    @property
+    def greedy_step(self) -> Step:
+        """The step of the greedy loop."""
 
     def _match(self, group: Group, k: int, target: Any, found: Center | None, gram_bytes: int) -> Picks: ...
 
@@ -28,7 +27,7 @@ class Matcher(Protocol):
 
     def _parts(self, group: Group) -> list[IntArray]: ...
 
-    def _theta(self, center: Vector, seed: tuple[int, ...]) -> Vector: ...
+    def _theta(self, center: Vector, group: Group) -> Vector: ...
 
 
 class MatchBundle:
@@ -38,9 +37,10 @@ class MatchBundle:
         self.matcher, self.source, self.target, self.gram_bytes = matcher, source, target, gram_bytes
 
     def __call__(self, work: Bundle) -> list[Picks]:
-        """Return the picks of each group."""
+        """Return the picks of each group; whoever hands out the work counts what is read for it."""
         if len(work.members) == 1:
-            group = Group(self.source, work.members[0], *work.facts[0])
+            rows = read_rows(self.source, work.members[0])
+            group = Group(rows, np.arange(len(rows)), *work.info[0])
             center = None if work.centers is None else work.centers[0]
             return [self.matcher._match(group, work.budgets[0], self.target, center, self.gram_bytes)]
         lengths = [len(rows) for rows in work.members]
@@ -48,7 +48,7 @@ class MatchBundle:
         values = np.take(take_rows(self.source, work.rows), place, axis=0)
         parts = np.split(values, np.cumsum(lengths)[:-1])
         groups = [
-            Group(rows, np.arange(len(rows)), *facts) for rows, facts in zip(parts, work.facts, strict=True)
+            Group(rows, np.arange(len(rows)), *facts) for rows, facts in zip(parts, work.info, strict=True)
         ]
         centers = work.centers
         if centers is None:
@@ -60,7 +60,7 @@ class MatchBundle:
     def _match(self, groups: list[Group], budgets: list[int], centers: list[Center]) -> list[Picks]:
         """Match groups whose rows were read and whose centres were found, all small ones at once."""
         matcher, target = self.matcher, self.target
-        plain = matcher.refine == 0 and matcher.normalize == "none"
+        plain = matcher.normalize == "none"
         together = [at for at, group in enumerate(groups) if plain and len(matcher._parts(group)) < 2]
         found: dict[int, Picks] = {}
         if together:
@@ -71,10 +71,8 @@ class MatchBundle:
                 np.array([len(group.members) for group in own]),
                 np.array([budgets[at] for at in together]),
                 np.stack([center for center, _ in known]),
-                np.stack(
-                    [matcher._theta(pair[0], group.seed) for pair, group in zip(known, own, strict=True)]
-                ),
-                matcher.step,
+                np.stack([matcher._theta(pair[0], group) for pair, group in zip(known, own, strict=True)]),
+                matcher.greedy_step,
                 self.gram_bytes,
             )
             for at, (center, epsilon), (order, scores, distances) in zip(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray, Vector
 from ..errors import InvalidInput
 from ..location.centers import find_center
 from ..matching.candidates import GRAM_BYTES, product_error
 from ..matching.objectives import running_objective
 from ..progress import task
-from ..records import FloatArray, IntArray
 from ..validation import check_positive_int
 from .base import Selector
 from .groups import Group, Picks
-
-Vector = npt.NDArray[np.float64]
 
 MOST_PAIRS = 10**10
 """Most pairs of a row and an anchor to compare in one class."""

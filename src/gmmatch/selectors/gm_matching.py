@@ -1,5 +1,7 @@
 """GM Matching: rows whose mean matches a robust centre of their class."""
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -7,30 +9,31 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from ..arrays import FloatArray, IntArray, Mask
 from ..compute.blocks import core_count, map_in_order
-from ..compute.keys import Keys
+from ..compute.counting import count_matched
 from ..compute.passes import engine_for
 from ..compute.reading import announced
 from ..data import MappedRows
-from ..errors import InvalidInputType, InvalidParameter
-from ..location.centers import CENTERS, find_center
-from ..matching.budgets import split
+from ..errors import InvalidInput, InvalidInputType
+from ..location.centers import CENTERS, center_reads, find_center
+from ..matching.budgets import Weights, split
 from ..matching.candidates import GRAM_BYTES
-from ..matching.cells import cell_count, find_cells, light_cells
-from ..matching.features import MatchedRows, check_lift, unit_rows
+from ..matching.cells import cell_count, find_cells
+from ..matching.features import AUTO_LIFT, MatchedRows, check_lift, unit_rows
 from ..matching.greedy import Matching, Step, match, match_in_parts
-from ..matching.objectives import running_objective
-from ..matching.refine import swap
 from ..matching.stream import Stream
-from ..matching.targets import sampled_medians, saved_centers, stream_centers
+from ..matching.students import LEARNERS
+from ..matching.targets import median_reads, sampled_medians, saved_centers, stream_centers
+from ..matching.teaching import MOST_CLASSES
 from ..progress import task
-from ..records import FloatArray, IntArray
-from ..trust import FEWEST_ROWS, TRUSTED, Verdict, judge
-from ..trust.guard import Recall, make_now
+from ..trust import FEWEST_ROWS, TRUSTED, Verdict
 from ..validation import check_choice, check_keep, check_positive_int, check_vector
+from .advice import STRATEGIES, Advice, ask_students
 from .base import Selector
 from .bundled import MatchBundle, median_of_two, name_of
-from .groups import Center, Group, Picks, bundles, group_codes, known_means
+from .groups import Center, Group, Outline, Picks, Shares, bundles, group_codes, known_means
+from .taught import teach_groups, with_first
 
 AUTO_BATCH = 256
 WHOLE_ROWS = 1 << 13  # of a class that is matched whole at most: its Gram matrix, in float32, has 256 MB
@@ -39,7 +42,7 @@ _AUTO_STREAM_ROWS = 1 << 20
 _SIDE_BY_SIDE_BYTES = 1 << 30  # of all groups that are matched at the same time
 # These keep random starts, parts and samples apart from whatever else is drawn with a group's seed.
 _START_SEED, _PARTS_SEED, _SAMPLE_SEED = 1, 2, 3
-STEPS = ("residual", "projection")
+STEPS = ("teaching", "residual", "projection")
 STARTS = ("center", "zero", "random")
 NORMALIZE = ("none", "unit")
 
@@ -55,12 +58,14 @@ class GMMatching(Selector):
     ----------
     step
         `residual` picks the row that leaves the smallest accumulated error; `projection` is the
-        paper's text: the row with the largest inner product with it.
+        paper's text: the row with the largest inner product with it. `teaching` is the residual step, and
+        where labels were judged the first picks of each class are those that a linear learner learns most
+        from, too: the mean of the picks still matches; see `gmmatch.matching.teaching`.
     center
         `geometric-median`, `mean`, `huber`, `concentrated`, `coordinate-median`, a point, or a mapping
-        from class to point. `auto` is the mean of the trusted rows of a class where rows are compared by
-        label-aware or lifted features, which needs labels and the guard, and the class has the 8 rows that
-        the gate needs; elsewhere it is the geometric median.
+        from class to point. `auto` is the mean of the trusted rows of a class where its labels were judged,
+        or Fourier features are matched, and the class has the 8 rows that the gate needs; elsewhere it is
+        the geometric median.
     start
         theta before the first pick: `center`, `zero`, `random` (a vector of length one, its direction drawn
         with the seed) or a vector. None means `zero` for the residual step, which works relative to the
@@ -78,19 +83,24 @@ class GMMatching(Selector):
     lift
         With the guard: how many random Fourier features of the rows are appended to what is matched, so
         that picks are diverse also where rows spread in few directions; or `off`. `auto`: 512 where the
-        trusted rows spread in fewer than 16 directions, or the lifted head judges labels better than the
-        linear one.
+        trusted rows of a class spread in fewer than 16 directions.
     cells
         With the guard and without labels: into how many groups the rows are divided by k-means, each to be
-        matched as a class would be; `off`: all rows are one cloud. `auto`: 2.5 times as many as picks, at
+        matched as a class would be; `off`: all rows are one cloud. `auto`: 1.8 times as many as picks, at
         most a third of the rows, or 4,096 where rows are more than 65,536. The heaviest cells come first, and
-        rows of cells lighter than a tenth of the ordinary one last.
+        rows far from their neighbours last.
     sample
         Fraction or count of the rows of each class that its geometric median is found on, where that is the
         target, in memory and in batches alike; one more read certifies it on all rows. None: all rows.
     refine
-        How many swaps follow the picks of a class, each of one pick for the row that brings their mean
-        closest to the centre. The first k are then not a budget of k; classes in batches cannot have it.
+        Ignored, with a warning; it goes with version 0.4.
+    strategy
+        Where labels were judged: `teaching`, `rows` (matching alone), or either beside Fourier features,
+        `teaching+fourier` and `fourier`, whatever `step` and `lift` say. Rows that are hardly doubted compete
+        for teaching picks; behind `+lenient` all believed rows do. `auto`: the one of those that `step` and
+        `lift` allow from whose picks, on a sample, two small learners learn most.
+    learner
+        Whose learning decides: `linear`, `neighbours`, or `any` of both.
 
     Attributes
     ----------
@@ -120,9 +130,10 @@ class GMMatching(Selector):
 
     name = "gm-matching"
     scores_are_objectives = True
+    goes_on = True
     centers = ("auto", *CENTERS)
 
-    step: Step = "residual"
+    step: str = "teaching"
     center: Any = "auto"
     start: Any = None
     normalize: str = "none"
@@ -131,12 +142,16 @@ class GMMatching(Selector):
     lift: int | Literal["auto", "off"] = "auto"
     cells: int | Literal["auto", "off"] = "auto"
     sample: float | int | None = None
-    refine: int = 0
+    refine: int | None = None
+    strategy: str = "auto"
+    learner: str = "any"
     guard: str = "auto"
 
     def _check(self) -> None:
         check_choice(self.step, STEPS, "step")
         check_choice(self.normalize, NORMALIZE, "normalize")
+        check_choice(self.strategy, ("auto", *STRATEGIES), "strategy")
+        check_choice(self.learner, LEARNERS, "learner")
         if isinstance(self.start, str):
             check_choice(self.start, STARTS, "start")
         for name in ("batch_size", "streams", "lift", "cells"):
@@ -149,28 +164,82 @@ class GMMatching(Selector):
         check_lift(self.lift)
         if self.sample is not None:
             check_keep(self.sample, "sample")
-        if isinstance(self.refine, bool) or not isinstance(self.refine, int) or self.refine < 0:
-            raise InvalidParameter(f"refine must be a count of swaps, 0 for none; got {self.refine!r}")
+        if self.refine is not None:
+            warnings.warn(
+                "refine is ignored: swaps did not pay; leave it out", DeprecationWarning, stacklevel=2
+            )
+
+    @property
+    def greedy_step(self) -> Step:
+        """The step of the greedy loop."""
+        return "projection" if self.step == "projection" else "residual"
+
+    def _begin(self, groups: list[Group], shares: Shares, verdict: Verdict) -> list[Group]:
+        """Make the teaching picks, where labels were judged and classes are matched by their means."""
+        if self._advice is None or not self._advice.teaches:
+            return groups
+        taught = [isinstance(target, str) and target == "mean" for target in map(self._target, groups)]
+        # Batches of a size that was asked for have one target for all classes.
+        enough = any if self.batch_size in (None, "auto") else all
+        if not enough(taught):
+            return groups
+        return teach_groups(groups, shares, verdict, taught, self._advice.strict, self._theta)
 
     def _wants_features(self) -> bool:
         # A centre or a start that is a vector is one in the rows' own coordinates, and so is unit length.
         given = not isinstance(self.center, str) or not (self.start is None or isinstance(self.start, str))
         return not given and self.normalize == "none"
 
+    def _pick(
+        self, groups: list[Group], shares: Shares, verdict: Verdict | None
+    ) -> tuple[list[IntArray], list[Picks]]:
+        if self.keep != "auto":  # else it was what the budget follows from
+            self._advice = None if verdict is None else self._ask(groups, shares.weights, verdict)
+        return super()._pick(groups, shares, verdict)
+
+    def _budget(self, groups: list[Group], n_rows: int, verdict: Verdict | None) -> int:
+        """Return how many rows to keep; with `auto` as many as teach students nearly all that there is."""
+        if self.keep != "auto":
+            return super()._budget(groups, n_rows, verdict)
+        self._advice = None if verdict is None else self._ask(groups, self._weigh(groups, n_rows)[0], verdict)
+        if verdict is None or self._advice is None:
+            raise InvalidInput(
+                'keep="auto" needs labels of two classes or more that the guard judges; pass a share or a'
+                " count, such as 10%"
+            )
+        members = np.concatenate([group.members for group in groups])
+        believed = np.count_nonzero(verdict.tiers[members] == TRUSTED)
+        return max(len(groups), int(np.ceil(self._advice.share * believed)))
+
+    def _ask(self, groups: list[Group], weights: Weights, verdict: Verdict) -> Advice | None:
+        """Return the strategy to pick by; None where labels were not judged."""
+        judged = verdict.labels is not None and groups[0].label is not None and self._wanted.parts is None
+        if not (judged and self._wants_features() and 1 < len(groups) <= MOST_CLASSES):
+            return None
+        curve = self.keep == "auto"
+        if self.strategy != "auto" and not curve:
+            return Advice(self.strategy, {"strategy": self.strategy, "reason": "asked for"})
+        teaches = self.step == "teaching" and self.center in ("auto", "mean")
+        return ask_students(groups, weights, verdict, teaches, self.lift, self.learner, self.strategy, curve)
+
+    def _strategy(self) -> Mapping[str, Any] | None:
+        return None if self._advice is None else self._advice.told
+
     def _lift(self) -> str | int:
-        return self.lift
+        if self._advice is None:
+            return self.lift
+        if not self._advice.fourier:
+            return "off"
+        return AUTO_LIFT if isinstance(self.lift, str) else self.lift
 
     def _finds_cells(self, groups: list[Group]) -> bool:
         return groups[0].label is None and self.cells != "off" and self._wants_features()
 
-    def _judge(self, groups: list[Group], seed: int, keys: Keys | None, recall: Recall = make_now) -> Verdict:
-        if not self._finds_cells(groups):
-            return super()._judge(groups, seed, keys, recall)
-        codes, source = group_codes(groups), groups[0].source
-        return judge(source, codes, 1, seed, labelled=False, one_cloud=False, keys=keys, recall=recall)
+    def _one_cloud(self, groups: list[Group]) -> bool:
+        return not self._finds_cells(groups)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
-        """Divide rows without labels into cells; rows of light cells are left to the last tier."""
+        """Divide rows without labels into cells; rows far from their neighbours are left to the last tier."""
         if not self._finds_cells(groups):
             return groups, verdict
         whole = groups[0]
@@ -179,8 +248,8 @@ class GMMatching(Selector):
         count = cell_count(self.cells, k, int(trusted.sum()))
         codes = find_cells(whole.source, trusted, verdict.keys, count, whole.seed[0])
         outside = whole.members[codes[whole.members] < 0]
-        parts = split(codes[trusted], int(codes.max()) + 1)
-        numbers = np.flatnonzero(trusted)
+        numbers = np.flatnonzero(codes >= 0)
+        parts = split(codes[numbers], int(codes.max()) + 1)
         cells = [
             replace(whole, members=numbers[part], seed=(*whole.seed, code), n_classes=len(parts))
             for code, part in enumerate(parts)
@@ -189,7 +258,25 @@ class GMMatching(Selector):
             cells.append(
                 replace(whole, members=outside, seed=(*whole.seed, len(parts)), n_classes=len(parts))
             )
-        return cells, verdict.with_light(light_cells(codes))
+        return cells, verdict.with_light(trusted & (codes < 0))
+
+    def _picking_reads(self, outline: Outline) -> int:
+        cells = self.cells != "off" and self._wants_features() and outline.guarded and not outline.labelled
+        whole = self.batch_size is None or (self.batch_size == "auto" and outline.sizes.max() <= WHOLE_ROWS)
+        target = self.center
+        if isinstance(target, str) and target == "auto":
+            judged = outline.guarded and outline.labelled and self._wants_features()
+            target = "mean" if judged else "geometric-median"
+        name = name_of(target)
+        is_median = name == "geometric-median"
+        if cells:  # one to find them; they are small
+            return 2 + (is_median and self.sample is not None)
+        if is_median and self.sample is not None:  # one to certify it
+            return 2
+        if is_median and not whole:
+            return 1 + median_reads(int(outline.sizes.sum()), outline.n_features)
+        is_known = name == "mean" and outline.means_known and self.lift in ("auto", "off")
+        return 1 if whole or is_known else 1 + center_reads(target, outline.labelled)
 
     def _as_matched(self, source: FloatArray) -> FloatArray:
         if self.normalize == "unit":
@@ -214,15 +301,12 @@ class GMMatching(Selector):
         """Match the centre of a group, which may have been found already, all its rows at once."""
         rows = unit_rows(group.rows) if self.normalize == "unit" else group.rows
         center, epsilon = median_of_two(rows, target) or found or find_center(target, rows, group.label)
-        state = Matching.begin(center, self._theta(center, group.seed))
+        state = Matching.begin(center, self._theta(center, group))
         parts = self._parts(group)
         if len(parts) > 1:
-            order, scores, distances = match_in_parts(rows, k, state, self.step, parts)
+            order, scores, distances = match_in_parts(rows, k, state, self.greedy_step, parts)
         else:
-            order, scores, distances = match(rows, k, state, self.step, gram_bytes)
-        if self.refine:
-            order, _ = swap(rows, center, order, self.refine)
-            scores, distances = running_objective(rows, order, center)
+            order, scores, distances = match(rows, k, state, self.greedy_step, gram_bytes)
         return Picks(order, scores, distances, center, float(scores[-1]), epsilon, name_of(target))
 
     def _parts(self, group: Group) -> list[IntArray]:
@@ -237,18 +321,42 @@ class GMMatching(Selector):
         if self.batch_size != "auto":
             small[:] = self.batch_size is None
         targets = [self._target(group) for group in groups]
+        groups = self._with_centers(groups, targets, small)
+        given = np.array([group.center is not None for group in groups])
         few = np.array([target is not targets[0] for target in targets])
+        left = budgets - np.array([len(group.first) for group in groups])
         picks: list[Picks | None] = [None] * len(groups)
-        for chosen in (small & ~few, small & few, ~small):
-            places = np.flatnonzero(chosen)
+        for chosen in (small & ~few & ~given, small & few & ~given, small & given, ~small):
+            places = np.flatnonzero(chosen & (left > 0))
             if len(places):
-                some, shares = [groups[place] for place in places], budgets[places]
+                some, shares = [groups[place].others() for place in places], left[places]
                 way = self._side_by_side if small[places[0]] else self._stream
                 # What is matched in batches has one target, that of the smallest class.
                 least = min(places, key=lambda place: len(groups[place].members))
                 for place, found in zip(places, way(some, shares, targets[least]), strict=True):
                     picks[place] = found
-        return [found for found in picks if found is not None]
+        return [with_first(group, found) for group, found in zip(groups, picks, strict=True)]
+
+    def _with_centers(self, groups: list[Group], targets: list[Any], small: Mask) -> list[Group]:
+        """Return groups with their centres where rows are in already: those of all their rows."""
+        lacking = np.array(
+            [
+                len(group.first) > 0
+                and group.center is None
+                and (group.mean is None or not (isinstance(target, str) and target == "mean"))
+                for group, target in zip(groups, targets, strict=True)
+            ]
+        )
+        if not lacking.any():
+            return groups
+        if (lacking & ~small).any():  # what is matched in batches has one way to its centres
+            lacking |= ~small
+        found = list(groups)
+        for place in np.flatnonzero(lacking):
+            rows = unit_rows(groups[place].rows) if self.normalize == "unit" else groups[place].rows
+            center = find_center(targets[place], rows, groups[place].label)
+            found[place] = replace(groups[place], center=center)
+        return found
 
     def _side_by_side(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
         """Match several groups at a time, as many as fit in memory, the cores shared among them."""
@@ -259,6 +367,7 @@ class GMMatching(Selector):
         gram_bytes = GRAM_BYTES if self._memory is None else min(GRAM_BYTES, self._memory // 2)
         match = MatchBundle(type(self)(**self.get_params(deep=False)), rows, target, gram_bytes)
         engine = engine_for(rows)
+        count_matched(rows, sum(map(len, work)))
         largest = max(len(group.members) for group in groups)
         needed = rows.dtype.itemsize * (2 * rows.shape[1] * max(map(len, work)) + largest**2)
         cores = core_count()
@@ -275,27 +384,26 @@ class GMMatching(Selector):
 
     def _stream(self, groups: list[Group], budgets: IntArray, target: Any) -> list[Picks]:
         """Match all groups in batches, in one pass."""
-        if self.refine:
-            raise InvalidParameter("refine needs all rows of a class at once; these are matched in batches")
         codes = group_codes(groups)
         if codes is None:
             codes = np.zeros(len(groups[0].source), np.int64)
         rows = self._as_matched(groups[0].source)
-        seed = groups[0].seed[0]
+        seed, seeds = groups[0].seed[0], [group.seed for group in groups]
         checkpoint = self._checkpoint
         saved = checkpoint.load() if checkpoint else None
-        labels, seeds = [group.label for group in groups], [group.seed for group in groups]
+        labels = [group.label for group in groups]
         known = self._sampled(groups, target) or known_means(target, groups)
-        centers = saved_centers(saved) or stream_centers(target, rows, codes, labels, seed, known)
+        centers = saved_centers(saved, rows) or stream_centers(target, rows, codes, labels, seed, known)
         if checkpoint and saved is None:
             checkpoint.save(centers.arrays())
         stream = Stream(
             rows=rows,
             codes=codes,
             centers=centers.points,
-            starts=np.stack([self._theta(*pair) for pair in zip(centers.points, seeds, strict=True)]),
+            starts=np.stack([self._start(*pair) for pair in zip(centers.points, seeds, strict=True)]),
+            thetas=np.stack([self._theta(*pair) for pair in zip(centers.points, groups, strict=True)]),
             budgets=budgets,
-            step=self.step,
+            step=self.greedy_step,
             batch_size=self._rows_per_batch(),
             streams=self._streams(groups),
             seed=seed,
@@ -311,7 +419,6 @@ class GMMatching(Selector):
                 objective,
                 centers.epsilons[code],
                 name_of(target),
-                reads=centers.passes + 1,
                 batches=-(-len(group.members) // stream.batch_size),
                 chains=int(stream.streams[code]),
             )
@@ -340,11 +447,18 @@ class GMMatching(Selector):
         assert self.batch_size is not None
         return AUTO_BATCH if self.batch_size == "auto" else self.batch_size
 
-    def _theta(self, center: npt.NDArray[np.float64], seed: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    def _theta(self, center: npt.NDArray[np.float64], group: Group) -> npt.NDArray[np.float64]:
+        """Return theta after the picks that a group begins with, if there are any."""
+        theta = self._start(center, group.seed)
+        if group.before is not None:
+            theta = theta - (group.before.total - group.before.count * center)
+        return theta if group.total is None else theta - (group.total - len(group.first) * center)
+
+    def _start(self, center: npt.NDArray[np.float64], seed: tuple[int, ...]) -> npt.NDArray[np.float64]:
         """Return theta before the first pick of a group."""
         start = self.start
         if start is None:
-            start = "zero" if self.step == "residual" else "center"
+            start = "center" if self.step == "projection" else "zero"
         if isinstance(start, str) and start == "random":
             direction = np.random.default_rng([*seed, _START_SEED]).normal(size=center.shape)
             return direction / np.sqrt(np.add.reduce(direction * direction))  # type: ignore[no-any-return]

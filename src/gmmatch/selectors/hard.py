@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..records import IntArray
+from ..arrays import IntArray, Vector
 from .groups import Group
-from .ranking import Ranking, Vector, smallest
+from .ranking import Ranking, smallest
 
 
 class Hard(Ranking):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..matching.greedy import Step
 from .gm_matching import GMMatching
 
 
@@ -40,7 +39,7 @@ class Herding(GMMatching):
 
     name = "herding"
 
-    step: Step = "projection"
+    step: str = "projection"
     center: Any = "mean"
     lift: int | Literal["auto", "off"] = "off"
     cells: int | Literal["auto", "off"] = "off"

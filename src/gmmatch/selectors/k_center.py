@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import FloatArray, IntArray, Vector
 from ..compute.blocks import block_rows
 from ..location.centers import find_center
 from ..matching.candidates import centered, product_error
 from ..matching.objectives import running_objective
 from ..progress import task
-from ..records import FloatArray, IntArray
 from .base import Selector
 from .groups import Group, Picks
-
-Vector = npt.NDArray[np.float64]
 
 
 class KCenter(Selector):

@@ -6,11 +6,11 @@ from typing import Literal
 
 import numpy as np
 
+from ..arrays import IntArray, Vector
 from ..matching.budgets import Weights
-from ..records import IntArray
 from ..validation import check_choice
 from .groups import Group
-from .ranking import Ranking, Vector, all_members, gap_to_median, smallest
+from .ranking import Ranking, all_members, gap_to_median, smallest
 
 SCOPES = ("class", "global")
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..location.centers import find_centers
+from ..arrays import IntArray
+from ..location.centers import center_reads, find_centers
 from ..matching.objectives import running_objectives
-from ..records import IntArray
 from .base import Selector
-from .groups import Group, Picks, group_codes
+from .groups import Group, Outline, Picks, group_codes
 
 
 class Random(Selector):
@@ -18,9 +18,11 @@ class Random(Selector):
 
     Notes
     -----
-    A smaller budget's picks are a prefix of a larger one's; `center` does not affect the picks.
+    A smaller budget's picks are a prefix of a larger one's. `center` does not affect the picks. Where one is
+    given, scores, distances and objective refer to it, and finding it takes further reads; by default there
+    is none, and they are NaN.
 
-    Time: O(rows) to pick, and a few passes to find the centre that the objective refers to.
+    Time: O(rows).
 
     Examples
     --------
@@ -32,17 +34,29 @@ class Random(Selector):
     name = "random"
     scores_are_objectives = True
 
-    center: Any = "geometric-median"
+    center: Any = None
+
+    def _wants_features(self) -> bool:
+        return self.center is not None
+
+    def _picking_reads(self, outline: Outline) -> int:
+        return 0 if self.center is None else center_reads(self.center, outline.labelled)
 
     def _select(self, group: Group, k: int) -> Picks:
         return self._select_all([group], np.array([k]))[0]
 
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
-        source, labels = groups[0].source, [group.label for group in groups]
         orders = [
             np.random.default_rng(group.seed).permutation(len(group.members))[:k]
             for group, k in zip(groups, budgets.tolist(), strict=True)
         ]
+        if self.center is None:
+            unknown = [np.full(len(order), np.nan) for order in orders]
+            return [
+                Picks(order, nothing, nothing, None, np.nan)
+                for order, nothing in zip(orders, unknown, strict=True)
+            ]
+        source, labels = groups[0].source, [group.label for group in groups]
         centers = find_centers(self.center, source, group_codes(groups), labels)
         kept = [group.members[order] for group, order in zip(groups, orders, strict=True)]
         told = running_objectives(source, kept, [center for center, _ in centers])

@@ -4,21 +4,17 @@ Such a method puts the rows of a class in one order that does not depend on the 
 keeps the beginning of it. So a smaller budget's picks of a class are always a prefix of a larger one's.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..compute.passes import engine_for
-from ..compute.reading import Named, announced
+from ..arrays import IntArray, Vector
 from ..errors import InvalidInput, InvalidInputType
-from ..location.centers import find_centers
+from ..location.centers import center_reads, find_centers
 from ..location.distances import group_distances
-from ..records import IntArray
 from .base import Selector
-from .groups import Group, Picks, group_codes
-
-Vector = npt.NDArray[np.float64]
+from .groups import Group, Outline, Picks, group_codes, known_means
 
 
 class Ranking(Selector):
@@ -27,8 +23,11 @@ class Ranking(Selector):
     A method defines `_score` where its score is not the distance to the centre, and `_order` where it does
     not keep the smallest scores. The smallest row number wins ties.
 
-    Time: the passes that the centre needs, one more, and a sort. Memory: a few numbers per row, and the kept
-    rows.
+    Where the method compares rows with the centre, `distances` of the picks come from the pass that it makes
+    for that; elsewhere they are NaN, and so is the objective always: neither is worth a read of its own.
+
+    Time: the reads that the centre needs (none for a mean, which is added up while the rows are checked), one
+    more, and a sort. Memory: a few numbers per row.
     """
 
     def _order(self, group: Group, scores: Vector, k: int) -> IntArray:
@@ -36,8 +35,30 @@ class Ranking(Selector):
         return smallest(scores, k)
 
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
-        """Return the score of every row of the input; by default its distance to its centre."""
+        """Return the score of every row of the input; by default its distance to its centre.
+
+        `distances`: NaN where the method compares with no centre.
+        """
         return distances
+
+    def _compares(self) -> bool:
+        """Return True if rows are compared with the centre."""
+        return self.center is not None
+
+    def _wants_features(self) -> bool:
+        return self._compares()
+
+    def wants_means(self) -> bool:
+        """Return True if the means of the groups are wanted of the read that looks at the rows."""
+        by_name = isinstance(self.center, str) and self.center == "mean"
+        return self._compares() and by_name and self.guard == "off"
+
+    def _picking_reads(self, outline: Outline) -> int:
+        if not self._compares():
+            return 0
+        is_mean = isinstance(self.center, str) and self.center == "mean"
+        known = is_mean and (self.wants_means() or outline.means_known)
+        return 1 if known else 1 + center_reads(self.center, outline.labelled)
 
     def _rebudget(self, groups: list[Group], scores: Vector, budgets: IntArray) -> IntArray:
         """Return the budgets of the groups, which may depend on the scores; by default those given."""
@@ -48,23 +69,27 @@ class Ranking(Selector):
 
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         source, codes = groups[0].source, group_codes(groups)
-        centers = find_centers(self.center, source, codes, [group.label for group in groups])
-        distances = group_distances(source, codes, np.stack([point for point, _ in centers]))
+        distances, centers = np.full(len(source), np.nan), []
+        if self._compares():
+            labels = [group.label for group in groups]
+            centers = known_means(self.center, groups) or find_centers(self.center, source, codes, labels)
+            distances = group_distances(source, codes, np.stack([point for point, _ in centers]))
         scores = self._score(groups, distances)
         shares = self._rebudget(groups, scores, budgets).tolist()
         orders = [
             self._order(group, scores[group.members], k) for group, k in zip(groups, shares, strict=True)
         ]
-        named = [Named(group.members[order]) for group, order in zip(groups, orders, strict=True)]
-        picks = []
-        for order, kept, (center, epsilon) in zip(
-            orders, announced(source, named, engine=engine_for(source)), centers, strict=True
-        ):
-            gap = np.add.reduce(source[kept.rows], dtype=np.float64) / max(1, len(order)) - center
-            objective = float(np.sqrt(np.add.reduce(gap * gap)))
-            told = scores[kept.rows], distances[kept.rows]
-            picks.append(Picks(order, *told, center, objective, epsilon))
-        return picks
+        kept = [group.members[order] for group, order in zip(groups, orders, strict=True)]
+        picks = [
+            Picks(order, scores[rows], distances[rows], None, np.nan)
+            for order, rows in zip(orders, kept, strict=True)
+        ]
+        if not centers:
+            return picks
+        return [
+            replace(own, center=center, epsilon=epsilon)
+            for own, (center, epsilon) in zip(picks, centers, strict=True)
+        ]
 
 
 def all_members(groups: list[Group]) -> IntArray:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
+from ..arrays import IntArray, Mask, Vector
 from ..errors import InvalidParameter
 from ..plugins import Registry
 from ..validation import check_parameters
@@ -18,12 +19,32 @@ from .hard import Hard
 from .herding import Herding
 from .k_center import KCenter
 from .moderate import Moderate
-from .optimization import Optimization
 from .random import Random
 from .self_supervised import SelfSupervised
 from .small_loss import SmallLoss
 from .stratified import Stratified
 from .top_scores import TopScores
+
+
+class Train(Protocol):
+    """Makes a training run, for a method that selects by what comes out of it."""
+
+    def __call__(
+        self,
+        rows: Any,
+        codes: IntArray,
+        usable: Mask,
+        *,
+        images: Any,
+        config: Any,
+        device: str,
+        seed: int,
+    ) -> tuple[dict[str, Vector], dict[str, Any]]:
+        """Return what it gives to the method, by the names of parameters, and how it was trained.
+
+        `rows`, `codes`: embeddings and class numbers. `usable`: which rows to train on. `images`: what to
+        train on instead of the rows, or None. `config`, `device`, `seed`: how, where, and with which seed.
+        """
 
 
 @dataclass(frozen=True)
@@ -40,8 +61,7 @@ class Method:
     cost: str = "-"  # its time
     source: str = "-"  # paper and year
     fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that this entry sets and users cannot
-    # What it selects by, where that comes out of a training run: a name from `gmmatch.signals.SIGNALS`.
-    signal: str | None = None
+    train: Train | None = None  # makes the training run that it selects by, if it needs one
     needs_labels: bool = False  # it cannot do without labels
     needs_scores: bool = False  # nor without scores that the user gives
     streams: bool = False  # it can pick in batches from rows larger than memory (parameter `batch_size`)
@@ -71,7 +91,7 @@ class Method:
     @property
     def needs_training(self) -> bool:
         """Whether it selects by what a training run on rows and labels gives."""
-        return self.signal is not None
+        return self.train is not None
 
     @property
     def needs_rows_only(self) -> bool:
@@ -120,7 +140,6 @@ class Method:
         return estimator
 
 
-_HIGHEST = {"prefer": "highest"}
 _MEDIAN = {"center": "geometric-median", "step": "projection", "guard": "off"}
 _PAPER = _MEDIAN | {"start": "center"}
 _AUTHORS = _MEDIAN | {"start": "random", "normalize": "unit"}
@@ -129,7 +148,6 @@ _MATCHING = "O(n^2 d) per class, O(n d batch) in batches"
 _ALONE: dict[str, Any] = {"seeded": False, "nested": True, "equivariant": True}
 _RANKS: dict[str, Any] = {"engine": True, **_ALONE}
 _MATCHES: dict[str, Any] = {"streams": True, "engine": True, "compared": True, **_ALONE}
-_TRAINED: dict[str, Any] = {"fixed": _HIGHEST, "nested": True}
 
 _OWN = (
     # The guard draws folds, so that the default is seeded and the paper's text is not.
@@ -163,14 +181,6 @@ _OWN = (
            "that of the guard", "Han et al. 2018", needs_labels=True, nested=True, compared=True),
     Method("top-scores", TopScores, "the highest, lowest or most ordinary of given scores",
            "O(n log n)", needs_scores=True, **_ALONE),
-    Method("forgetting", TopScores, "the rows that a network forgets most often while it trains",
-           "a training run", "Toneva et al. 2019", signal="forgetting", **_TRAINED),
-    Method("el2n", TopScores, "the rows that a network errs most on, early in training",
-           "the first epochs of a training run", "Paul et al. 2021", signal="el2n", **_TRAINED),
-    Method("grand", TopScores, "the rows with the longest gradients, early in training",
-           "the first epochs of a training run", "Paul et al. 2021", signal="grand", **_TRAINED),
-    Method("optimization", Optimization, "the rows whose complement moves the last layer least",
-           "a training run, O(n^2) per class", "Yang et al. 2022", signal="optimization"),
 )  # fmt: skip
 
 
@@ -221,19 +231,6 @@ def find_method(name: Any) -> Method:
     return METHODS.find(name)
 
 
-def find_variant(word: str) -> tuple[Method, dict[str, Any]]:
-    """Return the entry of a method and its parameters, where a comparison may ask for it with the guard.
-
-    >>> find_variant("random+guard")[1], find_variant("random")[1]
-    ({'guard': 'auto'}, {})
-    """
-    name, plus, what = word.partition("+")
-    method = find_method(name)
-    if plus and (what != "guard" or "guard" not in method.parameters()):
-        raise InvalidParameter(f"a method is a name, or name+guard where it takes a guard; got {word!r}")
-    return method, {"guard": "auto"} if plus else {}
-
-
 def methods() -> list[str]:
     """Return the names that `gmmatch.select` accepts as `method`.
 
@@ -243,17 +240,3 @@ def methods() -> list[str]:
     True
     """
     return list(METHODS)
-
-
-def compared_methods() -> tuple[str, ...]:
-    """Return the names that `gmmatch compare` tries where none are given.
-
-    Examples
-    --------
-    >>> "gm-matching" in compared_methods()
-    True
-    """
-    found = [name for name, method in METHODS.items() if method.compared]
-    # What the guard alone is worth: chance among the rows that it trusts.
-    found.insert(found.index("random") + 1, "random+guard")
-    return tuple(found)

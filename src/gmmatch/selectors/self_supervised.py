@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from ..arrays import IntArray, Vector
+from ..compute.keys import gather, hold_rows
 from ..errors import InvalidInput
 from ..location.distances import group_distances
-from ..matching.kmeans import kmeans
-from ..records import IntArray
+from ..matching.kmeans import kmeans, prototype_distances
 from ..validation import check_choice, check_positive_int
-from .groups import Group
-from .ranking import Ranking, Vector, all_members, smallest
+from .groups import Group, Outline
+from .ranking import Ranking, all_members, smallest
 
 PREFERENCES = ("hard", "easy")
 CLUSTERS_WITHOUT_CLASSES = 10
+SAMPLE_ROWS = 1 << 16
+"""Rows that prototypes are found on at most."""
 
 
 class SelfSupervised(Ranking):
@@ -36,7 +39,11 @@ class SelfSupervised(Ranking):
     number, so that rows in another order may have other clusters. Labels divide the budget; the clusters are
     those of all rows either way.
 
-    Time: O(rows * features * clusters) per pass of k-means, at most 100 passes.
+    k-means runs on at most 65,536 rows, drawn at random where there are more; all rows are then compared with
+    the prototypes that it found.
+
+    Time: O(rows * features * clusters), and as much for each of at most 100 rounds on the sample. Memory: the
+    sample, and a few numbers per row.
 
     References
     ----------
@@ -52,6 +59,7 @@ class SelfSupervised(Ranking):
 
     name = "self-supervised"
 
+    center: Any = None
     prefer: Literal["hard", "easy"] = "hard"
     n_clusters: int | None = None
 
@@ -60,12 +68,20 @@ class SelfSupervised(Ranking):
         if self.n_clusters is not None:
             check_positive_int(self.n_clusters, "n_clusters")
 
+    def _wants_features(self) -> bool:
+        return True
+
+    def _picking_reads(self, outline: Outline) -> int:
+        return super()._picking_reads(outline) + 1
+
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
         source, members = groups[0].source, all_members(groups)
-        rows = source if len(members) == len(source) else source[members]
-        prototypes, codes = kmeans(
-            rows, self._count(groups, len(rows)), np.random.default_rng(groups[0].seed)
-        )
+        rng, count = np.random.default_rng(groups[0].seed), self._count(groups, len(members))
+        if len(members) > SAMPLE_ROWS:
+            sample = np.sort(rng.choice(members, SAMPLE_ROWS, replace=False))
+            return prototype_distances(source, members, kmeans(gather(source, sample), count, rng)[0])
+        rows = hold_rows(source, members)
+        prototypes, codes = kmeans(rows, count, rng)
         scores = np.zeros(len(source))
         scores[members] = group_distances(rows, codes, prototypes)
         return scores

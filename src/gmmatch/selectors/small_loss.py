@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Vector
 from ..errors import InvalidInput
 from .groups import Group
-from .ranking import Ranking, Vector, as_scores
+from .ranking import Ranking, as_scores
 
 _LEAST = 1e-9  # probabilities are rounded to this
 
@@ -46,6 +47,7 @@ class SmallLoss(Ranking):
 
     name = "small-loss"
 
+    center: Any = None
     scores: Any = None
 
     def reads_verdict(self) -> bool:
@@ -59,5 +61,5 @@ class SmallLoss(Ranking):
         if verdict is None or verdict.labels is None:
             reason = "" if verdict is None else f" ({verdict.reason})"
             raise InvalidInput(f"{self.name} needs labels that can be judged{reason}, or scores")
-        losses: Vector = -np.log(np.maximum(verdict.labels.own, _LEAST))
+        losses: Vector = -np.log(np.maximum(verdict.labels.probability.astype(np.float64), _LEAST))
         return losses

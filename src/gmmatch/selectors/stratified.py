@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidParameter
-from ..records import IntArray
+from ..arrays import IntArray, Vector
+from ..errors import InvalidParameter, brief
 from ..validation import check_positive_int, is_number
 from .groups import Group
-from .ranking import Ranking, Vector, as_scores, smallest
+from .ranking import Ranking, as_scores, smallest
 
 
 class Stratified(Ranking):
@@ -52,8 +52,11 @@ class Stratified(Ranking):
 
     def _check(self) -> None:
         if not (is_number(self.drop) and 0 <= self.drop < 1):
-            raise InvalidParameter(f"drop must be a share in [0, 1); got {self.drop!r}")
+            raise InvalidParameter(f"drop must be a share in [0, 1); got {brief(self.drop)}")
         check_positive_int(self.strata, "strata")
+
+    def _compares(self) -> bool:
+        return self.scores is None
 
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
         return distances if self.scores is None else as_scores(self.scores, len(distances))

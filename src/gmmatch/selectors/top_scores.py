@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from ..arrays import IntArray, Vector
 from ..errors import InvalidParameter
-from ..records import IntArray
 from ..validation import check_choice
 from .groups import Group
-from .ranking import Ranking, Vector, as_scores, gap_to_median, smallest
+from .ranking import Ranking, as_scores, gap_to_median, smallest
 
 PREFERENCES = ("highest", "lowest", "median")
 
@@ -36,6 +36,7 @@ class TopScores(Ranking):
 
     name = "top-scores"
 
+    center: Any = None
     scores: Any = None
     prefer: Literal["highest", "lowest", "median"] = "highest"
 

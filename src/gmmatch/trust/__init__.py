@@ -1,13 +1,12 @@
-"""Which rows to believe: a gate, a label filter, and what speaks against each row."""
+"""Which rows to believe: a noise model of the labels, the place of each row, and duplicates."""
 
-from .copies import Copies, find_copies
-from .doubt import overall
-from .gate import FEWEST_ROWS
-from .guard import TIERS, TRUSTED, Verdict, judge
-from .suspects import Suspects, apart_from_copies, folds_for, suspects_from
-from .weighing import ODD, Weighed, weigh
+from .evidence.duplicate import Copies, find_copies
+from .evidence.place import FEWEST_ROWS, ODD
+from .judge import TIERS, TRUSTED, Known, Verdict, judge
+from .suspects import Suspects, suspects_from
+from .table import Table, make_table
 
 __all__ = [
-    "FEWEST_ROWS", "ODD", "TIERS", "TRUSTED", "Copies", "Suspects", "Verdict", "Weighed", "apart_from_copies",
-    "find_copies", "folds_for", "judge", "overall", "suspects_from", "weigh",
+    "FEWEST_ROWS", "ODD", "TIERS", "TRUSTED", "Copies", "Known", "Suspects", "Table", "Verdict",
+    "find_copies", "judge", "make_table", "suspects_from",
 ]  # fmt: skip

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import FloatArray, Vector
 from ..compute import kernels
 from ..compute.blocks import tiles
-from ..records import FloatArray
 from .lift import Lift
-
-Vector = npt.NDArray[np.float64]
 
 _CLIP = 2.0  # typical distances from the middle: no row is heavier than one at this distance
 

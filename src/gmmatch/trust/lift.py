@@ -10,12 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import FloatArray, Vector
 from ..compute import kernels
-from ..records import FloatArray
-
-Vector = npt.NDArray[np.float64]
 
 BANDWIDTH = 0.3
 """Typical distances between rows. Of 0.25 to 0.7, tried on letters, 0.3 serves heads and matching best."""
@@ -78,6 +75,8 @@ def effective_dimension(rows: FloatArray) -> float:
 
     Time: O(n^2 d) or O(n d^2), whichever is less. Meant for samples.
     """
+    if not len(rows):
+        return 0.0
     offsets = rows - np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows)
     # Ratios alone matter: squares of squares must neither overflow nor vanish.
     offsets /= float(np.abs(offsets).max(initial=0.0)) or 1.0

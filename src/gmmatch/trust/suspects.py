@@ -4,29 +4,31 @@ Three kinds of evidence, each with a score of its own: labels that are likely wr
 class, and copies of other rows.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from ..arrays import FloatArray, IntArray, Labels, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, tiles
 from ..compute.passes import PerRow, map_blocks
 from ..errors import InvalidInput
+from ..facts import WRONG
 from ..handover import as_frame
-from ..records import FloatArray, IntArray
+from ..records import verb
 from ..validation import check_probability
-from .copies import Copies
-from .doubt import overall
-from .guard import TIERS, UsableRows, Verdict
-from .weighing import ODD, weigh
+from .evidence.duplicate import Copies
+from .evidence.place import ODD
+from .judge import TIERS, UsableRows, Verdict
+from .table import make_table
 
-Vector = npt.NDArray[np.float64]
-Labels = npt.NDArray[Any]
-
-_FEW_ROWS, _SOME_ROWS = 2048, 1 << 16
 _CENTERS_AT_ONCE = 1024
 
 
@@ -39,14 +41,14 @@ class Suspects:
     rows
         Row numbers in the input.
     suspicion
-        What the rows are ordered by: `wrong_label`, or (2 * `outlier` - 1)^2 of outliers where that is more;
-        0 for copies that bear the label of the row to keep, which stands for them.
-    wrong_label
-        Probability that the label is wrong, from 0 to 1; they add up to the estimated number of wrong
-        labels. Where copies of a row bear other labels that are likelier, more than 0.95.
+        Probability that the given label is wrong, from 0 to 1; they add up to the estimated number of wrong
+        labels. Rows are ordered by it, then by `outlier`, then by `duplicate`.
+    outside
+        Probability that the row belongs to none of the classes.
     outlier
-        From 0 to 1; with d the distance to the centre of the class and t what the class allows, d / (d + t).
-        Beyond 0.5 a row is far outside its class; rows in a dense clump that are no copies have at least 0.5.
+        From 0 to 1; with d the distance to the centre of the class and t what the class allows (half as much
+        again where the label is sure), d / (d + t). Beyond 0.5 a row is far outside its class; rows in a
+        dense cluster that are no duplicates have more.
     duplicate
         1 for a copy of another row, from 1 down to 0.5 for near copies, 0 for all others and for the row of
         each group that is to be kept.
@@ -56,9 +58,9 @@ class Suspects:
     labels, suggested
         The given label, and the class that is likelier; None where none is.
     probability
-        Probability of the label by a head that did not see it; NaN where labels could not be judged.
+        Probability of the label by a classifier that did not see it; NaN where labels could not be judged.
     suggested_probability
-        How likely the suggested class is right, more than 1 - `wrong_label`; NaN where nothing is suggested.
+        How likely the suggested class is right, more than 1 - `suspicion`; NaN where nothing is suggested.
     distance, other, other_distance
         Distance to the centre of the own class, the nearest other class, and the distance to its centre.
     tiers
@@ -66,17 +68,19 @@ class Suspects:
     reasons
         What is wrong, as a sentence; empty where nothing is.
     classes, estimate
-        The classes, and by class: rows judged, the estimated share of wrong labels, its least and its most;
-        None where labels could not be judged.
+        The classes; and by class, then over all of them: rows judged, the estimated share of wrong labels,
+        its least and its most, meant to hold the truth nine times in ten; None where labels were not judged.
     notes
         What the user should know of the input.
+    given, ids
+        The labels of all rows of the input, as they were given, and their ids, where they have some.
     """
 
     rows: IntArray
     suspicion: Vector
     labels: Labels
     suggested: Labels
-    wrong_label: Vector
+    outside: Vector
     outlier: Vector
     duplicate: Vector
     group: IntArray
@@ -92,22 +96,29 @@ class Suspects:
     classes: Labels
     estimate: Vector | None
     notes: tuple[str, ...] = ()
+    given: Labels | None = None
+    ids: Labels | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def wrong_label(self) -> Vector:
+        """The name of `suspicion` in version 0.2; it goes with 0.4."""
+        warnings.warn("wrong_label is called suspicion now", DeprecationWarning, stacklevel=2)
+        return self.suspicion
 
     def __repr__(self) -> str:
         facts = self.summary()
         return f"Suspects({facts['suspect']} of {facts['rows']} rows, {facts['share']:.1%})"
 
+    def _repr_html_(self) -> str:
+        return verb("html")(self)  # type: ignore[no-any-return]
+
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the evidence as columns of a table, one row per row of the input."""
         names = {"rows": "row", "labels": "label", "tiers": "tier", "reasons": "reason"}
-        return {
-            names.get(name, name): values
-            for name, values in vars(self).items()
-            if name not in ("classes", "estimate", "notes")
-        }
+        return {names.get(name, name): values for name, values in vars(self).items() if name in _BY_ROW}
 
     def to_pandas(self) -> Any:
         """Return the evidence as a pandas DataFrame, most suspicious row first."""
@@ -115,20 +126,15 @@ class Suspects:
 
     def summary(self) -> dict[str, Any]:
         """Return how much of the data seems wrong, kind by kind, as plain data."""
-        wrong, far, copied = self.wrong_label > ODD, self.outlier > ODD, self.duplicate > 0
+        wrong, far, copied = self.suspicion >= WRONG, self.outlier > ODD, self.duplicate > 0
         suspect = int((wrong | far).sum())
         groups = np.unique(self.group[self.group >= 0])
         labels: dict[str, Any] = self._part(wrong)
         if self.estimate is not None:
-            share, low, high = overall(self.estimate)
-            labels |= {
-                "estimate": share,
-                "interval": [low, high],
+            labels |= _told(self.estimate[-1]) | {
                 "by_class": {
-                    str(name): {"rows": int(size), "estimate": share, "interval": [low, high]}
-                    for name, (size, share, low, high) in zip(
-                        self.classes.tolist(), self.estimate.tolist(), strict=True
-                    )
+                    str(name): {"rows": int(row[0])} | _told(row)
+                    for name, row in zip(self.classes.tolist(), self.estimate[:-1], strict=True)
                 },
             }
         return {
@@ -154,13 +160,13 @@ class Suspects:
             for values in zip(*(column[chosen].tolist() for column in columns), strict=True)
         ]
 
-    def fix(self, labels: Any, above: float) -> Labels:
-        """Return a copy of labels with the suggestions that are likely enough in place.
+    def fix(self, labels: Any = None, above: float = 0.9) -> Labels:
+        """Return a copy of the labels of the input with the suggestions that are likely enough in place.
 
         Parameters
         ----------
         labels
-            The given labels, one per row of the input.
+            Other labels to put them into, one per row of the input; by default those that were given.
         above
             Probability that a suggested class must have at least, from 0 to 1.
 
@@ -169,13 +175,13 @@ class Suspects:
         >>> import numpy as np, gmmatch
         >>> rng = np.random.default_rng(0)
         >>> labels = np.repeat(["cat", "dog"], 200)
-        >>> rows = rng.normal(size=(400, 8)) + 1.2 * (labels == "dog")[:, None]
+        >>> rows = rng.normal(size=(400, 8)) + 2.0 * (labels == "dog")[:, None]
         >>> labels[7] = "dog"
         >>> found = gmmatch.suspects(rows, labels)
-        >>> str(found.fix(labels, above=0.9)[7]), found.changes(above=0.9)[0]["row"]
+        >>> str(found.fix(above=0.9)[7]), found.changes(above=0.9)[0]["row"]
         ('cat', 7)
         """
-        fixed = np.array(labels)
+        fixed = np.array(self.given if labels is None else labels)
         n_rows = int(self.rows.max(initial=-1)) + 1
         if fixed.ndim != 1 or len(fixed) < n_rows:
             raise InvalidInput(
@@ -187,65 +193,54 @@ class Suspects:
             fixed[change["row"]] = change["to"]
         return fixed
 
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the evidence about every row, most suspicious first: .parquet, .csv or .jsonl."""
+        verb("save suspects")(self, path, overwrite)
 
-def folds_for(n_rows: int) -> int:
-    """Return how many folds labels are judged by: more where rows are few, so that heads learn from more.
+    def head(self, k: int = 20) -> Suspects:
+        """Return the `k` most suspicious rows.
 
-    >>> folds_for(1_000), folds_for(10_000), folds_for(1_000_000)
-    (10, 5, 3)
-    """
-    return 10 if n_rows <= _FEW_ROWS else 5 if n_rows <= _SOME_ROWS else 3
+        >>> import numpy as np, gmmatch
+        >>> rows = np.random.default_rng(0).normal(size=(60, 4))
+        >>> len(gmmatch.suspects(rows, np.repeat(["a", "b"], 30)).head(5))
+        5
+        """
+        return replace(self, **{name: getattr(self, name)[:k] for name in _BY_ROW})
 
 
-def apart_from_copies(codes: IntArray, found: Copies) -> tuple[IntArray, IntArray]:
-    """Return the codes without copies under the same label, and for each row the one that stands for it.
+_BY_ROW = tuple(
+    entry.name
+    for entry in fields(Suspects)
+    if entry.name not in ("classes", "estimate", "notes", "given", "ids")
+)
 
-    However often a row is there, it then counts once in all that rows are judged by.
-    """
-    groups = np.where(found.groups >= 0, found.groups, -1)
-    members = np.flatnonzero((groups >= 0) & (codes >= 0))
-    stands = np.arange(len(codes))
-    _, first, place = np.unique(
-        groups[members] * (int(codes.max()) + 1) + codes[members], return_index=True, return_inverse=True
-    )
-    stands[members] = members[first][place]
-    return np.where(stands == np.arange(len(codes)), codes, -1), stands
+
+def _told(estimate: Vector) -> dict[str, Any]:
+    share, low, high = (round(float(part), 6) for part in estimate[1:])
+    return {"estimate": share, "interval": [low, high]}
 
 
 def suspects_from(
-    verdict: Verdict,
-    rows: FloatArray,
-    codes: IntArray,
-    classes: Labels,
-    copies: Copies,
-    stands: IntArray | None = None,
+    verdict: Verdict, rows: FloatArray, codes: IntArray, classes: Labels, copies: Copies
 ) -> Suspects:
     """Gather the evidence for and against every row from a verdict that was made already.
 
     `verdict`: what `judge` found for these rows and codes. `rows`: the rows; read once, for the nearest other
     classes. `codes`: class of each row, as a position in `classes`; rows of a negative class are left out.
-    `classes`: the classes' labels. `copies`: which rows are copies. `stands`: for each row the one that was
-    judged in its place; None: all were judged.
+    `classes`: the classes' labels. `copies`: which rows are duplicates.
     """
-    own = None if verdict.labels is None else verdict.labels.own
-    distance = verdict.gate.distances
-    if stands is None:
-        evidence = verdict.evidence(codes)
-    else:
-        evidence = verdict.evidence(np.where(stands == np.arange(len(codes)), codes, -1)).take(stands)
-        own, distance = None if own is None else own[stands], distance[stands]
-    other, other_distance, lost = _nearest_others(rows, codes, verdict)
-    found = weigh(evidence, codes, copies)
-    suspicion = found.suspicion
-    order = np.flatnonzero(codes >= 0)
-    order = order[np.lexsort((order, -found.wrong_label[order], -suspicion[order]))]
+    evidence = verdict.evidence(codes)
+    probability = np.full(len(codes), np.nan) if verdict.labels is None else verdict.labels.probability
+    other, other_distance = _nearest_others(rows, codes, verdict)
+    found = make_table(evidence, codes, copies)
+    order = found.order(np.flatnonzero(codes >= 0))
     named = found.suggested[order] >= 0
     suggested = np.full(len(order), None, dtype=object)
     suggested[named] = classes[found.suggested[order][named]].tolist()
     return Suspects(
         rows=order,
-        suspicion=suspicion[order],
-        wrong_label=found.wrong_label[order],
+        suspicion=found.wrong[order],
+        outside=found.outside[order],
         outlier=found.outlier[order],
         duplicate=found.duplicate[order],
         group=found.group[order],
@@ -253,43 +248,39 @@ def suspects_from(
         keep=found.keep[order],
         labels=classes[codes[order]],
         suggested=suggested,
-        probability=np.full(len(order), np.nan) if own is None else own[order],
+        probability=probability[order].astype(np.float64),
         suggested_probability=found.likely[order],
-        distance=distance[order],
+        distance=verdict.distances[order],
         other=classes[other[order]],
         other_distance=other_distance[order],
         tiers=evidence.tiers[order],
-        reasons=found.reasons(codes, classes, lost)[order],
+        reasons=found.reasons(codes, classes)[order],
         classes=classes,
         estimate=evidence.estimate,
+        notes=verdict.notes,
     )
 
 
-def _nearest_others(
-    rows: FloatArray, codes: IntArray, verdict: Verdict
-) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
-    """Return by row the nearest other class, the distance to its centre, and whether no class reaches it.
+def _nearest_others(rows: FloatArray, codes: IntArray, verdict: Verdict) -> tuple[IntArray, Vector]:
+    """Return by row the nearest other class, and the distance to its centre.
 
     Time: O(rows * classes * features) in BLAS. Memory beyond the input: O(block), O(classes * features).
     """
-    centers, reach = verdict.gate.centers, verdict.gate.thresholds**2
+    centers = verdict.centers
     if len(centers) < 2:
-        alone = np.full(len(rows), np.nan)
-        return codes.copy(), alone, verdict.gate.far.copy()
+        return codes.copy(), np.full(len(rows), np.nan)
     readable = rows if (codes >= 0).all() else cast(FloatArray, UsableRows(rows, codes >= 0))
     own_code = PerRow(codes)
     points = centers - verdict.origin
     # One product with these tells squared distances, up to the squared length of the row.
     points = np.c_[-2 * points, np.add.reduce(points * points, axis=1)]
 
-    def part(block: slice) -> tuple[IntArray, Vector, npt.NDArray[np.bool_]]:
+    def part(block: slice) -> tuple[IntArray, Vector]:
         values, code = readable[block], own_code[block]
         offsets = np.empty((len(values), values.shape[1] + 1))
         offsets[:, -1] = 1.0
         np.subtract(values, verdict.origin, out=offsets[:, :-1], dtype=np.float64)
         place, nearest, least = np.arange(len(values)), np.zeros(len(values), np.int64), np.inf
-        lost = kernels.group_distances(values, code, centers) ** 2 > reach[code]
-        far, length = np.flatnonzero(lost), np.add.reduce(offsets[lost, :-1] ** 2, axis=1)
         for some in tiles(len(points), len(values)):
             squares = offsets @ points[some].T
             inside = np.flatnonzero((code >= some.start) & (code < some.stop))
@@ -298,13 +289,10 @@ def _nearest_others(
             found = squares[place, best]
             nearest = np.where(found < least, best + some.start, nearest)
             least = np.minimum(found, least)
-            lost[far] &= np.logical_and.reduce(squares[far] + length[:, None] > reach[some], axis=1)
-        return nearest, kernels.group_distances(values, nearest, centers), lost
+        return nearest, kernels.group_distances(values, nearest, centers)
 
-    nothing = np.empty((0, rows.shape[1]), rows.dtype)
-    kernels.group_distances(nothing, codes[:0], centers)  # compiled before threads need it
     step = block_rows(max(rows.shape[1], min(len(centers), _CENTERS_AT_ONCE)))
     with threadpool_limits(1):
         found = zip(*map_blocks(part, readable, "measuring distances", step), strict=True)
-        other, distances, lost = (np.concatenate(column) for column in found)
-    return other, distances, lost
+        other, distances = (np.concatenate(column) for column in found)
+    return other, distances

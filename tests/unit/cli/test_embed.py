@@ -11,8 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 import gmmatch
-from gmmatch.cli._friendly import friendly
 from gmmatch.cli.embed import embed
+from gmmatch.cli.friendly import friendly
 
 app = typer.Typer()
 app.command()(friendly(embed))
@@ -129,7 +129,11 @@ def test_left_out_rows_are_listed_on_standard_error(run, tmp_path):
             2,
             "--text body names texts, but the encoder takes images",
         ),
-        (["t.csv", "--text", "body", "--on-bad-rows", "ignore"], 2, "on_bad_rows must be 'error' or 'drop'"),
+        (
+            ["t.csv", "--text", "body", "--on-bad-rows", "ignore"],
+            2,
+            "--on-bad-rows must be 'error' or 'drop'",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(run, tmp_path, words, code, message):
@@ -161,7 +165,8 @@ def test_a_missing_package_is_exit_code_4(run, tmp_path, monkeypatch):
     result = run(tickets(tmp_path / "t.csv"), "--text", "body")
     assert result.exit_code == 4
     assert (
-        result.stderr == "gmmatch: wordllama is not installed; install it with: pip install 'gmmatch[text]'\n"
+        result.stderr == "gmmatch: wordllama is not installed; install it with: pip install wordllama"
+        " (the extra gmmatch[text])\n"
     )
 
 

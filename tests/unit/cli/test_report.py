@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from gmmatch.cli import app
-from gmmatch.report.render import plot_library
+from gmmatch.reporting.render import plot_library
 
 pytest.importorskip("bokeh")
 
@@ -40,7 +40,7 @@ def test_select_writes_a_report_beside_the_selection(run, tmp_path):
     assert (data["glance"]["kept"], data["glance"]["seconds"]) == (24, facts["seconds"])
     assert data["content"] == {}
     spoken = run("select rows.npy --labels labels.npy --keep 10% --report r.html --overwrite")
-    assert spoken.stdout.strip().endswith("wrote kept.parquet and r.html")
+    assert spoken.stdout.splitlines()[0].endswith("wrote kept.parquet and r.html")
 
 
 def test_the_report_of_a_saved_selection_is_the_same(run, tmp_path):
@@ -124,6 +124,6 @@ def test_a_missing_library_is_named_before_any_work(run, tmp_path, monkeypatch):
     plot_library.cache_clear()
     done = run("select rows.npy --keep 10% --report r.html")
     assert done.exit_code == 4
-    assert "pip install 'gmmatch[report]'" in done.stderr
+    assert "pip install bokeh (the extra gmmatch[report])" in done.stderr
     assert not (tmp_path / "kept.parquet").exists()
     plot_library.cache_clear()

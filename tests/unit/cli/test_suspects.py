@@ -65,7 +65,7 @@ def test_what_was_changed_is_said_in_words(folder):
     ("words", "status", "said"),
     [
         ("-o w.csv --fix better.npy", 2, "the fixed labels must end in .parquet, .csv, .jsonl"),
-        ("-o w.csv --fix rows.npy", 3, "it exists already"),
+        ("-o w.csv --fix rows.npy", 2, "rows.npy is the input; name another file"),
         ("-o w.csv --fix b.csv --above 1.5", 2, "above must be a probability from 0 to 1; got 1.5"),
     ],
 )
@@ -79,4 +79,7 @@ def test_what_cannot_be_is_refused_before_any_work(folder, words, status, said):
 def test_labels_that_were_not_judged_are_no_right_labels(folder):
     np.save("labels.npy", np.arange(len(np.load("rows.npy"))) // 2)
     done = run("-o wrong.parquet")
-    assert done.stdout.splitlines()[1].startswith("The labels were not judged: they cannot be told")
+    assert (
+        done.stdout.splitlines()[1]
+        == "How many labels are wrong cannot be told: the rows say little about them"
+    )

@@ -1,14 +1,8 @@
-"""The compiled loops against NumPy, and how they are compiled."""
+"""The loops against NumPy."""
 
-import os
-import subprocess
-import sys
-
-import numba
 import numpy as np
 import pytest
 
-from gmmatch import progress
 from gmmatch.compute import kernels
 from gmmatch.compute.keys import key_factors, row_keys
 from gmmatch.location.distances import group_quantiles
@@ -114,75 +108,6 @@ def test_quantiles_are_those_of_sorted_values(n_groups):
         own = np.sort(values[codes == group])
         places = [max(int(np.ceil(share * len(own))), 1) - 1 for share in shares]
         np.testing.assert_array_equal(found[group], own[places] if len(own) else np.full(5, np.nan))
-
-
-def run_apart(code, **environment):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-DISTANCE = """
-import numpy as np
-from gmmatch import progress
-from gmmatch.compute import kernels
-from contextlib import contextmanager
-
-@contextmanager
-def listener(what, total):
-    print(what)
-    yield lambda done: None
-
-with progress.listen(listener):
-    for _ in range(2):
-        print(kernels.group_distances(np.array([[3.0, 4.0]]), None, np.zeros((1, 2)))[0])
-"""
-
-
-def test_importing_the_package_does_not_import_the_compiler():
-    run_apart("import sys, gmmatch, gmmatch.matching.greedy; assert 'numba' not in sys.modules")
-
-
-def test_compiled_code_is_kept_and_the_first_use_says_that_it_compiles(tmp_path):
-    where = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    assert run_apart(DISTANCE, **where).split("\n")[:3] == ["compiling loops (once)", "5.0", "5.0"]
-    assert list(tmp_path.rglob("_loops.group_distances-*.nbi"))
-    assert run_apart(DISTANCE, **where).split() == ["5.0", "5.0"]
-
-
-def test_loops_run_where_no_folder_can_be_written():
-    nowhere = {"NUMBA_CACHE_DIR": "/proc/no", "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
-    *before, first, second, _ = run_apart(DISTANCE, **nowhere).split("\n")
-    assert first == second == "5.0"
-    # Old versions of numba know no other way to forbid their own folder, and find the loops there.
-    assert before == ["compiling loops (once)"] or not hasattr(numba.config, "CACHE_LOCATOR_CLASSES")
-
-
-def test_loops_run_where_the_disk_is_full(tmp_path):
-    full = """
-from numba.core import caching
-
-def save(*given):
-    raise OSError(28, "No space left on device")
-
-caching.IndexDataCacheFile.save = save
-"""
-    assert run_apart(full + DISTANCE, NUMBA_CACHE_DIR=str(tmp_path)).split()[-2:] == ["5.0", "5.0"]
-
-
-def test_nobody_hears_of_loops_that_are_compiled_already():
-    heard = []
-    rows = some_rows(3, 2)
-    kernels.group_distances(rows, None, rows)
-    with progress.listen(lambda what, total: heard.append(what)):
-        kernels.group_distances(rows, None, rows)
-    assert not heard
 
 
 def test_cosines_and_sines_are_those_of_numpy_and_far_angles_are_cut():

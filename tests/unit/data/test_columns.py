@@ -118,7 +118,7 @@ COMMANDS = {
     "suspects": "suspects rows.npy -o suspects.parquet --overwrite",
     "embed": "embed images.npy --encoder pixels -o e.npy --overwrite",
     "corrupt": "corrupt rows.npy --kind other-class -o corrupted.npy --overwrite",
-    "train": f"train images.npy {TRAIN}",
+    "train": f"train images.npy --overwrite {TRAIN}",
     "compare": "compare rows.npy --methods random --keep 50% --seeds 1 --workers 1 -o compared",
 }
 
@@ -237,7 +237,7 @@ def test_labels_belong_to_rows_by_id(here):
     assert open_dataset("rows.npy", "labels.csv", ids).labels.tolist() == WORDS.tolist()
     (here / "labels.csv").write_text(lines([f"doc-{row},{WORDS[row]}" for row in order[1:]], "id,label"))
     part = open_dataset("rows.npy", "labels.csv", ids, on_bad_rows="drop")
-    assert part.bad == {int(order[0]): "no label"}
+    assert part.bad == {int(order[0]): f"no label for its id 'doc-{order[0]}'"}
     (here / "labels.csv").write_text(lines([f"no-{row},{WORDS[row]}" for row in order], "id,label"))
     with pytest.raises(InvalidInput, match=r"the ids in labels\.csv are not the rows' ids"):
         open_dataset("rows.npy", "labels.csv", ids)
@@ -275,7 +275,7 @@ def test_labels_keep_their_identity(labels, classes):
     [
         (["a", float("nan"), "b"], InvalidInput, "row 1: no label"),
         (["1", 1, "2"], InvalidInputType, "all whole numbers or all text; got int and str"),
-        (["a", "a\0", "b"], InvalidInput, "expected text that does not end in NUL"),
+        (["a", "a\0", "b"], InvalidInput, "expected text that UTF-8 can hold, without NUL"),
         ([float(BIG), float(BIG), 1.0], InvalidInput, "must be classes"),
         (np.ma.array([1, 2, 3], mask=[0, 0, 1]), InvalidInput, "row 2: no label"),
         ([True, 2.5, 1], InvalidInput, "must be classes"),

@@ -253,14 +253,14 @@ class TestTables:
         path = self.table(tmp_path, kind)
         with pytest.raises(
             InvalidInput,
-            match=r"has no column 'bodi' \(--text\) \(did you mean 'body'\?\); it has: body, intent$",
+            match=r"has no column 'bodi' \(text=\.\.\.\) \(did you mean 'body'\?\); it has: body, intent$",
         ):
             open_input(path, "text", column="bodi")
         with pytest.raises(
             InvalidInput, match=r"no column and no file 'nope' to take as labels \(--labels\)"
         ):
             open_input(path, "text", column="body", labels="nope")
-        with pytest.raises(InvalidInput, match=r"name the column .* with --text; it has: body, intent"):
+        with pytest.raises(InvalidInput, match=r"name the column .* with text=\.\.\.; it has: body, intent"):
             open_input(path, "text")
 
     def test_lines_of_text(self, tmp_path):

@@ -11,7 +11,7 @@ from gmmatch.data import ChosenRows, Dataset, Format, MappedRows, Rows, StackedR
 from gmmatch.data.formats import FORMATS
 from gmmatch.data.places import Place
 from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
-from gmmatch.trust.guard import UsableRows
+from gmmatch.trust.judge import UsableRows
 
 torch = pytest.importorskip("torch")
 
@@ -100,7 +100,7 @@ def test_vectors_that_are_missing_are_refused_or_left_out(kind):
     assert np.isnan(found.rows[[2, 3, 11]]).all()
     kept = gmmatch.select(table, labels="topic", keep=1.0, on_bad_rows="drop")
     assert sorted(kept.indices.tolist()) == [row for row in range(30) if row not in (2, 3, 5, 11)]
-    assert kept.facts.bad_rows == 4
+    assert kept.info.bad_rows == 4
 
 
 def test_texts_and_images_of_tables():
@@ -190,12 +190,6 @@ def test_rows_of_all_kinds_satisfy_one_protocol():
     ):
         assert first(view) == first(ROWS)
         np.testing.assert_array_equal(view[np.array([1, 5, 29])], ROWS[[1, 5, 29]])
-
-
-def test_the_former_name_still_opens_and_says_what_to_use():
-    with pytest.warns(DeprecationWarning, match=r"use gmmatch\.open"):
-        found = gmmatch.open_source(ROWS, None, LABELS)
-    assert found.labels.tolist() == LABELS.tolist()
 
 
 def test_a_format_of_ones_own(tmp_path):

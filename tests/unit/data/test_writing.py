@@ -133,5 +133,5 @@ def test_images_of_an_array_and_of_other_kinds(tmp_path):
         out.mkdir()
         write_rows(open_dataset(tmp_path / name), np.sort(PICKS), out)
         again = open_dataset(next(out.iterdir()) if name.startswith("images") else out)
-        shown = stack_images(again.content, name).reshape(4, 8, 8)
+        shown = stack_images(again.content, name)[0].reshape(4, 8, 8)
         np.testing.assert_array_equal(shown, pixels[np.sort(PICKS)])

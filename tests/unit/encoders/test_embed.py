@@ -270,7 +270,7 @@ def test_the_input_is_never_written_over(tmp_path):
     np.save(tmp_path / "b.npy", colours(2))
     before = (tmp_path / "a.parquet").read_bytes()
     for source, output in [("a.parquet", "a.npy"), ("b.npy", "b.npy")]:
-        with pytest.raises(InvalidParameter, match="the output would replace the input"):
+        with pytest.raises(InvalidParameter, match="is the input; name another file"):
             embed_input(tmp_path / source, "pixels", output=tmp_path / output)
     assert (tmp_path / "a.parquet").read_bytes() == before
 
@@ -279,7 +279,7 @@ def test_the_input_is_never_written_over(tmp_path):
 def test_a_cache_that_cannot_be_made_is_said_before_anything_is_encoded():
     counting = Counting()
     with pytest.raises(
-        InvalidInput, match=r"cannot make the cache folder /proc/none.* --cache-dir or GMMATCH_CACHE"
+        InvalidInput, match=r"cannot make the cache folder /proc/none.* cache_dir=... or GMMATCH_CACHE"
     ):
         embed_input(colours(2), counting, cache_dir="/proc/none")
     assert not counting.seen
@@ -289,7 +289,7 @@ def test_pixels_written_to_a_file_start_afresh(tmp_path):
     for size in (4, 6):
         found = embed_input(colours(3), "pixels", size=size, output=tmp_path / "e.npy", overwrite=size == 6)
         assert found.embeddings.shape == (3, 3 * size * size)
-    with pytest.raises(InvalidInput, match="it exists already; --overwrite replaces it"):
+    with pytest.raises(InvalidInput, match="it exists already; overwrite=True replaces it"):
         embed_input(colours(3), "pixels", output=tmp_path / "e.npy")
 
 

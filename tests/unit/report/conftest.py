@@ -21,5 +21,5 @@ def blobs():
 @pytest.fixture
 def made(blobs):
     rows, labels = blobs
-    selection = gmmatch.select(rows, 0.2, labels)
+    selection = gmmatch.select(rows, keep=0.2, labels=labels)
     return selection, Dataset(rows, "blobs", "array", labels=labels)

@@ -10,9 +10,9 @@ from PIL import Image
 import gmmatch
 from gmmatch.data import Dataset, Unreadable, open_dataset
 from gmmatch.errors import InvalidInput
-from gmmatch.report import Content, open_content, summarise
-from gmmatch.report import content as contents
-from gmmatch.report.content import excerpt, thumbnail
+from gmmatch.reporting import Content, open_content, summarise
+from gmmatch.reporting import content as contents
+from gmmatch.reporting.content import excerpt, thumbnail
 
 
 def decoded(uri):
@@ -102,7 +102,7 @@ def test_encoded_rows_that_were_left_out_do_not_shift_the_images(tmp_path):
         Image.new("L", (8, 8), 20 * row).save(tmp_path / "in" / f"{row:02d}.png")
     (tmp_path / "in" / "03.png").write_bytes(b"broken")
     source = gmmatch.open(tmp_path / "in", encoder="pixels", on_bad_rows="drop")
-    selection = gmmatch.select(source, 5, on_bad_rows="drop")
+    selection = gmmatch.select(source, keep=5, on_bad_rows="drop")
     content = open_content(tmp_path / "in", "image", len(source), None)
     report = summarise(selection, Dataset(source.rows, "in", "encoded", ids=source.ids), content=content)
     assert report.glance.usable == 11

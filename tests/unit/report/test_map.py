@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 
 from gmmatch.errors import InvalidParameter, MissingExtra
-from gmmatch.report import projection as projections
-from gmmatch.report.projection import GRID, check_projection, principal_components, project, to_grid
-from gmmatch.report.sample import balanced_quota, balanced_sample, choose_rows
+from gmmatch.reporting import projection as projections
+from gmmatch.reporting.projection import GRID, check_projection, principal_components, project, to_grid
+from gmmatch.reporting.sample import balanced_quota, balanced_sample, choose_rows
 
 
 def test_components_are_those_of_scikit_learn():
@@ -77,14 +80,46 @@ def test_the_grid_keeps_the_shape_and_the_window_leaves_out_stragglers():
 
 def test_projections_are_checked_by_name_and_by_what_is_installed(monkeypatch):
     assert check_projection("pca") == "pca"
-    with pytest.raises(InvalidParameter, match="projection must be 'pca', 'umap' or 'auto'; got 'tsne'"):
+    with pytest.raises(InvalidParameter, match="projection must be 'classes'"):
         check_projection("tsne")
     monkeypatch.setattr(projections.importlib.util, "find_spec", lambda name: None)
-    assert check_projection("auto") == "pca"
+    assert check_projection("auto") == "classes"
     with pytest.raises(MissingExtra, match=r"gmmatch\[umap\]"):
         check_projection("umap")
     monkeypatch.setattr(projections.importlib.util, "find_spec", lambda name: object())
     assert check_projection("auto") == "umap"
+
+
+def test_the_map_tells_more_classes_apart_than_principal_components_do():
+    bunch = load_digits()
+    rows, codes = bunch.data, bunch.target
+    given = codes.copy()
+    wrong = np.random.default_rng(0).random(len(codes)) < 0.2
+    given[wrong] = (given[wrong] + 1) % 10
+    everybody = np.ones(len(rows), bool)
+    found = project(rows, everybody, "classes", 0, given, ~wrong)
+    assert "linear classifier" in found.about
+    flat = project(rows, everybody, "pca", 0).places[:, :2]
+
+    def told_apart(places):
+        return cross_val_score(KNeighborsClassifier(10), places, codes, cv=3).mean()
+
+    assert told_apart(found.places) > told_apart(flat) + 0.15
+    # A row with a wrong label lies with its true class, not with the one it is given.
+    middles = np.stack([found.places[~wrong & (codes == code)].mean(axis=0) for code in range(10)])
+    nearest = np.linalg.norm(found.places[wrong][:, None] - middles, axis=2).argmin(axis=1)
+    assert (nearest == codes[wrong]).mean() > 0.7
+
+
+def test_without_two_believed_classes_the_map_is_made_of_components_and_says_so(blobs):
+    rows = blobs[0]
+    everybody = np.ones(400, bool)
+    for codes, believed in (
+        (None, everybody),
+        (np.zeros(400, int), everybody),
+        (np.arange(400) % 2, ~everybody),
+    ):
+        assert "principal components" in project(rows, everybody, "classes", 0, codes, believed).about
 
 
 def test_umap_lays_out_rows_where_it_is_installed(blobs):

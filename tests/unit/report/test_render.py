@@ -13,8 +13,8 @@ import pytest
 import gmmatch
 from gmmatch.data import Dataset, open_dataset
 from gmmatch.errors import InvalidInput, InvalidParameter, MissingExtra
-from gmmatch.report import Content, check_report, render, summarise, write_report
-from gmmatch.report.render import SCRIPTS, embed, plot_library
+from gmmatch.reporting import Content, check_report, render, summarise, write_report
+from gmmatch.reporting.render import SCRIPTS, embed, plot_library
 
 pytest.importorskip("bokeh")
 
@@ -63,7 +63,7 @@ def hostile():
     labels = np.array(HOSTILE)[np.arange(n_rows) % len(HOSTILE)]
     rows = rng.normal(size=(n_rows, 6)) + np.arange(n_rows)[:, None] % len(HOSTILE)
     ids = np.array([f"{HOSTILE[row % len(HOSTILE)]} {row}" for row in range(n_rows)])
-    selection = gmmatch.select(rows, 0.2, labels)
+    selection = gmmatch.select(rows, keep=0.2, labels=labels)
     source = Dataset(rows, HOSTILE[1], "array", labels=labels, ids=ids)
     return summarise(
         selection, source, content=Content(open_dataset(ids.tolist(), holds="text")), command=HOSTILE[0]
@@ -135,7 +135,7 @@ def test_twenty_thousand_rows_with_three_hundred_thumbnails_stay_below_eight_meg
         0, 256, (40, 128, 128, 3), dtype=np.uint8
     )  # noise: the largest files there are
     pictures = open_dataset([photographs[row % 40] for row in range(25_000)], holds="image")
-    selection = gmmatch.select(rows, 0.1, labels, method="random")
+    selection = gmmatch.select(rows, keep=0.1, labels=labels, method="random")
     report = summarise(
         selection, Dataset(rows, "many", "array", labels=labels, ids=ids), content=Content(pictures)
     )
@@ -166,7 +166,7 @@ def test_a_report_that_cannot_be_written_is_refused_first(tmp_path, monkeypatch)
         check_report(tmp_path / "none" / "r.html")
     monkeypatch.setitem(sys.modules, "bokeh.resources", None)
     plot_library.cache_clear()
-    with pytest.raises(MissingExtra, match=r"pip install 'gmmatch\[report\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install bokeh \(the extra gmmatch\[report\]\)"):
         check_report(tmp_path / "r.html")
     plot_library.cache_clear()
 
@@ -186,7 +186,7 @@ def test_the_page_says_which_centre_was_matched(params, words):
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 2, 120)
     rows = rng.normal(size=(120, 4)) + 3.0 * labels[:, None]
-    selection = gmmatch.select(rows, 20, labels, **params)
+    selection = gmmatch.select(rows, keep=20, labels=labels, **params)
     page = render(summarise(selection, Dataset(rows, "blobs", "array", labels=labels)))
     assert f'<dd class="more">{words}</dd>' in page
 

@@ -10,8 +10,8 @@ import pytest
 import gmmatch
 from gmmatch.data import Dataset
 from gmmatch.errors import InvalidInput
-from gmmatch.report import summarise, suspicion
-from gmmatch.report.tables import BINS
+from gmmatch.reporting import summarise, suspicion
+from gmmatch.reporting.tables import BINS
 
 
 def as_source(rows, labels=None, ids=None):
@@ -27,7 +27,8 @@ def test_the_facts_are_those_of_the_selection(made):
     assert glance.times_closer == pytest.approx(glance.random_objective / selection.objective)
     assert glance.suspects == int((selection.tiers > 0).sum()) >= 6
     assert (glance.seconds, glance.command) == (1.5, "gmmatch select blobs")
-    assert glance.python == "gmmatch.select(X, keep=80, labels=y, random_state=0)"
+    assert glance.python == "gmmatch.select(X, y, keep=80, random_state=0)"
+    assert glance.learned.startswith("A linear model learns")
     assert report.notes == []
     json.dumps(report.as_dict(), allow_nan=False)
 
@@ -89,16 +90,16 @@ def test_the_table_of_classes_counts_right(made):
 
 
 def test_suspects_are_counted_the_same_everywhere(tmp_path):
-    """Rows in doubt are not trusted, but only those that seem wrong are suspects: beside the tabs too."""
+    """Rows that are not trusted are suspects, beside the tabs too, whoever looked for them."""
     rng = np.random.default_rng(3)
     truth = np.arange(600) % 3
     rows = rng.normal(size=(600, 8)) + 1.2 * np.eye(3, 8)[truth]
     labels = np.where(rng.random(600) < 0.3, rng.integers(0, 3, 600), truth)
-    selection = gmmatch.select(rows, 60, labels, output=tmp_path / "kept.parquet")
+    selection = gmmatch.select(rows, keep=60, labels=labels, output=tmp_path / "kept.parquet")
     known = gmmatch.load_selection(tmp_path / "kept.parquet")
     for one in (selection, known, replace(selection, evidence=None)):
         report = summarise(one, as_source(rows, labels))
-        assert report.glance.suspects < int((selection.tiers > 0).sum())
+        assert report.glance.suspects == int((selection.tiers > 0).sum())
         assert report.glance.suspects == sum(report.classes.suspects)
         assert report.glance.suspects >= max(tab.total for tab in report.review.tabs)
         assert report.glance.judged == sum(report.classes.judged) == 600
@@ -117,7 +118,7 @@ def test_suspects_are_shown_kind_by_kind(blobs):
     rows, labels = blobs
     rows[390:395] = rows[200]
     rows[396] = 40.0
-    selection = gmmatch.select(rows, 0.2, labels)
+    selection = gmmatch.select(rows, keep=0.2, labels=labels)
     report = summarise(selection, as_source(rows, labels))
     found, tabs = report.map, {tab.name: tab for tab in report.review.tabs}
     assert {found.row[at] for at in tabs["labels"].rows} >= set(range(6))
@@ -144,18 +145,18 @@ def test_suspects_that_are_known_are_not_looked_for_again(made, monkeypatch):
     selection, source = made
     monkeypatch.setattr(suspicion, "judge", None)
     report = summarise(selection, source)
-    wrong = selection.evidence.wrong_label
+    wrong = selection.evidence.wrong
     shown = [report.map.row[at] for at in report.review.tabs[0].rows]
-    assert shown == [row for row in np.argsort(-wrong, kind="stable").tolist() if wrong[row] > 0.5][:60]
+    assert wrong[shown].tolist() == np.sort(wrong[wrong >= 0.5])[::-1][:60].tolist()
 
 
 def test_suspicion_is_measured_on_the_map_where_rows_are_many(made, monkeypatch):
     selection, source = made
     monkeypatch.setattr(suspicion, "_MOST_WORK", 10.0)
     report = summarise(selection, source)
-    assert report.notes == []  # all rows are on the map
-    monkeypatch.setattr("gmmatch.report.sample.MOST_ROWS", 300)
-    monkeypatch.setattr("gmmatch.report.sample.choose_rows.__defaults__", (300,))
+    assert not any("map" in note for note in report.notes)  # all rows are on the map
+    monkeypatch.setattr("gmmatch.reporting.sample.MOST_ROWS", 300)
+    monkeypatch.setattr("gmmatch.reporting.sample.choose_rows.__defaults__", (300,))
     report = summarise(replace(selection, tiers=None, evidence=None), source)
     assert len(report.map.row) == 300
     assert report.glance.judged == 300
@@ -166,7 +167,7 @@ def test_suspicion_is_measured_on_the_map_where_rows_are_many(made, monkeypatch)
 def test_rows_with_nan_take_no_part(blobs):
     rows, labels = blobs[0].copy(), blobs[1]
     rows[[5, 300]] = np.nan
-    selection = gmmatch.select(rows, 0.2, labels, on_bad_rows="drop")
+    selection = gmmatch.select(rows, keep=0.2, labels=labels, on_bad_rows="drop")
     report = summarise(selection, as_source(rows, labels))
     assert report.glance.usable == 398
     assert not {5, 300} & set(report.map.row)
@@ -180,7 +181,7 @@ def test_rows_without_a_label_take_no_part_though_their_numbers_are_fine(blobs):
     rows, labels = blobs
     given = [None if row in (7, 250) else str(label) for row, label in enumerate(labels)]
     source = gmmatch.open(rows, labels=given, on_bad_rows="drop")
-    report = summarise(gmmatch.select(source, 0.2, on_bad_rows="drop"), source)
+    report = summarise(gmmatch.select(source, keep=0.2, on_bad_rows="drop"), source)
     assert report.glance.usable == 398
     assert not {7, 250} & set(report.map.row)
     assert report.notes[0].startswith("2 rows take no part")
@@ -201,7 +202,7 @@ def test_a_saved_selection_gives_the_same_report(made, tmp_path):
 def test_centres_that_a_file_lacks_are_found_again(made):
     selection, source = made
     report = summarise(replace(selection, centers=None), source)
-    assert any("found again" in note for note in report.notes)
+    assert any("holds no centres" in note for note in report.notes)
     assert len(report.map.row) == 400
 
 
@@ -235,7 +236,7 @@ def test_what_does_not_belong_together_is_refused(made):
     ],
 )
 def test_small_and_odd_data_have_reports(rows, labels):
-    selection = gmmatch.select(rows, 0.5, labels)
+    selection = gmmatch.select(rows, keep=0.5, labels=labels)
     report = summarise(selection, as_source(rows, labels))
     json.dumps(report.as_dict(), allow_nan=False)
     assert len(report.map.row) == len(rows)
@@ -243,11 +244,11 @@ def test_small_and_odd_data_have_reports(rows, labels):
 
 
 def test_more_classes_than_there_is_room_for_are_listed_by_size(monkeypatch):
-    monkeypatch.setattr("gmmatch.report.tables.MOST_CLASSES", 500)
+    monkeypatch.setattr("gmmatch.reporting.tables.MOST_CLASSES", 500)
     rng = np.random.default_rng(0)
     labels = np.concatenate([np.arange(520), rng.integers(0, 510, 90)])
     rows = rng.normal(size=(len(labels), 3))
-    selection = gmmatch.select(rows, 530, labels, method="random")
+    selection = gmmatch.select(rows, keep=530, labels=labels, method="random")
     report = summarise(selection, as_source(rows, labels))
     assert len(report.classes.names) == 500
     assert report.classes.left_out == 20
@@ -257,13 +258,12 @@ def test_more_classes_than_there_is_room_for_are_listed_by_size(monkeypatch):
     truth = [str(labels[row]) for row in report.map.row]
     assert all(name in (None, label) for name, label in zip(listed, truth, strict=True))
     assert listed.count(None) == 20
-    assert any("too few rows" in note for note in report.notes)
 
 
 def test_long_and_odd_ids_are_kept_or_shortened(blobs):
     rows, labels = blobs
     ids = np.array([f"‮{row}</script>" if row % 2 else "x" * 5000 + str(row) for row in range(400)])
-    selection = gmmatch.select(rows, 0.2, labels)
+    selection = gmmatch.select(rows, keep=0.2, labels=labels)
     report = summarise(selection, as_source(rows, labels, ids))
     assert max(map(len, report.map.id)) == 200
     at = report.map.row.index(3)
@@ -272,8 +272,68 @@ def test_long_and_odd_ids_are_kept_or_shortened(blobs):
 
 def test_a_selection_by_unit_rows_is_measured_as_it_was_made(blobs):
     rows, labels = blobs
-    selection = gmmatch.select(rows, 0.2, labels, normalize="unit", guard="off")
+    selection = gmmatch.select(rows, keep=0.2, labels=labels, normalize="unit", guard="off")
     report = summarise(selection, as_source(rows, labels))
     assert report.curve.objective[-1] == pytest.approx(selection.objective, rel=1e-4)
     assert max(report.map.distance) <= 2.0
     assert "--param normalize=unit" in report.glance.command
+
+
+def test_the_page_of_a_method_that_matches_no_centre_has_an_objective(made):
+    source = made[1]
+    selection = gmmatch.select(source, keep=0.1, method="random")
+    glance = summarise(selection, source).glance
+    assert np.isnan(selection.objective)
+    assert glance.objective > 0
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"guard": "off"},
+        {"by_class": False},
+        {"budgets": {"ant": 1, "bee": 1, "cow": 2}},
+        {"method": "gm-matching-paper"},
+        {"method": "facility-location", "guard": "auto"},
+        {"random_state": 7, "step": "residual"},
+    ],
+)
+def test_the_python_of_the_page_repeats_the_selection(blobs, params):
+    X, y = blobs
+    selection = gmmatch.select(X, y, keep=0.2, **params)
+    page = summarise(selection, gmmatch.open(X, y))
+    again = eval(page.glance.python, {"gmmatch": gmmatch, "X": X, "y": y})
+    assert again.indices.tolist() == selection.indices.tolist()
+
+
+def test_the_python_of_a_page_without_labels_and_with_bad_rows_repeats_it(blobs):
+    X = blobs[0].copy()
+    X[3, 0] = np.nan
+    data = gmmatch.open(X, on_bad_rows="drop")
+    selection = gmmatch.select(data, keep=40)
+    page = summarise(selection, data)
+    again = eval(page.glance.python, {"gmmatch": gmmatch, "X": X})
+    assert again.indices.tolist() == selection.indices.tolist()
+    assert not page.glance.prefixes  # clusters depend on the budget
+    assert summarise(gmmatch.select(X[4:], keep=40, cells="off"), gmmatch.open(X[4:])).glance.prefixes
+
+
+def test_the_headline_counts_suspects_that_were_kept(blobs):
+    rows, labels = blobs
+    data = gmmatch.open(rows, labels)
+    found = summarise(gmmatch.select(data, keep=0.2), data).glance
+    assert found.prefixes
+    assert found.kept_suspects == 0
+    everything = summarise(gmmatch.select(data, keep=1.0), data).glance
+    assert everything.kept_suspects == everything.suspects > 0
+
+
+def test_labels_are_saved_by_id_unless_ids_repeat(blobs):
+    rows, labels = blobs
+    names = np.array([f"row {row}" for row in range(400)])
+    data = Dataset(rows, "blobs", "array", labels=labels, ids=names)
+    selection = gmmatch.select(rows, labels, keep=0.2)
+    assert summarise(selection, data).review.labels.ids == names.tolist()
+    names[7] = names[8]
+    assert summarise(selection, data.replace(ids=names)).review.labels.ids is None

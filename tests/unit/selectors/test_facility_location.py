@@ -42,7 +42,7 @@ def test_it_is_as_good_as_apricot(seed: int, dtype: type) -> None:
     rows = np.random.default_rng(seed).normal(size=(400, 3)).astype(dtype)
     table = similarities(rows.astype(np.float64))
     theirs = apricot.FacilityLocationSelection(60, metric="precomputed", optimizer="naive").fit(table).ranking
-    ours = gmmatch.select(rows, 60, method="facility-location").indices
+    ours = gmmatch.select(rows, keep=60, method="facility-location").indices
     # Later picks may differ where two rows gain equally.
     np.testing.assert_array_equal(ours[:20], theirs[:20])
     assert value(table, ours) >= value(table, theirs) * (1 - 1e-6)
@@ -69,7 +69,7 @@ def test_the_value_is_within_the_guarantee_of_the_optimum(seed: int, k: int) -> 
     rows = rng.normal(size=(12, 2)) * rng.choice([1.0, 8.0], size=(12, 1))
     table = similarities(rows)
     optimum = max(value(table, np.array(chosen)) for chosen in combinations(range(12), k))
-    found = value(table, gmmatch.select(rows, k, method="facility-location").indices)
+    found = value(table, gmmatch.select(rows, keep=k, method="facility-location").indices)
     assert (1 - 1 / np.e) * optimum <= found <= optimum + 1e-9
     if k == 1:
         assert found == pytest.approx(optimum)
@@ -89,7 +89,7 @@ def test_a_sample_of_anchors_costs_little_and_all_of_them_nothing() -> None:
     rows = np.random.default_rng(2).normal(size=(600, 4))
 
     def mean_squared_gap(**params: int) -> float:
-        picks = gmmatch.select(rows, 30, method="facility-location", **params).indices
+        picks = gmmatch.select(rows, keep=30, method="facility-location", **params).indices
         return float(cdist(rows, rows[picks], "sqeuclidean").min(axis=1).mean())
 
     everyone = mean_squared_gap()
@@ -101,38 +101,38 @@ def test_a_sample_of_anchors_costs_little_and_all_of_them_nothing() -> None:
 def test_the_order_of_the_rows_does_not_matter_while_there_are_no_ties() -> None:
     rows = np.random.default_rng(4).normal(size=(300, 5))
     order = np.random.default_rng(5).permutation(300)
-    shuffled = gmmatch.select(rows[order], 15, method="facility-location").indices
+    shuffled = gmmatch.select(rows[order], keep=15, method="facility-location").indices
     np.testing.assert_array_equal(
-        order[shuffled], gmmatch.select(rows, 15, method="facility-location").indices
+        order[shuffled], gmmatch.select(rows, keep=15, method="facility-location").indices
     )
 
 
 def test_mutual_neighbours_tie_and_the_first_is_kept() -> None:
     # Two pairs and a row between them: within a pair, either row serves as well as the other.
     rows = np.array([[10.0], [10.5], [0.0], [-10.0], [-10.5]])
-    assert gmmatch.select(rows, 3, method="facility-location").indices.tolist() == [2, 0, 3]
+    assert gmmatch.select(rows, keep=3, method="facility-location").indices.tolist() == [2, 0, 3]
     rows = np.array([[100.25], [100.0], [0.0], [0.25]])
-    assert gmmatch.select(rows, 2, method="facility-location").indices.tolist() == [1, 2]
+    assert gmmatch.select(rows, keep=2, method="facility-location").indices.tolist() == [1, 2]
 
 
 def test_too_many_pairs_are_refused_with_an_estimate() -> None:
     rows = np.zeros((200_000, 2), dtype=np.float32)
     with pytest.raises(InvalidInput, match=r"4\.0e\+10 pairs, some .* hours .*anchors=50000 or fewer"):
-        gmmatch.select(rows, 10, method="facility-location")
+        gmmatch.select(rows, keep=10, method="facility-location")
 
 
 @pytest.mark.parametrize("anchors", [0, -3, 1.5, "all", True])
 def test_a_number_of_anchors_that_is_none_is_refused(anchors: object) -> None:
     with pytest.raises(InvalidParameter, match="anchors must be a whole number of at least 1"):
-        gmmatch.select(np.eye(4), 2, method="facility-location", anchors=anchors)
+        gmmatch.select(np.eye(4), keep=2, method="facility-location", anchors=anchors)
 
 
 def test_a_row_far_away_leaves_the_others_served() -> None:
     rows = np.random.default_rng(6).normal(size=(200, 4))
     rows[50] = 1e6
-    found = gmmatch.select(rows, 30, method="facility-location")
+    found = gmmatch.select(rows, keep=30, method="facility-location")
     assert 50 in found.indices[:2]
     rest = np.delete(rows, 50, axis=0)
-    plain = gmmatch.select(rest, 29, method="facility-location")
+    plain = gmmatch.select(rest, keep=29, method="facility-location")
     cost = cdist(rest, rows[found.indices], "sqeuclidean").min(axis=1).mean()
     assert cost < 1.1 * plain.scores[-1]

@@ -171,7 +171,8 @@ def test_the_error_falls_like_one_over_k_and_randoms_like_its_root():
     paper = gmmatch.select(rows, keep=1000, method="gm-matching-paper")
     assert slope(paper.scores) <= -0.9
     randoms = [
-        gmmatch.select(rows, keep=1000, method="random", random_state=seed).scores for seed in range(20)
+        gmmatch.select(rows, keep=1000, method="random", center="mean", random_state=seed).scores
+        for seed in range(20)
     ]
     assert -0.6 <= slope(np.mean(randoms, axis=0)) <= -0.4
 
@@ -291,8 +292,8 @@ def test_the_published_codes_variant_projects_unit_rows_from_a_random_start():
 def test_a_random_start_is_one_per_class_and_the_same_in_batches():
     rng = np.random.default_rng(16)
     rows, labels = rng.normal(size=(200, 5)), np.repeat([0, 1], 100)
-    whole = gmmatch.select(rows, 20, labels, method="gm-matching-authors", batch_size=None)
-    batches = gmmatch.select(rows, 20, labels, method="gm-matching-authors", batch_size=100)
+    whole = gmmatch.select(rows, keep=20, labels=labels, method="gm-matching-authors", batch_size=None)
+    batches = gmmatch.select(rows, keep=20, labels=labels, method="gm-matching-authors", batch_size=100)
     assert whole.indices[:2].tolist() == batches.indices[:2].tolist()
 
 
@@ -302,7 +303,7 @@ def test_more_chains_than_batches_are_as_many_as_batches():
         gmmatch.select(rows, keep=40, guard="off", batch_size=8, streams=streams) for streams in (10**7, 25)
     )
     assert many.indices.tolist() == few.indices.tolist()
-    assert many.facts.chains == 25
+    assert many.info.chains == 25
 
 
 def test_follows_scikit_learn_conventions():
@@ -334,7 +335,7 @@ def test_batches_of_one_class_hold_every_row_once_and_quotas_add_up():
 
 def test_carried_batches_stay_close_to_the_centre():
     rows = np.random.default_rng(16).normal(size=(6000, 64))
-    random = gmmatch.select(rows, keep=600, method="random").objective
+    random = gmmatch.select(rows, keep=600, method="random", center="geometric-median").objective
     carried = gmmatch.select(rows, keep=600, batch_size=200, guard="off").objective
     exact = gmmatch.select(rows, keep=600, guard="off").objective
     assert exact <= carried <= random / 5
@@ -345,7 +346,7 @@ def test_carried_batches_stay_close_to_the_centre():
     [
         (
             {"step": "residul"},
-            "step must be 'residual' or 'projection'; got 'residul' (did you mean 'residual'?)",
+            "step must be 'teaching', 'residual' or 'projection'; got 'residul' (did you mean 'residual'?)",
         ),
         ({"center": "medoid"}, "center must be"),
         ({"center": np.zeros(4)}, "center has shape (4,); expected (3,)"),
@@ -396,7 +397,7 @@ def test_the_target_is_the_mean_of_the_trusted_rows_where_labels_were_judged(bat
     rows = np.exp(rng.normal(size=(600, 6))) + 4.0 * np.eye(6)[labels]  # skewed: mean and median differ
     labels[:60] = (labels[:60] + 1) % 3
     estimator = gmmatch.GMMatching(keep=90, batch_size=batch_size).fit(rows, labels)
-    assert (estimator.selection_.facts.center, estimator.selection_.epsilon) == ("mean", 0.0)
+    assert (estimator.selection_.info.center, estimator.selection_.epsilon) == ("mean", 0.0)
     for label, center in zip(estimator.classes_, estimator.centers_, strict=True):
         trusted = rows[(labels == label) & (estimator.tiers_ == 0)]
         np.testing.assert_allclose(center, trusted.mean(axis=0), rtol=1e-6)
@@ -412,7 +413,7 @@ def test_the_target_is_the_geometric_median_where_they_were_not(settings):
     rows, labels = np.exp(rng.normal(size=(400, 5))), rng.integers(0, 2, 400)
     found = gmmatch.GMMatching(keep=40, **settings).fit(rows, labels)
     named = gmmatch.GMMatching(keep=40, center="geometric-median", **settings).fit(rows, labels)
-    assert found.selection_.facts.center == "geometric-median"
+    assert found.selection_.info.center == "geometric-median"
     assert 0.0 < found.selection_.epsilon <= 1e-6
     np.testing.assert_array_equal(found.sample_indices_, named.sample_indices_)
     np.testing.assert_array_equal(found.centers_, named.centers_)
@@ -427,6 +428,13 @@ def test_a_class_too_small_for_the_gate_is_not_matched_by_its_mean(batch_size):
     estimator = gmmatch.GMMatching(keep=0.4, batch_size=batch_size).fit(rows, labels)
     # Whole classes have a target each, and the facts name them all; batches have one for all.
     named = "mean and geometric-median" if batch_size is None else "geometric-median"
-    assert estimator.selection_.facts.center == named
+    assert estimator.selection_.info.center == named
     assert np.linalg.norm(estimator.centers_[2]) < 20.0
     assert 204 not in estimator.sample_indices_
+
+
+def test_refine_is_ignored_with_a_warning():
+    rows = np.random.default_rng(0).normal(size=(60, 4))
+    with pytest.warns(DeprecationWarning, match="refine is ignored"):
+        found = gmmatch.select(rows, keep=6, refine=20)
+    np.testing.assert_array_equal(found.indices, gmmatch.select(rows, keep=6).indices)

@@ -23,7 +23,7 @@ def herd(rows: np.ndarray, k: int, step: str) -> list[int]:
 @pytest.mark.parametrize("k", [1, 5, 60])
 def test_it_picks_what_its_definition_says(step: str, k: int) -> None:
     rows = np.random.default_rng(4).normal(size=(200, 6)) + 0.5
-    found = gmmatch.select(rows, k, method="herding", step=step)
+    found = gmmatch.select(rows, keep=k, method="herding", step=step)
     assert found.indices.tolist() == herd(rows, k, step)
     kept = rows[found.indices]
     running = np.cumsum(kept, axis=0) / np.arange(1, k + 1)[:, None]
@@ -32,20 +32,20 @@ def test_it_picks_what_its_definition_says(step: str, k: int) -> None:
 
 def test_the_projection_from_the_center_is_the_default() -> None:
     rows = np.random.default_rng(4).normal(size=(200, 6)) + 0.5
-    default = gmmatch.select(rows, 30, method="herding")
-    named = gmmatch.select(rows, 30, method="herding", step="projection", start="center", center="mean")
+    default = gmmatch.select(rows, keep=30, method="herding")
+    named = gmmatch.select(rows, keep=30, method="herding", step="projection", start="center", center="mean")
     np.testing.assert_array_equal(default.indices, named.indices)
 
 
 def test_with_the_geometric_median_it_is_gm_matching_by_the_paper() -> None:
     rows = np.random.default_rng(4).normal(size=(200, 6)) + 0.5
-    herded = gmmatch.select(rows, 30, method="herding", center="geometric-median")
+    herded = gmmatch.select(rows, keep=30, method="herding", center="geometric-median")
     np.testing.assert_array_equal(
-        herded.indices, gmmatch.select(rows, 30, method="gm-matching-paper").indices
+        herded.indices, gmmatch.select(rows, keep=30, method="gm-matching-paper").indices
     )
 
 
 def test_the_error_of_the_mean_falls_like_one_over_k() -> None:
     rows = np.random.default_rng(4).normal(size=(3000, 8))
-    scores = gmmatch.select(rows, 400, method="herding", step="residual").scores
+    scores = gmmatch.select(rows, keep=400, method="herding", step="residual").scores
     assert scores[399] * 400 < 4 * scores[39] * 40

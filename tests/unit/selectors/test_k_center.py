@@ -29,7 +29,7 @@ def greedy(rows: np.ndarray, k: int) -> tuple[list[int], list[float]]:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_it_is_the_farthest_first_traversal(k: int, dtype: type) -> None:
     rows = np.random.default_rng(k).normal(size=(200, 9)).astype(dtype)
-    found = gmmatch.select(rows, k, method="k-center")
+    found = gmmatch.select(rows, keep=k, method="k-center")
     picks, radii = greedy(rows, k)
     assert found.indices.tolist() == picks
     np.testing.assert_allclose(found.scores, radii, rtol=1e-12)
@@ -42,13 +42,13 @@ def test_the_radius_is_at_most_twice_the_smallest_possible(seed: int, k: int) ->
     rows = rng.normal(size=(13, 2)) * rng.choice([1.0, 10.0], size=(13, 1))
     table = cdist(rows, rows)
     optimum = min(table[:, list(chosen)].min(axis=1).max() for chosen in combinations(range(13), k))
-    radius = gmmatch.select(rows, k, method="k-center").scores[-1]
+    radius = gmmatch.select(rows, keep=k, method="k-center").scores[-1]
     assert optimum - 1e-12 <= radius <= 2 * optimum + 1e-12
 
 
 def test_the_radius_never_grows() -> None:
     rows = np.random.default_rng(1).normal(size=(300, 5))
-    radii = gmmatch.select(rows, 300, method="k-center").scores
+    radii = gmmatch.select(rows, keep=300, method="k-center").scores
     assert (np.diff(radii) <= 0).all()
     assert radii[-1] == 0.0
 
@@ -57,7 +57,7 @@ def test_ties_that_float32_cannot_tell_are_decided_exactly() -> None:
     # A grid far from the origin: nearly every choice is a tie, and products lose all digits that matter.
     side = np.arange(8, dtype=np.float32)
     grid = np.stack(np.meshgrid(side, side, side), axis=-1).reshape(-1, 3) + np.float32(4096)
-    assert gmmatch.select(grid, 60, method="k-center", center=[4096.0] * 3).indices.tolist() == (
+    assert gmmatch.select(grid, keep=60, method="k-center", center=[4096.0] * 3).indices.tolist() == (
         greedy_from(grid, 60, 0)
     )
 
@@ -83,12 +83,12 @@ def test_near_ties_are_decided_by_distances_in_float64() -> None:
 
 def test_duplicates_are_picked_only_when_nothing_else_is_left() -> None:
     rows = np.repeat(np.random.default_rng(0).normal(size=(10, 4)), 5, axis=0)
-    found = gmmatch.select(rows, 15, method="k-center")
+    found = gmmatch.select(rows, keep=15, method="k-center")
     assert len({tuple(row) for row in rows[found.indices[:10]]}) == 10
     np.testing.assert_array_equal(found.scores[9:], 0.0)
 
 
 def test_the_first_pick_is_the_row_nearest_to_the_center() -> None:
     rows = np.array([[0.0], [1.0], [2.0], [30.0]])
-    assert gmmatch.select(rows, 1, method="k-center").indices[0] == 2
-    assert gmmatch.select(rows, 1, method="k-center", center=[-5.0]).indices[0] == 0
+    assert gmmatch.select(rows, keep=1, method="k-center").indices[0] == 2
+    assert gmmatch.select(rows, keep=1, method="k-center", center=[-5.0]).indices[0] == 0

@@ -22,7 +22,7 @@ def on_a_line(*distances: float) -> np.ndarray:
 
 
 def kept(rows: np.ndarray, keep: Any, method: str, **params: Any) -> list[int]:
-    return gmmatch.select(rows, keep, method=method, **params).indices.tolist()
+    return gmmatch.select(rows, keep=keep, method=method, **params).indices.tolist()
 
 
 ORIGIN = [0.0]
@@ -66,7 +66,7 @@ def test_moderate_keeps_the_band_around_the_median(
 
 
 def test_the_score_of_moderate_is_the_gap_to_the_median_distance() -> None:
-    selection = gmmatch.select(on_a_line(1, 2, 4, 9), 4, method="moderate", center=ORIGIN)
+    selection = gmmatch.select(on_a_line(1, 2, 4, 9), keep=4, method="moderate", center=ORIGIN)
     np.testing.assert_array_equal(selection.indices, [1, 2, 0, 3])
     np.testing.assert_array_equal(selection.scores, [0, 0, 1, 5])
     np.testing.assert_array_equal(selection.distances, [2, 4, 1, 9])
@@ -75,9 +75,9 @@ def test_the_score_of_moderate_is_the_gap_to_the_median_distance() -> None:
 def test_the_global_band_is_one_over_all_classes() -> None:
     rows = on_a_line(1, 2, 3, 10, 11, 12, 13)
     labels = np.array([0, 0, 0, 1, 1, 1, 1])
-    by_class = gmmatch.select(rows, 2, labels, "moderate", center=ORIGIN)
+    by_class = gmmatch.select(rows, keep=2, labels=labels, method="moderate", center=ORIGIN)
     assert sorted(by_class.indices) == [1, 4]
-    together = gmmatch.select(rows, 3, labels, "moderate", center=ORIGIN, scope="global")
+    together = gmmatch.select(rows, keep=3, labels=labels, method="moderate", center=ORIGIN, scope="global")
     # The median of all distances is 10; class 0 has no row near it.
     assert together.indices.tolist() == [3, 4, 5]
     assert together.labels.tolist() == [1, 1, 1]
@@ -93,7 +93,7 @@ def test_the_global_band_measures_each_row_from_its_own_class() -> None:
     centers = np.stack([rows[labels == label].mean(axis=0) for label in range(3)])
     distances = np.linalg.norm(rows - centers[labels], axis=1)
     expected = np.argsort(np.abs(distances - np.median(distances)))[:80]
-    selection = gmmatch.select(rows, 80, labels, "moderate", scope="global")
+    selection = gmmatch.select(rows, keep=80, labels=labels, method="moderate", scope="global")
     assert set(selection.indices) == set(expected)
 
 
@@ -103,7 +103,8 @@ def test_easy_hard_and_moderate_agree_with_brute_force(center: str) -> None:
     labels = rng.integers(3, size=500)
     rows = (rng.normal(size=(500, 20)) + labels[:, None]).astype(np.float32)
     found = {
-        name: gmmatch.select(rows, 0.3, labels, name, center=center) for name in ("easy", "hard", "moderate")
+        name: gmmatch.select(rows, keep=0.3, labels=labels, method=name, center=center)
+        for name in ("easy", "hard", "moderate")
     }
     for label in range(3):
         members = np.flatnonzero(labels == label)
@@ -127,7 +128,14 @@ def test_top_scores_follows_the_scores_within_each_class() -> None:
     rng = np.random.default_rng(2)
     scores, labels = rng.random(90), np.repeat([0, 1, 2], 30)[rng.permutation(90)]
     high, low = (
-        gmmatch.select(rng.normal(size=(90, 3)), 30, labels, "top-scores", scores=scores, prefer=prefer)
+        gmmatch.select(
+            rng.normal(size=(90, 3)),
+            keep=30,
+            labels=labels,
+            method="top-scores",
+            scores=scores,
+            prefer=prefer,
+        )
         for prefer in ("highest", "lowest")
     )
     for label in range(3):
@@ -159,14 +167,14 @@ def test_scores_may_be_a_tensor() -> None:
 )
 def test_scores_that_cannot_be_used_are_refused(scores: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        gmmatch.select(np.eye(3), 1, method="top-scores", scores=scores)
+        gmmatch.select(np.eye(3), keep=1, method="top-scores", scores=scores)
 
 
 def test_words_that_are_no_choice_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="prefer must be 'highest', 'lowest' or 'median'; got 'best'"):
-        gmmatch.select(np.eye(3), 1, method="top-scores", scores=[1, 2, 3], prefer="best")
+        gmmatch.select(np.eye(3), keep=1, method="top-scores", scores=[1, 2, 3], prefer="best")
     with pytest.raises(InvalidParameter, match="scope must be 'class' or 'global'; got 'all'"):
-        gmmatch.select(np.eye(3), 1, method="moderate", scope="all")
+        gmmatch.select(np.eye(3), keep=1, method="moderate", scope="all")
 
 
 @pytest.mark.parametrize("n_features", [1, 3, 700])
@@ -202,7 +210,12 @@ def test_the_gap_to_the_median_orders_like_the_distance_to_it(size: int) -> None
 def test_rows_of_no_group_take_no_part() -> None:
     rows = np.array([[0.0], [1.0], [2.0], [1e200], [3.0]])
     group = Group(rows, np.array([0, 1, 2, 4]), None, (0, 0), 1)
-    for selector in (Moderate(scope="global"), Easy(), Stratified(), SelfSupervised(n_clusters=1)):
+    for selector in (
+        Moderate(scope="global"),
+        Easy(),
+        Stratified(),
+        SelfSupervised(n_clusters=1, center="mean"),
+    ):
         picks = selector._select_all([group], np.array([4]))[0]
         np.testing.assert_array_equal(picks.center, [1.5])
         assert sorted(picks.order) == [0, 1, 2, 3]

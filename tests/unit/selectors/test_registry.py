@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy as np
@@ -54,15 +55,15 @@ def registered() -> Iterator[Method]:
 def test_a_method_of_ones_own_is_selected_by_name(registered: Method) -> None:
     assert "last" in gmmatch.methods()
     labels = np.repeat([0, 1], 20)
-    found = gmmatch.select(ROWS, 4, labels, "last", skip=1)
+    found = gmmatch.select(ROWS, keep=4, labels=labels, method="last", skip=1)
     assert sorted(found.indices) == [17, 18, 37, 38]
     assert found.method == "last"
     with pytest.raises(InvalidInput, match="method 'last' needs labels, one per row"):
-        gmmatch.select(ROWS, 4, method="last")
+        gmmatch.select(ROWS, keep=4, method="last")
     with pytest.raises(InvalidParameter, match="skip must be at least 0; got -1"):
-        gmmatch.select(ROWS, 4, labels, "last", skip=-1)
+        gmmatch.select(ROWS, keep=4, labels=labels, method="last", skip=-1)
     with pytest.raises(InvalidParameter, match="other engines are for gm-matching"):
-        gmmatch.select(ROWS, 4, labels, "last", engine="ray")
+        gmmatch.select(ROWS, keep=4, labels=labels, method="last", engine="ray")
     assert registered.keeps == "Keep the last rows."
     assert registered.needs == "labels"
 
@@ -101,10 +102,12 @@ def install(folder: Path, points: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / f"{name}-1.dist-info").mkdir()
     (folder / f"{name}-1.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
     (folder / f"{name}-1.dist-info" / "entry_points.txt").write_text(points.replace("PACKAGE", name))
-    monkeypatch.syspath_prepend(folder)
     for registry in (METHODS, FAMILIES):
-        monkeypatch.setattr(registry, "_entries", dict(registry))
+        ours = {point.name for point in entry_points(group=registry.group)}
+        own = {name: entry for name, entry in registry.items() if name not in ours}
+        monkeypatch.setattr(registry, "_entries", own)
         monkeypatch.setattr(registry, "_complete", False)
+    monkeypatch.syspath_prepend(folder)
 
 
 def test_installed_packages_add_methods_and_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +118,7 @@ def test_installed_packages_add_methods_and_encoders(tmp_path: Path, monkeypatch
     install(tmp_path, points, monkeypatch)
     assert {"a-class", "an-entry"} <= set(gmmatch.methods())
     assert METHODS["an-entry"].name == "an-entry"
-    assert len(gmmatch.select(ROWS, 5, method="a-class")) == 5
+    assert len(gmmatch.select(ROWS, keep=5, method="a-class")) == 5
     assert encoder("tiny", size=2).dimension == 12
 
 
@@ -132,7 +135,13 @@ def test_a_package_that_does_not_work_is_left_out_with_a_warning(
 ) -> None:
     install(tmp_path, f"[gmmatch.methods]\n{point}\n", monkeypatch)
     with pytest.warns(UserWarning, match=rf"the method '\w+' of package_of_\w+ is left out: .*{message}"):
-        assert len(gmmatch.select(ROWS, 5, method="random")) == 5
+        assert "random" in gmmatch.methods()
+    assert len(gmmatch.select(ROWS, keep=5, method="random")) == 5
+
+
+def test_a_method_of_the_core_loads_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "[gmmatch.methods]\nbroken = PACKAGE.nowhere:Mine\n", monkeypatch)
+    assert len(gmmatch.select(ROWS, keep=5, method="random")) == 5  # and does not warn
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)

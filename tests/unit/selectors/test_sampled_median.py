@@ -19,9 +19,9 @@ def test_the_centre_is_the_median_of_a_sample_and_certified_on_all_rows(batch_si
         rows = ROWS[code == LABELS]
         lowest = gmmatch.geometric_median(rows).objective
         excess = np.linalg.norm(rows - sampled.centers_[code], axis=1).sum() / lowest - 1
-        assert 1e-4 < excess <= sampled.selection_.facts.epsilon
+        assert 1e-4 < excess <= sampled.selection_.info.epsilon
         assert np.linalg.norm(exact.centers_[code] - sampled.centers_[code]) < 0.5
-    assert exact.selection_.facts.epsilon < 1e-2 * sampled.selection_.facts.epsilon
+    assert exact.selection_.info.epsilon < 1e-2 * sampled.selection_.info.epsilon
 
 
 def test_memory_and_batches_draw_the_same_sample_and_all_rows_are_the_median_itself() -> None:
@@ -42,4 +42,4 @@ def test_a_wrong_sample_is_refused(value) -> None:
 def test_the_papers_variants_refuse_another_centre() -> None:
     for method in ("gm-matching-paper", "gm-matching-authors"):
         with pytest.raises(InvalidParameter, match="center"):
-            gmmatch.select(ROWS, 10, method=method, center="mean")
+            gmmatch.select(ROWS, keep=10, method=method, center="mean")

@@ -65,7 +65,8 @@ def test_a_prototype_without_rows_stays() -> None:
 def test_scores_are_distances_to_the_nearest_of_as_many_prototypes_as_classes() -> None:
     rows, labels = blobs(3)
     hard, easy = (
-        gmmatch.select(rows, 100, labels, "self-supervised", prefer=prefer) for prefer in ("hard", "easy")
+        gmmatch.select(rows, keep=100, labels=labels, method="self-supervised", prefer=prefer)
+        for prefer in ("hard", "easy")
     )
     prototypes, _ = kmeans(rows, 5, np.random.default_rng((0, 0)))
     distances = cdist(rows, prototypes).min(axis=1)
@@ -80,29 +81,37 @@ def test_scores_are_distances_to_the_nearest_of_as_many_prototypes_as_classes() 
 
 def test_the_number_of_clusters_can_be_given() -> None:
     rows, labels = blobs(4)
-    one = gmmatch.select(rows, 20, method="self-supervised", n_clusters=1)
-    np.testing.assert_array_equal(one.indices, gmmatch.select(rows, 20, method="hard").indices)
-    ten, default = (gmmatch.select(rows, 20, method="self-supervised", n_clusters=n) for n in (10, None))
+    one = gmmatch.select(rows, keep=20, method="self-supervised", n_clusters=1)
+    np.testing.assert_array_equal(one.indices, gmmatch.select(rows, keep=20, method="hard").indices)
+    ten, default = (gmmatch.select(rows, keep=20, method="self-supervised", n_clusters=n) for n in (10, None))
     np.testing.assert_array_equal(ten.indices, default.indices)
-    five, by_class = (gmmatch.select(rows, 20, labels, "self-supervised", n_clusters=n) for n in (5, None))
+    five, by_class = (
+        gmmatch.select(rows, keep=20, labels=labels, method="self-supervised", n_clusters=n)
+        for n in (5, None)
+    )
     np.testing.assert_array_equal(five.indices, by_class.indices)
 
 
 def test_numbers_of_clusters_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="n_clusters must be a whole number of at least 1; got 0"):
-        gmmatch.select(np.eye(4), 2, method="self-supervised", n_clusters=0)
+        gmmatch.select(np.eye(4), keep=2, method="self-supervised", n_clusters=0)
     with pytest.raises(InvalidInput, match="5 clusters, but there are only 4 rows"):
-        gmmatch.select(np.eye(4), 2, method="self-supervised", n_clusters=5)
+        gmmatch.select(np.eye(4), keep=2, method="self-supervised", n_clusters=5)
     with pytest.raises(InvalidParameter, match="prefer must be 'hard' or 'easy'"):
-        gmmatch.select(np.eye(4), 2, method="self-supervised", prefer="highest")
+        gmmatch.select(np.eye(4), keep=2, method="self-supervised", prefer="highest")
 
 
 def test_rows_of_a_view_are_clustered_like_those_of_an_array() -> None:
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(30, 2)).astype(np.float16)
     labels = rng.integers(0, 3, 30)
-    view = gmmatch.select(rows, 0.5, labels, "self-supervised")
-    array = gmmatch.select(rows.astype(np.float32), 0.5, labels, "self-supervised")
+    view = gmmatch.select(rows, keep=0.5, labels=labels, method="self-supervised")
+    array = gmmatch.select(rows.astype(np.float32), keep=0.5, labels=labels, method="self-supervised")
     np.testing.assert_array_equal(view.indices, array.indices)
     copies = np.zeros((15, 1), np.float16)  # the guard has a head, but nothing to tell the rows by
-    assert len(gmmatch.select(copies, 0.9, np.arange(15) % 3, "self-supervised", guard="auto")) == 14
+    assert (
+        len(
+            gmmatch.select(copies, keep=0.9, labels=np.arange(15) % 3, method="self-supervised", guard="auto")
+        )
+        == 14
+    )

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 import gmmatch
 from gmmatch import corrupt
 from gmmatch.cli import app
-from gmmatch.errors import InvalidInput, InvalidParameter
+from gmmatch.errors import InvalidInput
 from gmmatch.matching.budgets import advise
-from gmmatch.selectors import SmallLoss, compared_methods, find_variant
+from gmmatch.selectors import SmallLoss
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def digits():
 
 def test_wrong_labels_come_last_as_with_another_head(digits):
     rows, labels, wrong = digits
-    kept = gmmatch.select(rows, 0.5, labels, "small-loss")
+    kept = gmmatch.select(rows, keep=0.5, labels=labels, method="small-loss")
     head = LogisticRegression(max_iter=500)
     told = cross_val_predict(head, rows, labels, cv=3, method="predict_proba")
     by_head = np.argsort(-told[np.arange(len(labels)), labels])[:450]
@@ -40,31 +40,23 @@ def test_wrong_labels_come_last_as_with_another_head(digits):
 
 def test_the_estimator_gives_the_same_rows_as_select(digits):
     rows, labels, _ = digits
-    kept = gmmatch.select(rows, 100, labels, "small-loss")
+    kept = gmmatch.select(rows, keep=100, labels=labels, method="small-loss")
     np.testing.assert_array_equal(SmallLoss(keep=100).fit(rows, labels).sample_indices_, kept.indices)
 
 
 def test_given_losses_take_the_place_of_the_head():
     losses = np.random.default_rng(0).random(40)
-    kept = gmmatch.select(np.eye(40), 5, method="small-loss", scores=losses)
+    kept = gmmatch.select(np.eye(40), keep=5, method="small-loss", scores=losses)
     np.testing.assert_array_equal(kept.indices, np.argsort(losses)[:5])
 
 
 def test_labels_that_cannot_be_judged_are_refused():
-    with pytest.raises(InvalidInput, match="fewer than 5 rows per class"):
-        gmmatch.select(np.eye(8), 4, np.arange(8) % 4, "small-loss")
+    with pytest.raises(InvalidInput, match="too few rows to learn from"):
+        gmmatch.select(np.eye(8), keep=8, labels=np.arange(8), method="small-loss")
     with pytest.raises(InvalidInput, match="needs labels"):
-        gmmatch.select(np.eye(8), 4, method="small-loss")
+        gmmatch.select(np.eye(8), keep=4, method="small-loss")
     with pytest.raises(InvalidInput, match=r"needs labels .*\(no labels\), or scores"):
         SmallLoss(keep=4).fit(np.eye(8))
-
-
-def test_random_with_the_guard_is_compared():
-    assert compared_methods().index("random+guard") == compared_methods().index("random") + 1
-    assert find_variant("random+guard")[1] == {"guard": "auto"}
-    for word in ("random+", "random+off", "gm-matching-paper+guard"):
-        with pytest.raises(InvalidParameter, match=r"name\+guard where it takes a guard"):
-            find_variant(word)
 
 
 def test_uneven_classes_are_pointed_out_in_words_and_in_the_file(tmp_path):
@@ -79,7 +71,7 @@ def test_uneven_classes_are_pointed_out_in_words_and_in_the_file(tmp_path):
     told = CliRunner().invoke(app, [*words, *to]).output
     assert any(line.startswith(f"note: {hint}") for line in told.splitlines())  # on a line of its own
     assert "Class 'common' has 11 times" in (tmp_path / "page.html").read_text().replace("\\u0027", "'")
-    assert gmmatch.load_selection(tmp_path / "kept.parquet").facts.hint.startswith(hint)
+    assert gmmatch.load_selection(tmp_path / "kept.parquet").info.hint.startswith(hint)
     even = CliRunner().invoke(app, [*words, *to, "--budgets", "sqrt", "--json"])
     assert json.loads(even.stdout)["hint"] is None
 

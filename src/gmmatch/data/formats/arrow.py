@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...arrays import IntArray
 from ...errors import InvalidInput
-from ...records import IntArray
 from ..arrow import Columns, arrow_errors, arrow_table, file_stamp, take_table
 from ..dataset import Dataset
 from ..places import Place
-from ..remote import ask, is_remote, open_bytes
+from ..remote import ask, is_remote, is_text, open_bytes
 from ..request import Request
 from ..tables import table_dataset
 from .base import Format, is_shards
@@ -67,7 +67,7 @@ def _check(batch: pa.RecordBatch) -> None:
 def _reading(file: str, names: list[str] | None = None) -> Iterator[tuple[pa.Schema, Any]]:
     """Open a file or a stream; yield its schema, and what yields its batches from one on."""
     near = not is_remote(file)
-    with pa.memory_map(file) if near else open_bytes(file) as handle:
+    with pa.memory_map(file) if near and is_text(file) else open_bytes(file) as handle:
         try:
             whole = pa.ipc.open_file(handle)
         except pa.ArrowInvalid:
@@ -119,7 +119,7 @@ def _open(place: Place, request: Request) -> Dataset:
     place = place.of_kind(".arrow", ".feather", ".ipc")
     base = None if is_remote(place.name) else place.folder or place.path.parent
     columns = ipc_columns(place.files, place.name, base)
-    return table_dataset(arrow_table(columns), request, "arrow", place.files)
+    return table_dataset(arrow_table(columns), request, "arrow", place.files).replace(sizes=columns.sizes)
 
 
 def kept_rows(files: Sequence[str], name: str, rows: IntArray) -> pa.Table:
@@ -132,7 +132,7 @@ def kept_rows(files: Sequence[str], name: str, rows: IntArray) -> pa.Table:
 
 def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     kept = kept_rows(dataset.files, dataset.name, rows)
-    with pa.ipc.new_file(folder / "kept.arrow", kept.schema) as writer:
+    with (folder / "kept.arrow").open("wb") as file, pa.ipc.new_file(file, kept.schema) as writer:
         writer.write_table(kept)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import IntArray
 from ...errors import InvalidInput
-from ...records import IntArray
 from ..dataset import Dataset
 from ..items import Unreadable
 from ..places import Place

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import UInt8Array
 from ...errors import InvalidInput
 from ..dataset import Dataset
-from ..images import UInt8Array
 from ..items import array_items
 from ..pickles import read_pickle
 from ..places import Place

@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...arrays import IntArray
 from ...errors import InvalidInput
-from ...records import IntArray
 from ..arrow import Columns, InMemory, arrow_table, take_table
 from ..dataset import Dataset
 from ..request import Request
@@ -48,11 +50,27 @@ def _open(x: Any, request: Request) -> Dataset:
 
     held = InMemory("the table", table.num_rows, read)
     columns = Columns("the table", table.schema, [held], f"table {id(x)}")
-    return table_dataset(arrow_table(columns), request, "table", ()).replace(original=x)
+    found = table_dataset(arrow_table(columns), request, "table", ()).replace(original=x)
+    return found.replace(ids=_index(x)) if found.ids is None else found
+
+
+def _index(x: Any) -> npt.NDArray[Any] | None:
+    """Return the index of a pandas table where it names the rows: no count, every value once."""
+    index = getattr(x, "index", None)
+    if index is None or type(x).__module__.partition(".")[0] != "pandas":
+        return None
+    counts = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
+    if counts or index.nlevels > 1 or not index.is_unique or index.hasnans:
+        return None
+    values = index.to_numpy()
+    if values.dtype.kind in "iu" and (values == np.arange(len(values))).all():
+        return None
+    return values if values.dtype.kind in "iuU" else np.array([str(value) for value in values])
 
 
 def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
-    pq.write_table(take_table([_as_arrow(dataset.original)], rows), folder / "kept.parquet")
+    with (folder / "kept.parquet").open("wb") as file:
+        pq.write_table(take_table([_as_arrow(dataset.original)], rows), file)
 
 
 FORMAT = Format("table", _recognise, _open, _write)

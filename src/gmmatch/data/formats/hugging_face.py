@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...arrays import IntArray
 from ...errors import InvalidInput
-from ...records import IntArray
 from ..arrow import Columns, InMemory, arrow_table
 from ..dataset import Dataset
 from ..places import Place
@@ -86,7 +86,7 @@ def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
         return
     kept = kept_rows(dataset.files, dataset.name, rows)
     name = "data-00000-of-00001.arrow"
-    with pa.ipc.new_stream(folder / name, kept.schema) as writer:
+    with (folder / name).open("wb") as file, pa.ipc.new_stream(file, kept.schema) as writer:
         writer.write_table(kept)
     home = Path(dataset.files[0]).parent
     state = _STATE | _json(home / "state.json")

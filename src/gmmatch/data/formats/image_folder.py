@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ...arrays import IntArray
 from ...errors import InvalidInput
-from ...records import IntArray
 from ..dataset import Dataset
 from ..images import SUFFIXES
-from ..items import file_items
-from ..places import Place
-from ..request import Request
+from ..items import file_items, spelled
+from ..places import Place, kind_of_entry
+from ..request import Request, refuse_bad
 from .base import Format
 
 
@@ -25,8 +25,8 @@ def _open(place: Place, request: Request) -> Dataset:
     not end like an image are left out and counted; hidden ones are left out.
     """
     root = place.path
-    names, others = list_images(root)
-    if not names:
+    paths, others = list_images(root)
+    if not paths:
         raise InvalidInput(
             f"the folder {root} has no file of embeddings and holds no images (files that end in"
             f" {', '.join(sorted(SUFFIXES))})"
@@ -36,6 +36,12 @@ def _open(place: Place, request: Request) -> Dataset:
     if request.wanted == "rows":
         raise InvalidInput(f"{root} holds images; expected embeddings, or an encoder that takes images")
     request.refuse_columns(place.name)
+    names, bad = [spelled(name) for name in paths], dict[int, str]()
+    for row, (name, path) in enumerate(zip(names, paths, strict=True)):
+        if name != path:
+            bad[row] = f"the name of {name} is not UTF-8"
+    if bad and not request.drop:
+        raise refuse_bad(bad, len(names), place.name)
     nested = ["/" in name for name in names]
     notes = [*_notes(root, names, others)]
     if any(nested) and not all(nested):
@@ -50,8 +56,9 @@ def _open(place: Place, request: Request) -> Dataset:
         "image-folder",
         ids=np.array(names),
         labels=np.array([name.partition("/")[0] for name in names]) if all(nested) else None,
-        files=tuple(str(root / name) for name in names),
-        content=file_items([root / name for name in names]),
+        files=tuple(str(root / path) for path in paths),
+        content=file_items([root / path for path in paths]),
+        bad=bad,
         notes=tuple(notes),
     )
 
@@ -82,7 +89,7 @@ def _walk(folder: Path, above: set[tuple[int, int]]) -> Iterator[Path]:
     for entry in entries:
         if entry.name.startswith("."):
             continue
-        if entry.is_dir():
+        if kind_of_entry(entry) == "folder":
             yield from _walk(Path(entry.path), above | {place})
         else:
             yield Path(entry.path)
@@ -90,7 +97,9 @@ def _walk(folder: Path, above: set[tuple[int, int]]) -> Iterator[Path]:
 
 def _notes(root: Path, names: list[str], others: list[str]) -> Iterator[str]:
     used = {name.partition("/")[0] for name in names}
-    folders = sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and entry.name[0] != ".")
+    folders = sorted(
+        entry.name for entry in os.scandir(root) if entry.name[0] != "." and kind_of_entry(entry) == "folder"
+    )
     empty = [name for name in folders if name not in used]
     if empty:
         yield f"no images in {len(empty)} subfolder(s) of {root}: {', '.join(empty[:10])}"

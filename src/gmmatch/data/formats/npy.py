@@ -1,5 +1,6 @@
 """`.npy` files, one or many: rows of numbers, or images as uint8. Nothing is ever unpickled."""
 
+import mmap
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,16 +10,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from ...arrays import FloatArray, IntArray
 from ...errors import InvalidInput, first_line
-from ...records import FloatArray, IntArray
 from ..arrow import arrow_errors, file_stamp
 from ..cursors import rows_per_block
 from ..dataset import Dataset
+from ..http import shown
 from ..items import array_items, joined_items
 from ..pieces import PieceRows
 from ..places import Place
-from ..remote import Lost, ask, is_remote, open_bytes, patiently
+from ..remote import LOST, ask, is_remote, is_text, open_bytes, patiently
 from ..request import Request
 from ..rows import StackedRows, as_floats
 from .base import Format, is_shards, write_arrays
@@ -56,22 +59,46 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
 
 
 def _open(place: Place, request: Request) -> Dataset:
-    """Open `.npy` files as one dataset, in the order of their names."""
+    """Open `.npy` files as one dataset, in the natural order of their names."""
     place = place.of_kind(".npy")
     request.refuse_columns(place.name)
     if request.wanted == "text":
         raise InvalidInput(f"{place.name} holds no texts; expected a table or lines of text")
-    if is_remote(place.name):
+    if is_remote(place.files[0]):
         pieces = [ask(file, _describe, file) for file in place.files]
-        return Dataset(_piece_rows(pieces), place.name, "npy", files=place.files)
-    arrays = [map_npy(Path(file)) for file in place.files]
-    found = Dataset(None, place.name, "npy", files=place.files)
+        sizes = tuple(piece.n_rows for piece in pieces)
+        return Dataset(_piece_rows(pieces), place.name, "npy", files=place.files, sizes=sizes)
+    if len(place.files) == 1:
+        arrays = [map_npy(Path(place.files[0]))]
+    else:
+        arrays = [unheld(map_npy(Path(file))) for file in place.files]
+    sizes = tuple(len(array) if array.ndim else 0 for array in arrays)
+    found = Dataset(None, place.name, "npy", files=place.files, sizes=sizes)
     if request.wanted == "image" or (request.wanted is None and is_images(arrays[0])):
         images = [array_items(array, file) for array, file in zip(arrays, place.files, strict=True)]
         return found.replace(content=images[0] if len(images) == 1 else joined_items(images))
     if len(arrays) == 1:
         return found.replace(rows=as_floats(arrays[0], place.name))
     return found.replace(rows=StackedRows(arrays, place.files))
+
+
+def unheld(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the same map of a file without an open file behind it, of which a process may have some hundred.
+
+    Python's own maps hold their file open; Arrow's do not. Where Arrow cannot map it, it stays as it is.
+    """
+    if not isinstance(array, np.memmap) or not array.size:
+        return array
+    name, begin = str(array.filename), array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    if not is_text(name):
+        return array
+    with arrow_errors(name, ".npy"), pa.memory_map(name) as file:
+        buffer = file.read_buffer().slice(begin)
+    order: Any = "C" if array.flags.c_contiguous else "F"
+    again: Any = np.ndarray(array.shape, array.dtype, buffer, array.offset - begin, order=order)
+    again = again.view(np.memmap)
+    again._mmap, again.filename, again.offset, again.mode = buffer, array.filename, array.offset, "r"
+    return again  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -95,7 +122,7 @@ class NpyPiece:
     def check(self) -> None:
         """Refuse other content than what was described."""
         if ask(self.name, _describe, self.name).n_rows != self.n_rows:
-            raise InvalidInput(f"{self.name} has another number of rows than before")
+            raise InvalidInput(f"{shown(self.name)} has another number of rows than before")
 
     def blocks(self, start: int) -> Iterator[FloatArray]:
         """Yield the rows from `start` on; where a connection is lost, the rest is asked for again."""
@@ -108,13 +135,13 @@ class NpyPiece:
                     while at < self.n_rows:
                         content = handle.read(min(step, self.n_rows - at) * size)
                         if len(content) % size or not content:
-                            raise InvalidInput(f"{self.name} is shorter than it says")
+                            raise InvalidInput(f"{shown(self.name)} is shorter than it says")
                         values = np.frombuffer(content, self.kind).reshape(-1, self.width)
                         at += len(values)
                         attempt.succeeded()
                         yield values.astype(self.dtype, copy=False)
                 return
-            except Lost as error:
+            except LOST as error:
                 attempt.failed(error)
 
 
@@ -128,7 +155,7 @@ def _describe(file: str) -> NpyPiece:
         shape, by_column, dtype = read(handle)
         offset = handle.tell()
     if len(shape) != 2 or by_column or dtype.kind not in "fiub" or 0 in shape:
-        raise InvalidInput(f"{file} holds {dtype} of shape {shape}; expected rows of numbers")
+        raise InvalidInput(f"{shown(file)} holds {dtype} of shape {shape}; expected rows of numbers")
     return NpyPiece(file, shape[0], shape[1], dtype.str, offset, stamp)
 
 
@@ -150,7 +177,7 @@ def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     if len(dataset.files) < 2 or dataset.content is not None:
         write_arrays(dataset, rows, folder)
         return
-    ends = np.cumsum([len(map_npy(Path(file))) for file in dataset.files])
+    ends = np.cumsum(dataset.sizes)
     home = np.searchsorted(ends, rows, side="right")
     for number, file in enumerate(dataset.files):
         np.save(folder / Path(file).name, dataset.take(rows[home == number]), allow_pickle=False)

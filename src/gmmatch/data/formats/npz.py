@@ -12,8 +12,8 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import IntArray
 from ...errors import InvalidInput, first_line
-from ...records import IntArray
 from ..dataset import Dataset
 from ..items import Items, array_items
 from ..memory import check_room
@@ -84,7 +84,7 @@ def only_matrix(shapes: Mapping[str, tuple[int, ...]], where: str) -> str:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
         found = "no matrix" if not matrices else f"{len(matrices)} matrices"
         raise InvalidInput(
-            f"{where} has {found} to take as embeddings (it has: {listed}); name one with --embedding"
+            f"{where} has {found} to take as embeddings (it has: {listed}); name one: embedding=..."
         )
     return matrices[0]
 
@@ -110,7 +110,7 @@ def _open(place: Place, request: Request) -> Dataset:
         embedding = request.embedding or only_matrix(
             {name: shape for name, (shape, _) in shapes.items()}, place.name
         )
-        _check_array(embedding, shapes, place.name, "--embedding")
+        _check_array(embedding, shapes, place.name, "embedding")
         found = found.replace(rows=as_floats(load_npz(path, embedding, request.most), f"{path}:{embedding}"))
     for name in ("labels", f"{request.split}_labels"):
         if name in shapes and len(shapes[name][0]) == 1:
@@ -126,7 +126,7 @@ def _no_rows(shapes: Shapes, request: Request) -> bool:
 def _image_arrays(shapes: Shapes, request: Request) -> tuple[str, ...] | None:
     """Return the names of the array of images, or of the bytes and offsets of image files."""
     if request.image is not None:
-        _check_array(request.image, shapes, "the archive", "--image")
+        _check_array(request.image, shapes, "the archive", "image")
         return (request.image,)
     if "images" in shapes:
         return ("images",)
@@ -161,7 +161,7 @@ def _images(path: Path, shapes: Shapes, names: tuple[str, ...] | None, request: 
 
 def _check_array(name: str, shapes: Shapes, where: str, option: str) -> None:
     if name not in shapes:
-        raise InvalidInput(f"{where} has no array {name!r} ({option}); it has: {', '.join(shapes)}")
+        raise InvalidInput(f"{where} has no array {name!r} ({option}=...); it has: {', '.join(shapes)}")
 
 
 def write_archive(file: BinaryIO, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

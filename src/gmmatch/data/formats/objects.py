@@ -22,6 +22,10 @@ from .npy import is_images
 
 def _open_array(x: Any, request: Request) -> Dataset:
     """Open rows of numbers, or uint8 images."""
+    if hasattr(x, "dataset") and hasattr(x, "batch_size"):
+        raise InvalidInputType(
+            "a DataLoader gives batches, perhaps shuffled; pass what it reads from: loader.dataset"
+        )
     request.refuse_columns("an array")
     array = np.asarray(x) if hasattr(x, "detach") and str(x.dtype) == "torch.uint8" else x
     if isinstance(array, np.ndarray) and (

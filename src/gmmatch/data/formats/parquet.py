@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...arrays import IntArray
 from ...errors import InvalidInput
-from ...records import IntArray
 from ..arrow import Columns, arrow_errors, arrow_table, file_stamp, take_table
 from ..dataset import Dataset
 from ..pages import Chunk, PlainColumn, column_chunks, plain_column
@@ -183,13 +183,15 @@ def parquet_columns(place: Place) -> Columns:
 
 def _open(place: Place, request: Request) -> Dataset:
     place = place.of_kind(".parquet", ".pq")
-    return table_dataset(arrow_table(parquet_columns(place)), request, "parquet", place.files)
+    columns = parquet_columns(place)
+    return table_dataset(arrow_table(columns), request, "parquet", place.files).replace(sizes=columns.sizes)
 
 
 def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     columns = parquet_columns(Place(dataset.name, dataset.files))
     tables = (pa.Table.from_batches([batch]) for batch in columns.batches(columns.schema.names))
-    pq.write_table(take_table(tables, rows), folder / "kept.parquet")
+    with (folder / "kept.parquet").open("wb") as file:  # whose name may be none that Arrow opens
+        pq.write_table(take_table(tables, rows), file)
 
 
 FORMAT = Format("parquet", lambda x, request: is_shards(x, request, "parquet"), _open, _write)

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...arrays import IntArray
 from ...errors import InvalidInput
 from ...handover import in_order
-from ...records import IntArray
 from ..arrow import Columns, arrow_table, take_table
 from ..dataset import Dataset
 from ..request import Request

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import IntArray
 from ...errors import InvalidInput
-from ...records import IntArray
 from ..dataset import Dataset
 from ..places import Place
 from ..request import Request
@@ -36,7 +36,9 @@ def _open(place: Place, request: Request) -> Dataset:
     if embedding is None:
         embedding = only_matrix({name: tuple(entry["shape"]) for name, entry in tensors.items()}, place.name)
     elif embedding not in tensors:
-        raise InvalidInput(f"{path} has no tensor {embedding!r} (--embedding); it has: {', '.join(tensors)}")
+        raise InvalidInput(
+            f"{path} has no tensor {embedding!r} (embedding=...); it has: {', '.join(tensors)}"
+        )
     return Dataset(
         StackedRows([_tensor(path, tensors, start, embedding)], [f"{path}:{embedding}"]),
         place.name,

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from ...records import IntArray
+from ...arrays import IntArray
 from ..dataset import Dataset
 from ..delimited import DELIMITERS, read_delimited
+from ..json_lines import json_lines, json_table
 from ..places import Place
 from ..request import Request
-from ..tables import delimited_table, json_lines, json_table, table_dataset
+from ..tables import delimited_table, table_dataset
 from .base import Format, is_file
 
 JSON_ENDINGS = (".jsonl", ".ndjson")
@@ -15,11 +16,12 @@ JSON_ENDINGS = (".jsonl", ".ndjson")
 
 def _open_delimited(place: Place, request: Request) -> Dataset:
     path = place.only_file("text")
-    return table_dataset(delimited_table(path), request, "csv", place.files)
+    return table_dataset(delimited_table(path, request.header, request.most), request, "csv", place.files)
 
 
 def _open_json(place: Place, request: Request) -> Dataset:
-    return table_dataset(json_table(place.only_file("JSON")), request, "jsonl", place.files)
+    table = json_table(place.only_file("JSON"), request.most)
+    return table_dataset(table, request, "jsonl", place.files)
 
 
 def _write_delimited(dataset: Dataset, rows: IntArray, folder: Path) -> None:
@@ -27,7 +29,7 @@ def _write_delimited(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     path = Path(dataset.files[0])
     found = read_delimited(path)
     records = [record.raw for record in found.records]
-    head = [_ended(records.pop(0))] if found.has_header else []
+    head = [_ended(records.pop(0))] if len(records) > len(dataset) else []
     text = "".join(head + [_ended(records[row]) for row in rows.tolist()])
     content = text.encode("utf-8", "surrogateescape")
     (folder / f"kept{path.suffix}").write_bytes(content)

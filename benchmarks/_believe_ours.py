@@ -1,0 +1,70 @@
+"""What `gmmatch` says of rows, through its public names only."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import gmmatch
+
+from ._sets import Labels, Rows
+
+_BINS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What is said of rows: the order, the probability that a label is wrong, and the share of wrong ones."""
+
+    order: npt.NDArray[np.float64]
+    probability: npt.NDArray[np.float64]
+    estimate: float | None
+    interval: list[float] | None
+
+
+def takes(function: Any, parameters: dict[str, Any]) -> bool:
+    """Return True if a function of the installed version has these parameters."""
+    return parameters.keys() <= inspect.signature(function).parameters.keys()
+
+
+def judge(rows: Rows, labels: Labels, seed: int, **known: Any) -> Judged | None:
+    """Return what `gmmatch.suspects` says; None if the version does not take what is known of the rows."""
+    if not takes(gmmatch.suspects, known):
+        return None
+    found = gmmatch.suspects(rows, labels, random_state=seed, **known)
+    order, probability = np.empty(len(rows)), np.empty(len(rows))
+    order[found.rows] = found.suspicion
+    # In version 0.2 suspicion is more than the label's: a column of its own has that.
+    probability[found.rows] = vars(found).get("wrong_label", found.suspicion)
+    shares = found.summary()["wrong_labels"]
+    return Judged(order, np.nan_to_num(probability), shares.get("estimate"), shares.get("interval"))
+
+
+def select(rows: Rows, labels: Labels, keep: float | int, seed: int, **settings: Any) -> Any:
+    """Return what `gmmatch.select` keeps; None if the version does not take the settings."""
+    if not takes(gmmatch.select, settings):
+        return None
+    return gmmatch.select(rows, labels=labels, keep=keep, random_state=seed, **settings)
+
+
+def calibration(probability: npt.NDArray[np.float64], wrong: npt.NDArray[np.bool_]) -> float:
+    """Return by how much probabilities differ from the share of wrong labels, in bins of a tenth."""
+    bins = np.minimum((probability * _BINS).astype(int), _BINS - 1)
+    return float(np.abs(np.bincount(bins, weights=probability - wrong, minlength=_BINS)).sum() / len(wrong))
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Return a digest of the package's code: figures of other code are measured again."""
+    folder = Path(gmmatch.__file__).parent
+    digest = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".c")):
+        digest.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,276 @@
+"""What is wanted of the picks: one file per aim, each a small frozen record.
+
+`open_aims` reads what they need before rows are judged; `OpenAims.resolve` turns them, once rows are judged,
+into what selectors understand: rows that may be picked, rows that come first, and what shares the budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from ..arrays import FloatArray, Mask
+from ..compute.keys import row_keys
+from ..data import Dataset
+from ..errors import InvalidInput, InvalidParameter
+from ..facts import Evidence
+from ..records import Selection
+from ..selectors.groups import Before, Wanted
+from ..trust import Verdict
+from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
+from .cost import Cost
+from .duplicates import drop_duplicates
+from .foreign import open_rows
+from .holdout import Leaks, find_leaks
+from .include import Exclude, Include
+from .match_to import MatchTo
+from .quality import Quality
+from .strata import Strata, unmet
+
+__all__ = ["Aims", "Cost", "Leaks", "OpenAims", "Resolved", "find_leaks", "open_aims", "open_rows"]
+
+DUPLICATES = ("allow", "drop")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Aims:
+    """The aims as they were asked for; see `gmmatch.select`."""
+
+    include: Any = None
+    exclude: Any = None
+    holdout: Any = None
+    duplicates: str = "allow"
+    cost: Any = None
+    strata: Any = None
+    match_to: Any = None
+    quality: Any = None
+
+    def check(self) -> None:
+        """Refuse what is wrong whatever the data."""
+        check_choice(self.duplicates, DUPLICATES, "duplicates")
+        if self.strata is not None and self.match_to is not None:
+            raise InvalidParameter("strata and match_to both say what shares the budget; pass one of them")
+
+    def given(self) -> list[Any]:
+        """Return all that was given, paths among it: nothing of it may be written to."""
+        found = []
+        for value in vars(self).values():
+            found += list(value) if isinstance(value, Mapping) else [value]
+        return found
+
+    @property
+    def by_class(self) -> bool:
+        """Whether classes are what shares the budget."""
+        return self.strata is None and self.match_to is None
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """Aims as selectors understand them, and what is told of them."""
+
+    wanted: Wanted = field(default_factory=Wanted)
+    notes: tuple[str, ...] = ()
+    told: Mapping[str, Any] = field(default_factory=dict)
+    leaks: Leaks | None = None
+    without_quality: Wanted | None = None  # what is wanted but for quality
+    keep: int | None = None  # how many rows to keep, where that is not as it was asked for
+
+
+@dataclass(frozen=True, eq=False)
+class OpenAims:
+    """Aims whose data was read."""
+
+    include: Include
+    exclude: Exclude | None = None
+    holdout: FloatArray | None = None
+    drop: bool = False
+    cost: Cost | None = None
+    strata: Strata | None = None
+    match_to: MatchTo | None = None
+    quality: Quality | None = None
+
+    def recipe(self) -> dict[str, str]:
+        """Return what a saved run must have in common with this one."""
+        digest = hashlib.blake2b(digest_size=8)
+        used = False
+        for array in self._arrays():
+            used = True
+            digest.update(np.ascontiguousarray(array).tobytes() + b"|")
+        return {"aims": digest.hexdigest()} if used or self.drop else {}
+
+    def _arrays(self) -> list[Any]:
+        """Return all that was read, as arrays."""
+        earlier = self.include.earlier
+        found: list[Any] = [self.include.rows] if len(self.include.rows) else []
+        found += (
+            []
+            if earlier is None
+            else [np.frombuffer(earlier.info.fingerprint.encode(), np.uint8), earlier.indices]
+        )
+        found += [] if self.exclude is None else [self.exclude.rows]
+        found += [] if self.holdout is None else [self.holdout]
+        found += [np.ones(1)] if self.drop else []
+        found += [] if self.cost is None else [self.cost.values]
+        if self.strata is not None:
+            found += [np.char.encode(values.astype(str), "utf-8") for values in self.strata.columns.values()]
+        if self.match_to is not None:
+            for reference in self.match_to.references:
+                found += [reference.rows, np.array([reference.share])]
+        return found + (
+            [] if self.quality is None else [self.quality.values, np.array([self.quality.weight])]
+        )
+
+    def resolve(
+        self,
+        checked: CheckedRows,
+        verdict: Verdict | None,
+        evidence: Evidence | None,
+        params: Mapping[str, Any],
+        seed: int,
+        asked: Any,
+    ) -> Resolved:
+        """Say which rows may be picked, which come first, and what shares the budget.
+
+        `params`: of the method. `asked`: how much to keep, as users say it.
+        """
+        first, by_class = self.include.rows, params.get("by_class", True)
+        allowed = checked.pickable().copy()
+        notes: list[str] = []
+        told: dict[str, Any] = {}
+        leaks, keep = None, cast(int | None, None)
+        if len(first):
+            told["include"] = {"rows": len(first)}
+        if self.include.earlier is not None:
+            told["include"] = {"elsewhere": len(self.include.earlier)}
+        if self.exclude is not None:
+            allowed[self.exclude.rows] = False
+            told["exclude"] = {"rows": len(self.exclude.rows)}
+        if self.holdout is not None:
+            keys = checked.keys(seed)
+            keys = row_keys(checked.rows, seed) if keys is None else keys
+            leaks = find_leaks(checked.rows, keys, checked.pickable(), self.holdout, seed)
+            allowed[leaks.train] = False
+            notes += [leaks.sentence] if len(leaks) else []
+            in_already = int(np.isin(leaks.train, first).sum())
+            if in_already:
+                notes.append(f"{in_already:,} included rows are near-duplicates of held-out rows, and stay")
+        if self.drop:
+            distinct, told["duplicates"] = drop_duplicates(checked, seed, evidence, first)
+            allowed &= distinct
+            dropped = told["duplicates"]["dropped"]
+            notes += [f"{dropped:,} near-duplicates of other rows were not picked"] if dropped else []
+        parts = None
+        if self.strata is not None:
+            parts = self.strata.parts(checked, by_class, params.get("budgets"))
+            told["strata"] = {"columns": list(self.strata.columns), "parts": len(parts.names)}
+        if self.match_to is not None:
+            keep = self._rows(params["keep"] if self.cost is None else asked, allowed)
+            parts, more, told["match_to"] = self.match_to.parts(checked, verdict, by_class, seed, keep)
+            parts.codes[first[parts.codes[first] < 0]] = 0  # rows that are in already count somewhere
+            notes += more
+        allowed[first] = True
+        if parts is not None:
+            allowed &= parts.codes >= 0
+        if keep is not None and self.cost is None:
+            there = int(allowed.sum())
+            if there < keep:
+                notes.append(f"only {there:,} rows are like match_to; {keep:,} were asked for")
+            keep = min(keep, there)
+        every = allowed
+        before = _before(self.include)
+        wanted = Wanted(None if (every == checked.pickable()).all() else every, first, parts, before)
+        if self.quality is None:
+            return Resolved(wanted, tuple(notes), told, leaks, keep=keep)
+        codes = parts.codes if parts is not None else checked.judged(by_class)[0]
+        own = np.zeros(len(allowed), np.int64) if codes is None else codes
+        share = 0.0
+        if self.cost is None and not isinstance(params["keep"], str):
+            share = resolve_keep(params["keep"], int(every.sum())) / int(every.sum())
+        best = self.quality.best(own, every, share)
+        best[first] = True
+        told["quality"] = {"weight": self.quality.weight, "compete": int(best.sum())}
+        better = Wanted(best, first, parts, before)
+        return Resolved(better, tuple(notes), told, leaks, wanted, keep)
+
+    def keep(self, keep: Any, checked: CheckedRows) -> Any:
+        """Return how much to keep, as selectors take it."""
+        asked = check_keep(keep)
+        if self.cost is not None:  # whatever is paid for is cut later
+            return len(checked.pickable())
+        if isinstance(asked, Beyond):
+            return int(asked) + len(self.include.rows)
+        earlier = self.include.earlier
+        if earlier is None or earlier.carried is None or not is_whole(asked):
+            return asked
+        there = int(earlier.carried.counts.sum())
+        if asked <= there:
+            raise InvalidInput(
+                f"keep gives {asked:,} rows in all, and include has {there:,} of other data; keep more, or"
+                f' say how many of this data: keep="+{asked}"'
+            )
+        return asked - there
+
+    def _rows(self, keep: Any, allowed: Mask) -> int:
+        """Return how many rows are asked for; where rows have a cost, about how many it pays for."""
+        if self.cost is None:
+            return resolve_keep(keep, int(allowed.sum()))
+        return self.cost.rows_for(self.cost.budget(keep, allowed), allowed)
+
+    def cost_budget(self, keep: Any, allowed: Mask) -> float:
+        """Return the most that the picks may cost, those that are in already among them."""
+        assert self.cost is not None
+        extra = self.cost.values[self.include.rows].sum() if isinstance(check_keep(keep), Beyond) else 0.0
+        return self.cost.budget(keep, allowed) + float(extra)
+
+    def least_rows(self, checked: CheckedRows, wanted: Wanted, params: Mapping[str, Any]) -> int:
+        """Return how many rows a run must pick at least: those that are in already, and one of each class."""
+        classes = len(checked.judged(params.get("by_class", True))[1]) if wanted.parts is None else 1
+        return max(len(wanted.first) + classes, 1)
+
+    def notes(self, picked: Selection, wanted: Wanted) -> list[str]:
+        """Say what could not be met."""
+        missing = None if wanted.parts is None else unmet(wanted.parts, picked.indices)
+        notes = [missing, None if self.cost is None else self.cost.note]
+        asked = picked.params.get("keep")
+        if wanted.parts is not None and is_whole(asked) and len(picked) < asked:
+            notes.append(f"kept {len(picked):,} rows, the most that strata allow; {asked:,} were asked for")
+        return [note for note in notes if note]
+
+    def told(self, keep: Any, picked: Selection, wanted: Wanted) -> dict[str, Any]:
+        """Say how far the aims were met, once rows are picked."""
+        if self.cost is None:
+            return {}
+        allowed = np.ones(picked.n_rows, bool) if wanted.allowed is None else wanted.allowed
+        spent = float(self.cost.values[picked.indices].sum())
+        return {"cost": {"of": self.cost.name, "budget": self.cost_budget(keep, allowed), "spent": spent}}
+
+
+def _before(include: Include) -> dict[Any, Before]:
+    """Return what was picked of each class from other data."""
+    carried = None if include.earlier is None else include.earlier.carried
+    if carried is None:
+        return {}
+    columns = carried.counts.tolist(), carried.totals, carried.targets, carried.rows.tolist()
+    return {label: Before(*own) for label, *own in zip(carried.labels, *columns, strict=True)}
+
+
+def open_aims(
+    aims: Aims, data: Dataset, checked: CheckedRows, seed: int, encoder: Any = None, text: str | None = None
+) -> OpenAims:
+    """Read what the aims need, and refuse what cannot be."""
+    include = Include.of(aims.include, data, checked)
+    width = checked.rows.shape[1]
+    return OpenAims(
+        include,
+        None if aims.exclude is None else Exclude.of(aims.exclude, data, checked, include),
+        None if aims.holdout is None else open_rows(aims.holdout, "holdout", width, encoder, text),
+        aims.duplicates == "drop",
+        None if aims.cost is None else Cost.of(aims.cost, data),
+        None if aims.strata is None else Strata.of(aims.strata, data),
+        None if aims.match_to is None else MatchTo.of(aims.match_to, width, seed, encoder, text),
+        None if aims.quality is None else Quality.of(aims.quality, data),
+    )

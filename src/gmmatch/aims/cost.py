@@ -1,0 +1,96 @@
+"""What rows cost: tokens, minutes, bytes. The budget is in that unit, and is never exceeded."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..arrays import IntArray, Mask, Vector
+from ..data import Dataset, Unreadable, values_of_rows
+from ..errors import InvalidInput, InvalidParameter
+from ..validation import check_keep, is_whole
+
+_MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
+_TOKENS = "tokens"
+_TOKENS_PER_WORD = 4 / 3  # of English texts
+_TEXTS_AT_ONCE = 1 << 13
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """What each row costs."""
+
+    values: Vector
+    name: str
+    note: str | None = None
+
+    @classmethod
+    def of(cls, given: Any, data: Dataset) -> Cost:
+        """Read costs: a column, a file, an array, or `tokens`, the words of texts."""
+        if isinstance(given, str) and given == _TOKENS and _TOKENS not in data.columns:
+            return cls(_count_words(data), _TOKENS, "tokens were counted as words, times four thirds")
+        name = given if isinstance(given, str) else "cost"
+        values = values_of_rows(data, given, "scores") if _named(given) else _as_numbers(given, len(data))
+        good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
+        if not np.isfinite(values[good]).all() or (values[good] < 0).any():
+            raise InvalidInput("cost must be finite and at least 0 in every row")
+        if not values[good].any():
+            raise InvalidInput("cost is 0 in every row, so that it limits nothing; leave it out")
+        return cls(np.where(np.isfinite(values), values, 0.0), name)
+
+    def budget(self, keep: Any, allowed: Mask) -> float:
+        """Return the most that the picks may cost; a share is one of the cost of all that may be picked."""
+        keep, total = check_keep(keep), float(self.values[allowed].sum())
+        if isinstance(keep, str):
+            raise InvalidParameter(
+                f"keep={keep!r} says how many rows are enough, whatever they cost; with cost, pass an amount"
+                " or a share"
+            )
+        return float(keep) if is_whole(keep) else float(keep) * total
+
+    def rows_for(self, budget: float, allowed: Mask, spent: float = 0.0, rows: int = 0) -> int:
+        """Return about how many rows the budget buys, a few more than that.
+
+        `spent`, `rows`: what so many rows have cost already.
+        """
+        mean = spent / rows if rows and spent else float(self.values[allowed].mean()) or 1.0
+        return int(min(allowed.sum(), np.ceil(_MORE * budget / mean) + 1))
+
+    def affordable(self, rows: IntArray, budget: float) -> int:
+        """Return how many of the first rows cost no more than the budget together.
+
+        >>> Cost(np.array([3.0, 1.0, 2.0]), "cost").affordable(np.array([1, 0, 2]), 4.5)
+        2
+        """
+        return int(np.searchsorted(np.cumsum(self.values[rows]), budget * (1 + 1e-12), side="right"))
+
+
+def _named(given: Any) -> bool:
+    return isinstance(given, (str, os.PathLike))
+
+
+def _as_numbers(given: Any, n_rows: int) -> Vector:
+    try:
+        values = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        values = np.empty((0, 0))
+    if values.shape != (n_rows,):
+        raise InvalidInput(f"cost takes a column or a number for each of {n_rows:,} rows")
+    return values
+
+
+def _count_words(data: Dataset) -> Vector:
+    """Return about how many tokens each text has, from its words."""
+    if data.content is None or data.content.kind != "text":
+        raise InvalidInput(
+            f'cost="tokens" counts the words of texts, and {data.name} holds none; name a column of costs'
+        )
+    counts = [
+        0 if isinstance(text, Unreadable) else len(str(text).split())
+        for start in range(0, len(data), _TEXTS_AT_ONCE)
+        for text in data.content.read(start, min(start + _TEXTS_AT_ONCE, len(data)))
+    ]
+    return _TOKENS_PER_WORD * np.array(counts)

@@ -1,0 +1,63 @@
+"""Near-duplicates among the rows: of each group only the most believed row may be picked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import FloatArray, IntArray, Mask
+from ..facts import Evidence
+from ..trust import find_copies
+from ..validation import CheckedRows
+
+_SAMPLE_ROWS = 1024
+
+
+def drop_duplicates(
+    checked: CheckedRows, seed: int, evidence: Evidence | None, first: IntArray
+) -> tuple[Mask, dict[str, Any]]:
+    """Return which rows may be picked, and what was found as plain data.
+
+    Of each group of near-duplicates that is the row of the label most believed in it, as in the list of
+    suspects. Rows that are in already stand for their groups. Time: one read.
+    """
+    from ..compute.keys import row_keys
+    from ..trust.table import make_table
+
+    keys = checked.keys(seed)
+    usable = checked.pickable()
+    found = find_copies(checked.rows, row_keys(checked.rows, seed) if keys is None else keys, usable)
+    codes, _ = checked.judged()
+    own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
+    groups = np.where(usable, found.groups, -1)
+    if evidence is not None:
+        keep = make_table(evidence, own, found).keep
+    else:
+        _, starts, place = np.unique(groups, return_index=True, return_inverse=True)
+        keep = np.where(groups >= 0, starts[place], np.arange(len(groups)))
+    allowed: Mask = (groups < 0) | (keep == np.arange(len(groups)))
+    taken = np.zeros(int(groups.max(initial=-1)) + 2, bool)
+    taken[groups[first]] = True
+    taken[-1] = False  # rows that are alone
+    allowed &= ~taken[groups]
+    allowed[first] = True
+    told = {
+        "groups": len(np.unique(groups[groups >= 0])),
+        "dropped": int(np.count_nonzero(usable & ~allowed)),
+        "reach": found.reach,
+        "cosine": as_cosine(np.asarray(checked.rows[:_SAMPLE_ROWS]), found.reach),
+    }
+    return allowed, told
+
+
+def as_cosine(rows: FloatArray, distance: float) -> float:
+    """Return a distance between rows of typical length as the cosine between them.
+
+    >>> as_cosine(np.array([[3.0, 4.0]]), 5.0)
+    0.5
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        squares = np.add.reduce(np.square(rows, dtype=np.float64), axis=1)
+    typical = float(np.median(squares[np.isfinite(squares)])) if np.isfinite(squares).any() else 0.0
+    return float(max(-1.0, 1.0 - distance**2 / (2.0 * typical))) if typical > 0 else 1.0

@@ -1,0 +1,120 @@
+"""Near-duplicates of foreign rows, such as a test set: they must not be picked."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
+from ..compute.keys import gather, row_keys
+from ..data import StackedRows
+from ..handover import as_frame
+from ..records import verb
+from ..trust import find_copies
+from .duplicates import as_cosine
+
+_LISTED = 1000  # pairs that the information of a run lists
+
+
+@dataclass(frozen=True, eq=False)
+class Leaks:
+    """Near-duplicates between two datasets.
+
+    Attributes
+    ----------
+    train, test
+        Row numbers of each pair: every row of the first data that is a near-duplicate of one of the second,
+        and the nearest such one.
+    distance
+        How far apart they are; 0 for equal rows.
+    reach
+        The largest distance of near-duplicates: a tenth of the usual distance to the nearest neighbour.
+    cosine
+        The same as a cosine between rows of typical length.
+    """
+
+    train: IntArray
+    test: IntArray
+    distance: Vector
+    reach: float
+    cosine: float
+
+    def __len__(self) -> int:
+        return len(self.train)
+
+    def __repr__(self) -> str:
+        return f"Leaks({len(self)} rows are near-duplicates of {len(np.unique(self.test))} rows of the other)"
+
+    def columns(self) -> dict[str, Any]:
+        """Return the pairs as columns of a table."""
+        return {"train": self.train, "test": self.test, "distance": self.distance}
+
+    def to_pandas(self) -> Any:
+        """Return the pairs as a pandas DataFrame."""
+        return as_frame(self.columns())
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the pairs: .parquet, .csv or .jsonl."""
+        verb("save leaks")(self, path, overwrite)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what was found as plain data; of many pairs the nearest."""
+        nearest = np.argsort(self.distance, kind="stable")[:_LISTED]
+        pairs = zip(self.train[nearest].tolist(), self.test[nearest].tolist(), strict=True)
+        return {
+            "rows": len(self),
+            "test_rows": len(np.unique(self.test)),
+            "reach": self.reach,
+            "cosine": self.cosine,
+            "pairs": [list(pair) for pair in pairs],
+        }
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        return (
+            f"{len(self):,} rows are near-duplicates of {len(np.unique(self.test)):,} held-out rows (within"
+            f" {self.reach:.3g}, a cosine of {self.cosine:.4f}) and were not picked"
+        )
+
+
+def find_leaks(rows: FloatArray, keys: Keys, usable: Mask, foreign: FloatArray, seed: int) -> Leaks:
+    """Find the rows that are near-duplicates of foreign ones.
+
+    `keys`: hashes of the rows by this seed. Time: one read, and O(rows log rows).
+
+    >>> rows = np.random.default_rng(0).normal(size=(50, 4))
+    >>> found = find_leaks(rows, row_keys(rows), np.ones(50, bool), rows[[7]], 0)
+    >>> found.train.tolist(), found.test.tolist()
+    ([7], [0])
+    """
+    others = np.asarray(foreign, rows.dtype)
+    both = cast(FloatArray, StackedRows([rows, others], ["the rows", "holdout"]))
+    found = find_copies(both, np.r_[keys, row_keys(others, seed)], np.r_[usable, np.ones(len(others), bool)])
+    groups, n_rows = found.groups, len(rows)
+    shared = np.intersect1d(groups[:n_rows][groups[:n_rows] >= 0], groups[n_rows:])
+    mine = np.flatnonzero(np.isin(groups[:n_rows], shared))
+    theirs = np.flatnonzero(np.isin(groups[n_rows:], shared))
+    test, distance = _nearest_in_group(
+        gather(rows, mine), groups[mine], others[theirs].astype(np.float64), groups[n_rows + theirs]
+    )
+    near = distance <= found.reach
+    return Leaks(mine[near], theirs[test[near]], distance[near], found.reach, as_cosine(others, found.reach))
+
+
+def _nearest_in_group(
+    rows: FloatArray, groups: IntArray, others: Vector, other_groups: IntArray
+) -> tuple[IntArray, Vector]:
+    """Return for each row the place of the nearest other one of its group, and their distance."""
+    places, distances = np.zeros(len(rows), np.int64), np.full(len(rows), np.inf)
+    order = np.argsort(other_groups, kind="stable")
+    starts = np.searchsorted(other_groups[order], groups)
+    ends = np.searchsorted(other_groups[order], groups, side="right")
+    for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        apart = np.sqrt(np.square(others[order[start:end]] - rows[row]).sum(axis=1))
+        best = int(apart.argmin())
+        places[row], distances[row] = order[start + best], apart[best]
+    return places, distances

@@ -1,0 +1,161 @@
+"""Rows that are in already, or out: a selection, its file, ids, row numbers or a mask."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..arrays import IntArray
+from ..data import Dataset, read_values
+from ..errors import InvalidInput, InvalidInputType, brief
+from ..records import Included, Selection, load_selection
+from ..validation import CheckedRows
+
+
+@dataclass(frozen=True, eq=False)
+class Include:
+    """Rows that are in already."""
+
+    # Of this data, in their order.
+    rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    earlier: Selection | None = None  # a selection of other data
+
+    @classmethod
+    def of(cls, given: Any, data: Dataset, checked: CheckedRows) -> Include:
+        """Find the rows that are included."""
+        if given is None:
+            return cls()
+        selection = _as_selection(given)
+        if selection is not None and not _of_this(selection, data, checked):
+            return cls(earlier=_check_earlier(selection, checked))
+        rows = find_rows(given if selection is None else selection, data, checked, "include")
+        _refuse(rows, ~checked.pickable(), "include names", "is bad, and cannot be kept")
+        return cls(rows)
+
+    def joined(self, selection: Selection) -> Selection:
+        """Return a selection with the rows of other data that were in already."""
+        assert self.earlier is not None
+        earlier = Included(self.earlier.info.fingerprint, self.earlier.indices, self.earlier.ids)
+        carried = None if selection.carried is None else selection.carried.joined(self.earlier.carried)
+        return replace(selection, included=(*self.earlier.included, earlier), carried=carried)
+
+
+@dataclass(frozen=True, eq=False)
+class Exclude:
+    """Rows that are out."""
+
+    rows: IntArray
+
+    @classmethod
+    def of(cls, given: Any, data: Dataset, checked: CheckedRows, include: Include) -> Exclude:
+        """Find the rows that are excluded, and refuse those that are included as well."""
+        selection = _as_selection(given)
+        if selection is not None and not _of_this(selection, data, checked):
+            raise InvalidInput(
+                "exclude is a selection of other data; pass ids that this data has, or a selection of it"
+            )
+        rows = find_rows(given if selection is None else selection, data, checked, "exclude")
+        out = np.zeros(len(checked.rows), bool)
+        out[rows] = True
+        _refuse(include.rows, out, "include and exclude both name", "; name it once")
+        return cls(rows)
+
+
+def find_rows(given: Any, data: Dataset, checked: CheckedRows, name: str) -> IntArray:
+    """Return the numbers of the rows that are named, each once, in their order.
+
+    `given`: a selection of this data, ids, row numbers, a file of one of these, or a mask.
+    """
+    n_rows = len(checked.rows)
+    if isinstance(given, Selection):
+        if given.info.fingerprint == checked.fingerprint or given.ids is None:
+            return given.indices
+        return _by_id(given.ids, data, name)
+    if isinstance(given, (str, os.PathLike)):
+        given = read_values(given, "ids")
+    try:
+        values = np.asarray(given)
+    except ValueError:
+        values = np.empty((0, 0))
+    if (
+        values.ndim != 1
+        or values.dtype.kind not in "biuUSO"
+        or (values.dtype.kind == "b" and len(values) != n_rows)
+    ):
+        raise InvalidInputType(
+            f"{name} takes a selection, its file, ids, row numbers or a mask with an entry per row; got"
+            f" {type(given).__name__}"
+        )
+    if values.dtype.kind == "b":
+        return np.flatnonzero(values)
+    if data.ids is not None and (values.dtype.kind not in "iu" or np.isin(values, data.ids).all()):
+        return _by_id(values, data, name)
+    if values.dtype.kind not in "iu":
+        raise InvalidInput(f"{name} names ids, and {data.name} has none; pass ids, or name row numbers")
+    wrong = values[(values < 0) | (values >= n_rows)]
+    if len(wrong):
+        raise InvalidInput(f"{name} names row {wrong[0]}; expected numbers from 0 to {n_rows - 1}")
+    return _each_once(values.astype(np.int64))
+
+
+def _by_id(ids: Any, data: Dataset, name: str) -> IntArray:
+    """Return the rows of ids."""
+    if data.ids is None:
+        raise InvalidInput(f"{name} names ids, and {data.name} has none; pass ids, or name row numbers")
+    places = {str(key): row for row, key in reversed(list(enumerate(data.ids.tolist())))}
+    names = [str(key) for key in np.asarray(ids).tolist()]
+    missing = [key for key in names if key not in places]
+    if missing:
+        raise InvalidInput(
+            f"{name} names {len(missing):,} ids that {data.name} does not have, such as {brief(missing[0])}"
+        )
+    return _each_once(np.array([places[key] for key in names], np.int64))
+
+
+def _each_once(rows: IntArray) -> IntArray:
+    return rows[np.sort(np.unique(rows, return_index=True)[1])]
+
+
+def _as_selection(given: Any) -> Selection | None:
+    """Return a selection that is given, or saved where a path says."""
+    if isinstance(given, Selection):
+        return given
+    if isinstance(given, (str, os.PathLike)) and os.fspath(given).endswith(".parquet"):
+        return load_selection(given)
+    return None
+
+
+def _of_this(selection: Selection, data: Dataset, checked: CheckedRows) -> bool:
+    """Return True if a selection is of this data: of the same rows and labels, or of the same ids."""
+    if selection.info.fingerprint == checked.fingerprint:
+        return True
+    if selection.ids is None or data.ids is None or not len(selection):
+        return False
+    return bool(np.isin(selection.ids.astype(str), data.ids.astype(str)).all())
+
+
+def _check_earlier(selection: Selection, checked: CheckedRows) -> Selection:
+    """Return a selection of other data that a run can go on from."""
+    if checked.classes is None:
+        raise InvalidInput("include is a selection of other data; to go on from it, pass labels")
+    carried = selection.carried
+    if carried is None:
+        raise InvalidInput(
+            "include is a selection of other data that does not say how to go on from it: its labels were not"
+            " judged, it is a part of a selection, or its file would have been too large"
+        )
+    if carried.totals.shape[1] != checked.rows.shape[1]:
+        raise InvalidInput(
+            f"include was selected from rows of {carried.totals.shape[1]} numbers, and the data has rows of"
+            f" {checked.rows.shape[1]}; encode both with the same encoder"
+        )
+    return selection
+
+
+def _refuse(rows: IntArray, wrong: Any, what: str, why: str) -> None:
+    found = rows[wrong[rows]]
+    if len(found):
+        raise InvalidInput(f"{what} row {found[0]}{why if why[0] == ';' else f', which {why}'}")

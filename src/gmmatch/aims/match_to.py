@@ -1,0 +1,282 @@
+"""Rows that say what the picks should be like: the picks match them, part by part.
+
+Where labels are judged, every reference row belongs to the class that most of its nearest believed rows have;
+classes that hardly a reference row belongs to are left out, so that a few odd reference rows change little.
+Without labels the reference rows are divided into clusters, and a row belongs to that of its nearest
+reference row if it is as near to it as the nearest reference rows are to each other, or is one of the `k`
+nearest. Each part has its share of the budget by its reference rows, and its picks match their mean. Rows of
+many features, as embeddings have, are compared by their cosines, others by their distances.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..arrays import FloatArray, IntArray, Mask, Vector
+from ..compute.blocks import block_rows
+from ..compute.keys import row_keys
+from ..compute.passes import map_blocks
+from ..errors import InvalidInput, InvalidParameter
+from ..location.geometric_median import geometric_median
+from ..matching.cells import lloyd
+from ..selectors.groups import Part, Parts
+from ..trust import TRUSTED, Verdict
+from ..validation import CheckedRows, is_number
+from .foreign import open_rows
+
+_MOST_ROWS = 1 << 12  # of a reference that are compared with: the first by their hashes
+_NEIGHBOURS = 5  # believed rows that say which class a reference row belongs to
+_ROWS_PER_CLUSTER = 5
+_MOST_CLUSTERS = 64
+_FEW = 0.25  # of the reference rows of the largest class: classes of fewer are left out
+_SPREAD = 3 * 1.4826  # median absolute deviations
+_ALIKE = 0.1  # of the reference rows are as near to another as rows must be to compete
+_MANY_FEATURES = 32  # from which rows are compared by their cosines
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Rows that the picks should be like, and the share of the picks that should."""
+
+    name: str
+    rows: FloatArray
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class MatchTo:
+    """All references."""
+
+    references: list[Reference]
+
+    @classmethod
+    def of(
+        cls, given: Any, n_features: int, seed: int, encoder: Any = None, text: str | None = None
+    ) -> MatchTo:
+        """Open references: one, or a mapping from paths to shares."""
+        shares = given if isinstance(given, Mapping) else {None: 1.0}
+        if not all(is_number(share) and share > 0 for share in shares.values()) or not shares:
+            raise InvalidParameter("match_to takes rows, or a mapping from each path to a positive share")
+        found = []
+        for name, share in shares.items():
+            called = "match_to" if name is None else f"match_to ({os.fspath(name)})"
+            rows = open_rows(given if name is None else name, called, n_features, encoder, text)
+            order = np.argsort(row_keys(rows, seed), kind="stable")[:_MOST_ROWS]
+            found.append(Reference(called, rows[np.sort(order)], float(share)))
+        return cls(found)
+
+    def parts(
+        self, checked: CheckedRows, verdict: Verdict | None, by_class: bool, seed: int, k: int
+    ) -> tuple[Parts, list[str], list[dict[str, Any]]]:
+        """Return the parts of the rows that the picks come from, notes, and what was found as plain data.
+
+        `k`: how many rows are to be picked.
+
+        Time: one read, O(rows * features * reference rows).
+        """
+        believed = checked.pickable() & (True if verdict is None else verdict.tiers == TRUSTED)
+        codes, present = checked.judged(by_class)
+        labelled = (
+            verdict is not None and verdict.labels is not None and codes is not None and len(present) > 1
+        )
+        rows = np.concatenate([reference.rows for reference in self.references])
+        view = _View.of(checked.rows.shape[1], verdict)
+        near = _compare(checked.rows, believed, rows, view)
+        sizes = np.cumsum([0, *(len(reference.rows) for reference in self.references)])
+        part_of = np.full(len(believed), -1)
+        names: list[Part] = []
+        weights: list[float] = []
+        centers: list[Vector] = []
+        notes: list[str] = []
+        told: list[dict[str, Any]] = []
+        for at, reference in enumerate(self.references):
+            own = slice(sizes[at], sizes[at + 1])
+            seen = view(reference.rows)
+            nearest = _nearest_others(seen)
+            reach = _reach(nearest)
+            mine = believed & (near.nearest >= sizes[at]) & (near.nearest < sizes[at + 1])
+            alike = _alike(nearest, np.sort(near.apart[mine]), k, reach)
+            groups = (
+                _by_votes(codes, near.neighbours[own])
+                if labelled and codes is not None
+                else _clusters(seen, nearest > reach, seed)
+            )
+            alone = near.distances[own] > reach
+            found = []
+            for group in np.unique(groups[groups >= 0]).tolist():
+                members = np.flatnonzero(groups == group)
+                if labelled and codes is not None:
+                    chosen = (codes == group) & (part_of < 0)
+                else:
+                    chosen = mine & np.isin(near.nearest, sizes[at] + members) & (near.apart <= alike)
+                if not chosen.any():
+                    continue
+                part_of[chosen] = len(names)
+                found.append(len(names))
+                names.append(Part(f"{reference.name} {group}"))
+                weights.append(len(members))
+                centers.append(
+                    np.add.reduce(reference.rows[members], axis=0, dtype=np.float64) / len(members)
+                )
+            total = sum(weights[number] for number in found)
+            for number in found:
+                weights[number] *= reference.share / total
+            told.append(_describe(reference, checked, verdict, alone, found))
+            if alone.any():
+                notes.append(
+                    f"nothing in the data is like {np.count_nonzero(alone):,} of {len(alone):,} rows of"
+                    f" {reference.name} (such as row {np.flatnonzero(alone)[0]})"
+                )
+        if not names:
+            raise InvalidInput("no believed row of the data is like match_to; pass rows of the same kind")
+        return Parts(part_of, names, np.array(weights, np.float64), np.stack(centers)), notes, told
+
+
+@dataclass(frozen=True, eq=False)
+class _Near:
+    """How rows and reference rows lie to each other."""
+
+    # Of each row the nearest reference row, and its distance.
+    nearest: IntArray
+    apart: Vector
+    # Of each reference row the nearest believed rows, and the distance of the first.
+    neighbours: IntArray
+    distances: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """Rows as they are compared: from the middle of the data and, of many features, of length one."""
+
+    origin: Vector
+    unit: bool
+
+    @classmethod
+    def of(cls, n_features: int, verdict: Verdict | None) -> _View:
+        """Return the view of rows of so many features."""
+        return cls(np.zeros(n_features) if verdict is None else verdict.origin, n_features >= _MANY_FEATURES)
+
+    def __call__(self, rows: FloatArray) -> Vector:
+        with np.errstate(over="ignore", invalid="ignore"):
+            offsets: Vector = np.asarray(rows, np.float64) - self.origin
+            if not self.unit:
+                return offsets
+            lengths = np.sqrt(np.add.reduce(offsets * offsets, axis=1))
+            scaled: Vector = offsets / np.where(lengths > 0, lengths, 1.0)[:, None]
+        return scaled
+
+
+def _compare(rows: FloatArray, believed: Mask, reference: FloatArray, view: _View) -> _Near:
+    """Compare all rows with a reference, in one read."""
+    others = view(reference)
+    squares = np.add.reduce(others * others, axis=1)
+    step = block_rows(max(rows.shape[1], len(reference)))
+
+    def part(block: slice) -> tuple[int, IntArray, Vector, IntArray, Vector]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = view(rows[block])
+            apart = np.add.reduce(values * values, axis=1)[:, None] + squares - 2.0 * (values @ others.T)
+        apart = np.where(np.isfinite(apart), np.maximum(apart, 0.0), np.inf)
+        nearest = apart.argmin(axis=1)
+        own = np.where(believed[block][:, None], apart, np.inf)
+        few = min(_NEIGHBOURS, len(own))
+        best = np.argsort(own, axis=0, kind="stable")[:few].T
+        return (
+            block.start,
+            nearest,
+            apart[np.arange(len(apart)), nearest],
+            best,
+            np.take_along_axis(own, best.T, axis=0).T,
+        )
+
+    nearest, apart = np.empty(len(rows), np.int64), np.empty(len(rows))
+    neighbours: IntArray = np.empty((len(reference), 0), np.int64)
+    distances: Vector = np.empty((len(reference), 0))
+    with threadpool_limits(1):
+        for start, own, own_apart, best, best_apart in map_blocks(part, rows, "comparing rows", step):
+            nearest[start : start + len(own)], apart[start : start + len(own)] = own, own_apart
+            neighbours = np.hstack([neighbours, best + start])
+            distances = np.hstack([distances, best_apart])
+            order = np.argsort(distances, axis=1, kind="stable")[:, :_NEIGHBOURS]
+            neighbours = np.take_along_axis(neighbours, order, axis=1)
+            distances = np.take_along_axis(distances, order, axis=1)
+    neighbours = np.where(np.isfinite(distances), neighbours, -1)
+    return _Near(nearest, np.sqrt(apart), neighbours, np.sqrt(distances[:, 0]))
+
+
+def _by_votes(codes: IntArray, neighbours: IntArray) -> IntArray:
+    """Return the class that most neighbours of each reference row have; -1 where hardly another has it."""
+    votes = np.where(neighbours >= 0, codes[neighbours], -1)
+    own = np.full(len(votes), -1)
+    for row, named in enumerate(votes):
+        named = named[named >= 0]
+        if len(named):
+            counts = np.bincount(named)
+            best = np.flatnonzero(counts == counts.max())
+            own[row] = next(code for code in named.tolist() if code in best)
+    counts = np.bincount(own[own >= 0], minlength=1)
+    few = counts < _FEW * counts.max()
+    own[few[own] & (own >= 0)] = -1
+    return own
+
+
+def _clusters(rows: Vector, far: Mask, seed: int) -> IntArray:
+    """Divide reference rows into clusters; rows far from all others are in none."""
+    count = int(np.clip(round(len(rows) / _ROWS_PER_CLUSTER), 1, _MOST_CLUSTERS))
+    points = lloyd(rows, count, np.random.default_rng([seed, 0x6D746F]))
+    apart = np.stack([np.square(rows - point).sum(axis=1) for point in points], axis=1)
+    found: IntArray = apart.argmin(axis=1)
+    found[far] = -1
+    return found if (found >= 0).any() else np.zeros(len(rows), np.int64)
+
+
+def _nearest_others(rows: Vector) -> Vector:
+    """Return the distance of each row to the nearest other one."""
+    squares = np.add.reduce(rows * rows, axis=1)
+    with threadpool_limits(1):
+        apart = squares[:, None] + squares - 2.0 * (rows @ rows.T)
+    np.fill_diagonal(apart, np.inf)
+    nearest: Vector = np.sqrt(np.maximum(apart.min(axis=1), 0.0))
+    return nearest
+
+
+def _alike(nearest: Vector, apart: Vector, k: int, reach: float) -> float:
+    """Return how near to a reference row a row must be to compete.
+
+    `nearest`: of each reference row the distance to the nearest other. `apart`: of all rows that to the
+    nearest reference row, ascending.
+    """
+    enough = float(apart[min(k, len(apart)) - 1]) if len(apart) else 0.0
+    return min(reach, max(float(np.quantile(nearest, _ALIKE)), enough))
+
+
+def _reach(nearest: Vector) -> float:
+    """Return how far reference rows usually are from their nearest other at most."""
+    if len(nearest) < 2:
+        return float("inf")
+    middle = float(np.median(nearest))
+    return middle + _SPREAD * float(np.median(np.abs(nearest - middle)))
+
+
+def _describe(
+    reference: Reference, checked: CheckedRows, verdict: Verdict | None, alone: Mask, found: list[int]
+) -> dict[str, Any]:
+    """Return what was found of a reference, as plain data."""
+    center = geometric_median(reference.rows, epsilon=1e-3).point
+    apart = None
+    if verdict is not None:
+        apart = float(np.sqrt(np.square(center - verdict.origin).sum())) / verdict.scale
+    return {
+        "name": reference.name,
+        "rows": len(reference.rows),
+        "parts": len(found),
+        "apart": apart,  # of the middles, in typical distances of the data's rows to theirs
+        "alone": int(alone.sum()),
+        "alone_rows": np.flatnonzero(alone)[:100].tolist(),
+    }

@@ -1,0 +1,138 @@
+"""Columns that share the budget beside the class: source, language, annotator, month."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import IntArray, Vector
+from ..data import Dataset, values_of_rows
+from ..errors import InvalidInput
+from ..matching.budgets import Weights, is_bounds, share
+from ..selectors.groups import Part, Parts
+from ..validation import CheckedRows, as_labels, is_number
+
+_MOST_PARTS = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """The values of the columns of strata, by name."""
+
+    columns: Mapping[str, npt.NDArray[Any]]
+
+    @classmethod
+    def of(cls, given: Any, data: Dataset) -> Strata:
+        """Read strata: names of columns, an array, or a mapping of names to arrays or columns."""
+        if isinstance(given, (str, os.PathLike)):
+            names = [name.strip() for name in os.fspath(given).split(",")]
+            given = {name: name for name in names}
+        elif (
+            isinstance(given, (list, tuple))
+            and 0 < len(given) < len(data)
+            and all(isinstance(name, str) for name in given)
+        ):
+            given = {name: name for name in given}
+        elif not isinstance(given, Mapping):
+            given = {"strata": given}
+        return cls({str(name): values_of_rows(data, values, "strata") for name, values in given.items()})
+
+    def parts(self, checked: CheckedRows, by_class: bool, budgets: Any) -> Parts:
+        """Return the parts: the rows of a class, where rows have one, of one value in each column.
+
+        `budgets`: a mapping gives each value of one column (or of the class) its weight, or its least and its
+        most rows as a pair, and the parts of a value share these by their sizes; otherwise parts share the
+        budget as classes do.
+        """
+        usable = checked.pickable()
+        columns = dict(self.columns)
+        if by_class and checked.classes is not None and checked.codes is not None:
+            columns = {"class": checked.classes[checked.codes], **columns}
+        named = {name: as_labels(values, len(usable), name) for name, values in columns.items()}
+        codes = np.zeros(len(usable), np.int64)
+        for classes, own in named.values():
+            codes = np.unique(codes * len(classes) + own, return_inverse=True)[1]
+        present, codes[usable] = np.unique(codes[usable], return_inverse=True)
+        codes[~usable] = -1
+        if len(present) > _MOST_PARTS:
+            raise InvalidInput(
+                f"strata make {len(present):,} parts of {int(usable.sum()):,} rows; the most is"
+                f" {_MOST_PARTS:,}: name columns of fewer values"
+            )
+        first = np.full(len(present), -1)
+        numbers = np.flatnonzero(usable)
+        first[codes[numbers[::-1]]] = numbers[::-1]
+        names = [
+            Part(" / ".join(f"{name}={classes[own[row]]}" for name, (classes, own) in named.items()))
+            for row in first.tolist()
+        ]
+        if not isinstance(budgets, Mapping):
+            return Parts(codes, names)
+        weights, bounds = _weights(budgets, named, codes, usable, first)
+        return Parts(codes, names, weights, bounds=bounds)
+
+
+def _weights(
+    budgets: Mapping[Any, Any],
+    named: Mapping[str, tuple[npt.NDArray[Any], IntArray]],
+    codes: IntArray,
+    usable: Any,
+    first: IntArray,
+) -> tuple[Vector, tuple[IntArray, IntArray] | None]:
+    """Return what each part's share goes by, and its bounds, from an entry for each value of one column."""
+    sizes = np.bincount(codes[usable], minlength=len(first))
+    for classes, own in named.values():
+        present = classes[np.unique(own[usable])].tolist()
+        if set(present) != set(budgets):
+            continue
+        value = own[first]
+        if all(map(is_bounds, budgets.values())):
+            return sizes.astype(np.float64), _bounds(budgets, classes, value, sizes)
+        if not all(is_number(entry) and entry > 0 for entry in budgets.values()):
+            raise InvalidInput("budgets must be positive numbers, or pairs of the least and the most rows")
+        of_value = np.bincount(own[usable], minlength=len(classes))
+        told = np.array([float(budgets.get(name, 1.0)) for name in classes.tolist()])
+        found: Vector = told[value] * sizes / of_value[value]
+        return found, None
+    raise InvalidInput(
+        f"budgets must name every value of one of {', '.join(named)}, and no other; got"
+        f" {len(budgets):,} names"
+    )
+
+
+def _bounds(
+    budgets: Mapping[Any, Any], classes: npt.NDArray[Any], value: IntArray, sizes: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Return the least and the most rows of each part: the parts of a value share its own by their sizes."""
+    least, most = np.zeros(len(value), np.int64), np.zeros(len(value), np.int64)
+    for code in np.unique(value).tolist():
+        own = np.flatnonzero(value == code)
+        there = int(sizes[own].sum())
+        low, high = (min(int(bound), there) for bound in budgets[classes[code].item()])
+        for bound, found in ((low, least), (high, most)):
+            found[own] = share(Weights(sizes[own]), sizes[own][None], bound)
+    return least, most
+
+
+def unmet(parts: Parts, picks: IntArray) -> str | None:
+    """Say which parts have too few picks, or none."""
+    counts = np.bincount(parts.codes[picks], minlength=len(parts.names))
+    if parts.bounds is not None:
+        short = np.flatnonzero(counts < parts.bounds[0])
+        if len(short):
+            return (
+                f"{len(short):,} of {len(parts.names):,} parts have less than their least, such as"
+                f" {parts.names[int(short[0])]}; keep more rows"
+            )
+    empty = np.flatnonzero(counts == 0)
+    if not len(empty):
+        return None
+    return (
+        f"{len(empty):,} of {len(parts.names):,} parts have no pick, such as {parts.names[int(empty[0])]};"
+        " keep more rows"
+    )

@@ -1,0 +1,27 @@
+"""The types of arrays, by what they hold."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float64]
+"""Numbers in double precision, of any shape."""
+FloatArray = npt.NDArray[np.floating[Any]]
+"""Numbers in the precision of the data."""
+IntArray = npt.NDArray[np.int64]
+"""Row numbers, class numbers or counts."""
+Mask = npt.NDArray[np.bool_]
+"""True for the rows that are meant."""
+Keys = npt.NDArray[np.uint64]
+"""Hashes of rows, by which rows are ordered whatever order they come in."""
+Labels = npt.NDArray[Any]
+"""One value per row, of any type."""
+Float32Array = npt.NDArray[np.float32]
+"""Features from a network."""
+UInt8Array = npt.NDArray[np.uint8]
+"""Images, or other bytes."""
+AnyArray = npt.NDArray[Any]
+"""An array of any type."""
+Arrays = dict[str, AnyArray]
+"""Arrays by name, as a file holds them."""

@@ -1,0 +1,56 @@
+"""`gmmatch leaks`: near-duplicates between two datasets."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import api
+from ..files import as_path
+from ..outputs import check_new, check_output
+from . import options
+from .friendly import say, show_progress
+
+
+def leaks(
+    train: Annotated[str, typer.Argument(metavar="TRAIN", help="Rows, as for `gmmatch select`.")],
+    test: Annotated[str, typer.Argument(metavar="TEST", help="Rows that TRAIN must not hold.")],
+    embedding: options.Embedding = None,
+    encoder: options.Encoder = None,
+    text: options.Text = None,
+    image: options.Image = None,
+    output: Annotated[Path | None, options.output("The pairs: .parquet, .csv or .jsonl.")] = None,
+    overwrite: options.Overwrite = False,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Find rows of TRAIN that are near-duplicates of rows of TEST.
+
+    Examples
+    --------
+        gmmatch leaks train.npy test.npy
+
+        gmmatch leaks train.parquet test.parquet --embedding vector -o leaks.csv
+    """
+    if output is not None:
+        check_new(as_path(output, "output"), overwrite)
+        check_output(output, kind="leaks")
+    opening = {"encoder": encoder, "text": text, "image": image}
+    if embedding is not None:
+        opening["embedding"] = embedding
+    with show_progress(quiet):
+        found = api.leaks(train, test, random_state=seed, **opening)
+    if output is not None:
+        found.save(output, overwrite)
+    if as_json:
+        say(json.dumps(found.summary() | {"output": None if output is None else str(output)}), err=False)
+        return
+    facts = found.summary()
+    written = "" if output is None else f"; wrote {output}"
+    say(
+        f"{facts['rows']:,} rows of {train} are near-duplicates of {facts['test_rows']:,} rows of {test}"
+        f" (within {facts['reach']:.3g}, a cosine of {facts['cosine']:.4f}){written}",
+        err=False,
+    )

@@ -1,0 +1,234 @@
+"""Options of the commands: one name, one help text, wherever a command has it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import InvalidParameter
+
+# Headings of the help.
+READ, CHOOSE, WRITE, RUN = "What is read", "How rows are chosen", "What is written", "How it runs"
+
+
+def option(text: str, *flags: str, panel: str = RUN, **more: Any) -> Any:
+    """Return an option with its help text, under a heading of the help."""
+    return typer.Option(*flags, help=text, rich_help_panel=panel, **more)
+
+
+def words(text: str, name: str) -> tuple[str, ...]:
+    """Return the entries of an option that takes several, with commas, each once.
+
+    >>> words("random, herding,random", "--methods")
+    ('random', 'herding')
+    """
+    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not found:
+        raise InvalidParameter(f"{name} needs at least one entry; got {text!r}")
+    return found
+
+
+def column(text: str, metavar: str = "COLUMN") -> Any:
+    """Return an option that names a column, such as that of the labels."""
+    return option(text, metavar=metavar, panel=READ)
+
+
+def flag(name: str, text: str, panel: str = RUN) -> Any:
+    """Return an option that is there or not."""
+    return option(text, f"--{name}", panel=panel)
+
+
+def file(text: str, panel: str = WRITE, metavar: str = "FILE", **more: Any) -> Any:
+    """Return an option that names a file."""
+    return option(text, panel=panel, metavar=metavar, **more)
+
+
+def output(text: str, metavar: str = "FILE") -> Any:
+    """Return the option that says where to write."""
+    return option(text, "--output", "-o", panel=WRITE, metavar=metavar)
+
+
+# What is read.
+Labels = Annotated[str | None, column("Class of each row; may be wrong.", "FILE_OR_COLUMN")]
+Ids = Annotated[str | None, column("Name of each row; its number by default.", "FILE_OR_COLUMN")]
+Embedding = Annotated[str | None, column("Column, array or tensor with the embeddings.")]
+Encoder = Annotated[
+    str | None,
+    option("INPUT holds images or texts: encode them first, as `gmmatch embed` does.", panel=READ),
+]
+Text = Annotated[str | None, column("Column of the texts.")]
+Image = Annotated[str | None, column("Column of the images (paths or bytes).")]
+Scores = Annotated[Path | None, file("One score per row, for --method top-scores.", READ)]
+Images = Annotated[
+    Path | None,
+    file(
+        "Images of the rows, for --report and to train on (.npy, .npz; the embeddings by default).",
+        READ,
+        "PATH",
+    ),
+]
+OnBadRows = Annotated[
+    str,
+    column(
+        "Rows with NaN or infinite values, or without a label: refuse the input, or drop them.", "error|drop"
+    ),
+]
+Unlabelled = Annotated[
+    str, column("Rows without a label: as --on-bad-rows says, or a class of their own.", "error|class")
+]
+Header = Annotated[
+    str,
+    column(
+        "Whether the first line of a .csv or .tsv names the columns; auto compares it with those below.",
+        "auto|yes|no",
+    ),
+]
+# How rows are chosen.
+Keep = Annotated[
+    str,
+    option(
+        "How many rows to keep: 10%, 0.1, 5000, 2M, or +5000 beyond --include.",
+        panel=CHOOSE,
+        metavar="BUDGET",
+    ),
+]
+Method = Annotated[str, option("A name that `gmmatch methods` lists.", panel=CHOOSE)]
+Budgets = Annotated[
+    str,
+    option(
+        "How classes share the budget: proportional to their sizes, sqrt (of these) or equal.",
+        panel=CHOOSE,
+    ),
+]
+Param = Annotated[
+    list[str] | None,
+    option(
+        "A parameter of the method, such as cells=off or lift=off; repeatable.",
+        panel=CHOOSE,
+        metavar="KEY=VALUE",
+    ),
+]
+Guard = Annotated[
+    str | None,
+    option(
+        "auto: judge the rows, and pick those that seem right first (the default of gm-matching);"
+        " off (or --no-guard): believe all rows.",
+        panel=CHOOSE,
+        metavar="auto|off",
+        show_default=False,
+    ),
+]
+Reference = Annotated[
+    str | None,
+    option(
+        "Rows whose labels are known to be right, with labels: a folder or a table like INPUT.",
+        panel=CHOOSE,
+        metavar="PATH",
+    ),
+]
+Probabilities = Annotated[
+    Path | None,
+    file(
+        "Class probabilities of your own model, out of fold: .npy, .parquet or .csv.",
+        CHOOSE,
+    ),
+]
+Fix = Annotated[
+    float | None,
+    option(
+        "Keep rows under the suggested label where it is at least so probable, such as 0.9.",
+        panel=CHOOSE,
+        metavar="P",
+    ),
+]
+Include = Annotated[
+    str | None,
+    option(
+        "Rows that are in already, and count: a selection, or a file of ids.", panel=CHOOSE, metavar="FILE"
+    ),
+]
+Exclude = Annotated[
+    str | None, option("Rows that are out: a selection, or a file of ids.", panel=CHOOSE, metavar="FILE")
+]
+Holdout = Annotated[
+    str | None,
+    option("Rows of a test set: near-duplicates of them are not picked.", panel=CHOOSE, metavar="PATH"),
+]
+Duplicates = Annotated[
+    str,
+    option(
+        "drop: of near-duplicates only the most believed may be picked.", panel=CHOOSE, metavar="allow|drop"
+    ),
+]
+Cost = Annotated[
+    str | None,
+    option("What rows cost, or tokens; --keep is in that unit.", panel=CHOOSE, metavar="COLUMN_OR_FILE"),
+]
+Strata = Annotated[
+    str | None,
+    option("Columns that share the budget beside the class.", panel=CHOOSE, metavar="COLUMN,COLUMN"),
+]
+MatchTo = Annotated[
+    list[str] | None,
+    option(
+        "Rows that the picks should be like, with their share if there are several; repeatable.",
+        panel=CHOOSE,
+        metavar="PATH[=SHARE]",
+    ),
+]
+Quality = Annotated[
+    str | None,
+    option(
+        "How good rows are, and what it weighs (0.5): the worse rows of a class do not compete.",
+        panel=CHOOSE,
+        metavar="COLUMN_OR_FILE[=WEIGHT]",
+    ),
+]
+# What is written.
+Overwrite = Annotated[bool, flag("overwrite", "Replace outputs that exist.", WRITE)]
+AllRows = Annotated[bool, flag("all-rows", "List every input row in it, with a column `kept`.", WRITE)]
+Materialize = Annotated[
+    Path | None, file("Also write the kept rows themselves, in a new folder.", metavar="DIR")
+]
+SuspectsFile = Annotated[
+    Path | None,
+    file("Also write which rows seem wrong, and why (needs labels): .parquet, .csv or .jsonl."),
+]
+ReportFile = Annotated[Path | None, file("Also write a page that shows the choice: .html.")]
+SaveScores = Annotated[
+    Path | None, file("Also write the training run's score of every row, for --scores: .npy.")
+]
+Projection = Annotated[
+    str,
+    option(
+        "How the report's map is laid out: classes (by a classifier of believed rows; pca without labels),"
+        " pca, umap, or auto (umap where it is installed).",
+        panel=WRITE,
+        metavar="classes|pca|umap|auto",
+    ),
+]
+Folder = Annotated[Path, output("Folder for the results.", "DIR")]
+AsJson = Annotated[bool, flag("json", "Print one JSON document.", WRITE)]
+# How it runs.
+Memory = Annotated[
+    str | None,
+    option("Memory to use, such as 4GB; less takes longer, and changes no picks.", metavar="SIZE"),
+]
+Engine = Annotated[
+    str,
+    option("local: threads; processes; ray: a Ray cluster; the same result.", metavar="local|processes|ray"),
+]
+Address = Annotated[
+    str | None,
+    option("With --engine ray: a running cluster, or auto; by default a new one, here."),
+]
+Workers = Annotated[
+    int | None, option("With --engine ray or processes: how many; one per core by default.", min=1)
+]
+TrainConfig = Annotated[Path | None, file("How to train, for methods that need it: .toml or .json.", RUN)]
+Device = Annotated[str, option("Where networks run: auto, cpu, cuda, cuda:N or mps.")]
+Resume = Annotated[bool, flag("resume", "Go on where a killed run stopped.", RUN)]
+DryRun = Annotated[bool, flag("dry-run", "Say what would be done, and stop.", RUN)]
+Seed = Annotated[int, option("Seed of everything random.", min=0)]
+Processes = Annotated[int | None, option("Processes.  [default: one per core]", min=1, show_default=False)]
+Quiet = Annotated[bool, option("No progress.", "--quiet", "-q")]

@@ -1,0 +1,213 @@
+"""Hand judged rows to tools in which people look at them: plain files in their formats, suspects first."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .data import Dataset, Unreadable
+from .errors import InvalidInput
+from .facts import WRONG
+from .files import as_path, check_apart, check_new, whole_file
+from .opening import open_data
+from .outputs import check_ending, write_table
+from .records import Selection, load_selection
+from .validation import as_labels, check_choice
+
+_QUESTION = "label"
+_AGENT = "gmmatch"
+
+Record = dict[str, Any]
+
+
+def export(
+    selection: Selection | str | os.PathLike[str],
+    data: Any,
+    path: str | os.PathLike[str],
+    *,
+    to: str,
+    labels: Any = None,
+    overwrite: bool = False,
+    **opening: Any,
+) -> int:
+    """Write every row with what is known of it, for a tool that people look at rows with.
+
+    `selection`: what `gmmatch.select` returned, or its file. `data`, `labels`, `opening`: what the rows were
+    selected from, as for `gmmatch.open`. `to`: `label-studio` (tasks with predictions), `argilla` (records
+    with suggestions), `fiftyone` (samples), `spotlight` (a table) or `cleanlab` (its table of label issues).
+    Returns how many rows were written.
+
+    >>> import json, pathlib, tempfile, numpy as np, gmmatch
+    >>> rows, labels = np.random.default_rng(0).normal(size=(60, 4)), np.repeat(["a", "b"], 30)
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "tasks.json"
+    >>> gmmatch.export(gmmatch.select(rows, labels), rows, file, to="label-studio", labels=labels)
+    60
+    """
+    kind = check_choice(to, KINDS, "to")
+    endings, write = KINDS[kind]
+    place = as_path(path, "path")
+    check_ending(place, endings, f"what {kind} reads")
+    check_apart([place], (selection, data, labels))
+    check_new(place, overwrite)
+    chosen = selection if isinstance(selection, Selection) else load_selection(selection)
+    opened = open_data(data, labels, **opening)
+    if len(opened) != chosen.n_rows:
+        raise InvalidInput(
+            f"the selection was made from {chosen.n_rows:,} rows, but {opened.name} has {len(opened):,}"
+        )
+    check_apart([place], opened.files)
+    records = list(_records(chosen, opened))
+    with whole_file(place) as partial:
+        write(records, partial, opened)
+    return len(records)
+
+
+def _records(selection: Selection, data: Dataset) -> Iterator[Record]:
+    """Yield every row that takes part, the most suspicious first."""
+    n_rows, evidence = selection.n_rows, selection.evidence
+    classes, codes = (None, None) if data.labels is None else as_labels(data.labels, n_rows)
+    wrong = np.zeros(n_rows) if evidence is None else np.nan_to_num(evidence.wrong.astype(np.float64))
+    outlier = np.zeros(n_rows) if evidence is None else np.nan_to_num(evidence.outlier.astype(np.float64))
+    rank = np.full(n_rows, -1)
+    rank[selection.indices] = np.arange(len(selection))
+    order = np.lexsort((np.arange(n_rows), -outlier, -wrong))
+    contents = _contents(data)
+    for row in order[~np.isin(order, data.bad_rows)].tolist():
+        found: Record = {
+            "id": row if data.ids is None else _plain(data.ids[row]),
+            "row": row,
+            "kept": bool(rank[row] >= 0),
+            "rank": int(rank[row]) if rank[row] >= 0 else None,
+            "suspicion": round(float(wrong[row]), 6),
+            "outlier": round(float(outlier[row]), 6),
+            "is_suspect": bool(wrong[row] >= WRONG),
+        }
+        if classes is not None and codes is not None:
+            found["label"] = _plain(classes[codes[row]])
+            if evidence is not None and evidence.labels_judged and wrong[row] >= WRONG:
+                likely = float(evidence.likely[row])
+                if math.isfinite(likely) and likely > 0:
+                    found["suggested"] = _plain(classes[evidence.suggested[row]])
+                    found["probability"] = round(likely, 6)
+        yield found | contents(row)
+
+
+def _contents(data: Dataset) -> Callable[[int], Record]:
+    """Return what tells the path of a row's image, or its text."""
+    content = data.content
+    if content is None:
+        return lambda row: {}
+    if content.kind == "image":
+        paths = content.paths
+        return lambda row: {} if paths is None else {"image": os.path.abspath(paths[row])}
+
+    def text(row: int) -> Record:
+        value = content.read(row, row + 1)[0]
+        return {} if isinstance(value, Unreadable) else {"text": str(value)}
+
+    return text
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _label_studio(records: list[Record], path: Path, data: Dataset) -> None:
+    tasks = []
+    for record in records:
+        task: Record = {"data": record}
+        if "suggested" in record:
+            value = {"choices": [str(record["suggested"])]}
+            result = {"from_name": _QUESTION, "to_name": "row", "type": "choices", "value": value}
+            prediction = {"model_version": _AGENT, "score": record["probability"], "result": [result]}
+            task["predictions"] = [prediction]
+        tasks.append(task)
+    path.write_text(json.dumps(tasks, indent=1), encoding="utf-8")
+
+
+def _argilla(records: list[Record], path: Path, data: Dataset) -> None:
+    lines = []
+    for record in records:
+        fields: Record = {name: record[name] for name in ("text", "image") if name in record}
+        about = {
+            name: record[name] for name in ("row", "label", "suspicion", "outlier", "kept") if name in record
+        }
+        line: Record = {
+            "id": str(record["id"]),
+            "fields": fields or {"row": str(record["row"])},
+            "metadata": about,
+        }
+        if "suggested" in record:
+            answer = {"question_name": _QUESTION, "value": str(record["suggested"]), "agent": _AGENT}
+            line["suggestions"] = [answer | {"score": record["probability"]}]
+        lines.append(json.dumps(line) + "\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def _fiftyone(records: list[Record], path: Path, data: Dataset) -> None:
+    if any("image" not in record for record in records):
+        raise InvalidInput(
+            f"fiftyone shows images in files, and {data.name} has none; to='spotlight' takes any rows"
+        )
+    samples = []
+    for record in records:
+        sample: Record = {
+            "filepath": record["image"],
+            "tags": ["kept" if record["kept"] else "dropped", *(["suspect"] if record["is_suspect"] else [])],
+            "suspicion": record["suspicion"],
+            "outlier": record["outlier"],
+            "row": record["row"],
+        }
+        for name, own in (("ground_truth", "label"), ("suggested", "suggested")):
+            if own in record:
+                known = {"_cls": "Classification", "label": str(record[own])}
+                sure = {"confidence": record["probability"]} if own == "suggested" else {}
+                sample[name] = known | sure
+        samples.append(sample)
+    path.write_text(json.dumps({"samples": samples}, indent=1), encoding="utf-8")
+
+
+def _spotlight(records: list[Record], path: Path, data: Dataset) -> None:
+    names = list(dict.fromkeys(name for record in records for name in record))
+    columns = {name: [record.get(name) for record in records] for name in names}
+    write_table(pa.table({name: _column(values) for name, values in columns.items()}), path, path.suffix)
+
+
+def _cleanlab(records: list[Record], path: Path, data: Dataset) -> None:
+    """Write the columns of cleanlab's table of label issues."""
+    if any("label" not in record for record in records):
+        raise InvalidInput(
+            f"cleanlab's table is about labels, and {data.name} has none; name them: labels=..."
+        )
+    columns = {
+        "id": [record["id"] for record in records],
+        "is_label_issue": [record["is_suspect"] for record in records],
+        "label_quality": [round(1 - record["suspicion"], 6) for record in records],
+        "given_label": [record["label"] for record in records],
+        "predicted_label": [record.get("suggested", record["label"]) for record in records],
+    }
+    write_table(pa.table({name: _column(values) for name, values in columns.items()}), path, path.suffix)
+
+
+def _column(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # ids of several kinds
+        return pa.array([None if value is None else str(value) for value in values])
+
+
+KINDS: dict[str, tuple[tuple[str, ...], Callable[[list[Record], Path, Dataset], None]]] = {
+    "label-studio": ((".json",), _label_studio),
+    "argilla": ((".jsonl",), _argilla),
+    "fiftyone": ((".json",), _fiftyone),
+    "spotlight": ((".parquet", ".csv"), _spotlight),
+    "cleanlab": ((".csv", ".parquet"), _cleanlab),
+}
+"""What each tool reads, by the endings of its files, and what writes it."""

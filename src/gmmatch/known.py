@@ -1,0 +1,156 @@
+"""What the user knows of the labels: class probabilities of a model, and rows whose labels are right."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .arrays import FloatArray, IntArray, Labels, Vector
+from .data import Dataset
+from .errors import InvalidInput, InvalidInputType
+from .opening import open_data
+from .trust import Known
+from .validation import CheckedRows, check_input, describe_bad_rows
+
+_SUM_ERROR = 1e-2  # of the probabilities of a row
+_SEEN = 0.999  # share of labels that a model predicts only if it learned from them, or all are right
+
+
+def gather_known(
+    data: Dataset, checked: CheckedRows, reference: Any = None, probabilities: Any = None, encoder: Any = None
+) -> tuple[Known, tuple[str, ...]]:
+    """Return what is known of the labels, checked, and what the user should be told of it.
+
+    `data`, `checked`: the rows. `reference`: `(X, y)`, a dataset or a path with labels. `probabilities`: an
+    array (rows, classes) in the order of the sorted classes, a table or mapping with a column per class, or
+    a file of one. `encoder`: what turned the rows into numbers, for a reference that is images or texts.
+    """
+    groups = None if data.groups is None else np.unique(data.groups, return_inverse=True)[1]
+    if reference is None and probabilities is None:
+        return Known(groups=groups), ()
+    if checked.classes is None or checked.codes is None:
+        raise InvalidInput("reference and probabilities are about labels, and there are none; pass labels")
+    _, present = checked.judged()
+    classes = checked.classes[present]
+    known, notes = Known(groups=groups), []
+    if probabilities is not None:
+        found = as_probabilities(probabilities, classes, checked.classes, len(checked.rows))
+        known = replace(known, probabilities=found)
+        usable = np.arange(len(found)) if checked.usable is None else np.flatnonzero(checked.usable)
+        given = np.searchsorted(present, checked.codes[usable])
+        if float(np.mean(found[usable].argmax(axis=1) == given)) > _SEEN:
+            notes.append(
+                "the probabilities agree with nearly every label, as those of a model that learned from these"
+                " labels do; pass probabilities out of fold"
+            )
+    if reference is not None:
+        rows, codes = _as_reference(reference, classes, checked.rows.shape[1], encoder)
+        known = replace(known, reference=rows, reference_codes=codes)
+    return known, tuple(notes)
+
+
+def as_probabilities(given: Any, classes: Labels, every: Labels, n_rows: int) -> FloatArray:
+    """Return class probabilities in the order of the classes, or refuse what is none.
+
+    `classes`, `every`: the classes that have rows, and all of them; columns may be of either.
+    """
+    table = _read(Path(given)) if isinstance(given, (str, os.PathLike)) else given
+    columns = _columns(table)
+    if columns is None:
+        found = np.asarray(table)
+        names = classes if found.ndim == 2 and found.shape[1] == len(classes) else every
+    else:
+        found, names = _by_name(columns, classes), classes
+    if found.dtype.kind not in "fiu" or found.shape != (n_rows, len(names)):
+        raise InvalidInput(
+            f"probabilities must have a row for each of {n_rows:,} rows and a column for each of"
+            f" {len(classes):,} classes; got shape {found.shape}"
+        )
+    if not np.isfinite(found).all() or found.min(initial=0.0) < 0:
+        raise InvalidInput("probabilities must be finite and at least 0")
+    sums = np.add.reduce(found, axis=1, dtype=np.float64)
+    wrong = int(np.count_nonzero(np.abs(sums - 1) > _SUM_ERROR))
+    if wrong:
+        raise InvalidInput(
+            f"the probabilities of {wrong:,} of {n_rows:,} rows do not add up to 1; they add up to"
+            f" {sums.min():.4g} to {sums.max():.4g}"
+        )
+    return found if len(names) == len(classes) else found[:, np.isin(every, classes)]
+
+
+def _columns(table: Any) -> Mapping[str, Any] | None:
+    """Return the columns of a table or mapping by their names as text; None: it is an array."""
+    if isinstance(table, Mapping):
+        return {str(name): values for name, values in table.items()}
+    names = getattr(table, "columns", None)
+    if names is None or isinstance(table, np.ndarray):
+        return None
+    return {str(name): table[name] for name in names}
+
+
+def _by_name(columns: Mapping[str, Any], classes: Labels) -> Vector:
+    """Return the columns of the classes, in their order."""
+    missing = [str(name) for name in classes.tolist() if str(name) not in columns]
+    if missing:
+        raise InvalidInput(
+            f"probabilities have no column for {len(missing):,} of {len(classes):,} classes, such as"
+            f" {missing[0]!r}; name the columns by the classes"
+        )
+    found: Vector = np.stack(
+        [np.asarray(columns[str(name)], np.float64) for name in classes.tolist()], axis=1
+    )
+    return found
+
+
+def _read(path: Path) -> Any:
+    """Return the array or the columns of a file."""
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            table = pq.read_table(path)
+        elif path.suffix == ".csv":
+            from pyarrow import csv
+
+            table = csv.read_csv(path)
+        else:
+            raise InvalidInput(f"probabilities are read from .npy, .parquet or .csv; got {path}")
+    except (OSError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"probabilities cannot be read from {path}: {error}") from None
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _as_reference(given: Any, classes: Labels, n_features: int, encoder: Any) -> tuple[FloatArray, IntArray]:
+    """Return the rows of a reference and the class of each."""
+    if isinstance(given, tuple):
+        if len(given) != 2:
+            raise InvalidInputType("reference must be (rows, labels), a dataset or a path with labels")
+        opened = open_data(*given)
+    else:
+        opened = given if isinstance(given, Dataset) else open_data(given, encoder=encoder)
+    if opened.labels is None:
+        raise InvalidInput("the reference has no labels; pass (rows, labels), or a dataset with labels")
+    checked = check_input(opened.numbers(), opened.labels, name="the reference", finite=False)
+    rows = np.asarray(checked.rows[:])
+    if rows.shape[1] != n_features:
+        raise InvalidInput(f"the reference has {rows.shape[1]} features, the rows have {n_features}")
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if bad.size:
+        raise InvalidInput(f"the reference has {describe_bad_rows(bad)}")
+    assert checked.classes is not None
+    assert checked.codes is not None
+    names = {str(name): place for place, name in enumerate(classes.tolist())}
+    foreign = [str(name) for name in checked.classes.tolist() if str(name) not in names]
+    if foreign:
+        raise InvalidInput(f"the reference has the label {foreign[0]!r}, which no row of the data has")
+    places = np.array([names[str(name)] for name in checked.classes.tolist()], np.int64)
+    return rows, places[checked.codes]

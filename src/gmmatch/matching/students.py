@@ -1,0 +1,234 @@
+"""Students: two small learners that are taught candidate picks of a sample, and asked for rows that none saw.
+
+Which way of picking serves depends on the data, and the data can say so. A sample of the rows, drawn by their
+hashes, is divided: three quarters may be picked, by each strategy in turn, and a quarter is asked for. A
+ridge regression and five nearest neighbours learn from the first picks of each list, at fixed numbers of
+picks per class, and are asked for all rows of that quarter with their given labels, believed or not: labels
+that are wrong independently of the picks do not change which of two lists teaches better. Accuracies are
+averaged over classes.
+
+Nothing of it depends on the budget, so that the first k picks of a larger budget stay the picks of a budget
+of k. Labels that are wrong in the same way everywhere, as one confused annotator gives them, look right to
+students as they do to any learner. So the default stays unless another strategy is better beyond chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import FloatArray, IntArray, Mask, Vector
+from .budgets import Weights, sequence
+from .greedy import Matching, match
+from .teaching import Lesson, LinearView, Pool, surely_right, teach, teaching_picks
+
+LEARNERS = ("any", "linear", "neighbours")
+SAMPLE_ROWS = 1 << 12
+"""Rows of the sample, or as many as give a class some rows."""
+
+_ROWS_PER_CLASS = 24
+_ASKED = 4  # one row in so many is asked for
+_PICKS_PER_CLASS = (2, 5, 20)
+_RIDGE = 0.1  # beside rows of mean square one
+_NEIGHBOURS = 5
+_ENOUGH = 0.99  # of what students learn from all believed rows
+_CURVE_STEP = 2**0.5  # from one number of picks of a curve to the next
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that students learn from and are asked for."""
+
+    rows: FloatArray  # as the students see them, in an order that follows from their values
+    codes: IntArray  # given classes
+    believed: Mask
+    wrong: FloatArray  # probability that the given class is wrong
+    n_classes: int
+    weights: Weights  # what the classes' shares of the picks go by
+
+    @property
+    def asked(self) -> Mask:
+        """Which rows are asked for, and never picked."""
+        found: Mask = np.arange(len(self.rows)) % _ASKED == _ASKED - 1
+        return found
+
+    @property
+    def open(self) -> IntArray:
+        """The rows that may be picked."""
+        return np.flatnonzero(self.believed & ~self.asked)
+
+    def turns(self) -> IntArray:
+        """Return whose turn each pick is."""
+        return sequence(self.weights, np.bincount(self.codes[self.open], minlength=self.n_classes)[None])[0]
+
+
+def sample_size(n_classes: int) -> int:
+    """Return how many rows the sample has."""
+    return max(SAMPLE_ROWS, _ROWS_PER_CLASS * n_classes)
+
+
+def list_picks(
+    sample: Sample, features: FloatArray, teaches: bool, strict: bool, most: int, seed: int
+) -> IntArray:
+    """Return the first `most` picks of the sample by one strategy, as places in it.
+
+    `features`: what is matched, of all rows of the sample. `teaches`: whether the first picks are teaching
+    ones. `strict`: whether only rows that are hardly doubted compete for those.
+    """
+    open_rows, turns = sample.open, sample.turns()[:most]
+    own = sample.codes[open_rows]
+    parts = [open_rows[own == code] for code in range(sample.n_classes)]
+    values = [features[part] for part in parts]
+    means = [np.add.reduce(part, axis=0, dtype=np.float64) / max(1, len(part)) for part in values]
+    first: list[list[int]] = [[] for _ in parts]
+    if teaches:
+        lesson = Lesson.of(features[open_rows], own, sample.n_classes, seed)
+        start = np.zeros(features.shape[1])
+        places = [
+            np.flatnonzero(surely_right(sample.wrong[part])) if strict else np.arange(len(part))
+            for part in parts
+        ]
+        pools = [
+            Pool.of(lesson, part[place], mean, start) if len(part) else None
+            for part, place, mean in zip(values, places, means, strict=True)
+        ]
+        teach(lesson, pools, turns[: teaching_picks(lesson)])
+        first = [
+            [] if pool is None else place[pool.picks].tolist()
+            for pool, place in zip(pools, places, strict=True)
+        ]
+    orders = []
+    for part, value, mean, begun, needed in zip(
+        parts, values, means, first, np.bincount(turns, minlength=len(parts)).tolist(), strict=True
+    ):
+        rest = np.delete(np.arange(len(part)), begun)
+        order = np.array(begun, np.int64)
+        if needed > len(begun):
+            theta = np.add.reduce(mean - value[begun], axis=0, dtype=np.float64)
+            more = match(value[rest], needed - len(begun), Matching.begin(mean, theta), "residual")[0]
+            order = np.concatenate([order, rest[more]])
+        orders.append(part[order])
+    place = np.zeros(len(parts), np.int64)
+    found = np.empty(len(turns), np.int64)
+    for turn, code in enumerate(turns.tolist()):
+        found[turn] = orders[code][place[code]]
+        place[code] += 1
+    return found
+
+
+def random_picks(sample: Sample) -> IntArray:
+    """Return rows in the order of the sample, believed or not, as random picks would be."""
+    return np.flatnonzero(~sample.asked)
+
+
+def budgets_of(sample: Sample) -> list[int]:
+    """Return at how many picks students compare lists."""
+    most, present = len(sample.open) // 2, len(np.unique(sample.codes[sample.open]))
+    return [present * size for size in _PICKS_PER_CLASS if present * size <= most] or [max(1, most)]
+
+
+def curve_budgets(sample: Sample) -> list[int]:
+    """Return at how many picks a learning curve is measured, the last being all that there are."""
+    most, count = len(sample.open), float(len(np.unique(sample.codes[sample.open])))
+    budgets = []
+    while count < most:
+        budgets.append(round(count))
+        count *= _CURVE_STEP
+    return [*budgets, most]
+
+
+def enough_picks(budgets: Sequence[int], accuracy: Sequence[float]) -> int:
+    """Return the smallest budget from which on students know 99 % of what they know from the last one.
+
+    >>> enough_picks([10, 20, 40, 80], [0.5, 0.799, 0.795, 0.8]), enough_picks([10, 20], [0.8, 0.7])
+    (20, 10)
+    """
+    short = np.flatnonzero(np.asarray(accuracy) < _ENOUGH * accuracy[-1])
+    return budgets[int(short[-1]) + 1 if len(short) else 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What students know after picks of one strategy."""
+
+    name: str
+    # For each number of picks, whether each row that is asked for is known.
+    linear: Vector
+    neighbours: Vector
+    share: Vector  # what each row counts
+
+    def known(self, learner: str) -> Vector:
+        """Return how often each row is known, times what it counts."""
+        who = {"linear": [self.linear], "neighbours": [self.neighbours]}.get(
+            learner, [self.linear, self.neighbours]
+        )
+        found: Vector = np.mean([known.mean(axis=0) for known in who], axis=0) * self.share
+        return found
+
+    def curve(self, learner: str) -> list[float]:
+        """Return the accuracy after each number of picks, averaged over classes and the students asked."""
+        told = self.accuracies()
+        who = [told[learner]] if learner in told else list(told.values())
+        averages: list[float] = np.mean(who, axis=0).round(4).tolist()
+        return averages
+
+    def accuracies(self) -> dict[str, list[float]]:
+        """Return the accuracy of each student after each number of picks, averaged over classes."""
+        who = {"linear": self.linear, "neighbours": self.neighbours}
+        return {name: np.round(known @ self.share, 4).tolist() for name, known in who.items()}
+
+
+def best_of(lists: Sequence[Learned], learner: str) -> Learned:
+    """Return the list that teaches best: the first, unless another is better by over a standard error."""
+    first = lists[0].known(learner)
+    gains = [known.known(learner) - first for known in lists]
+    sure = [gain.sum() - np.sqrt(len(gain)) * gain.std() for gain in gains]
+    return lists[
+        int(np.argmax([gain.sum() if low >= 0 else -np.inf for gain, low in zip(gains, sure, strict=True)]))
+    ]
+
+
+class Students:
+    """The two learners, ready to be taught lists of picks of one sample."""
+
+    def __init__(self, sample: Sample, seed: int) -> None:
+        self.sample = sample
+        self.view = LinearView.of(sample.rows[sample.open], seed)
+        self.seen = self.view(sample.rows)
+        lengths = np.sqrt(np.einsum("ij,ij->i", self.seen[:, :-1], self.seen[:, :-1]))
+        self.unit = self.seen[:, :-1] / np.maximum(lengths, 1e-12)[:, None]
+        self.codes = sample.codes[sample.asked]
+        counts = np.bincount(self.codes, minlength=sample.n_classes)
+        self.share = 1.0 / counts[self.codes] / np.count_nonzero(counts)  # so that classes count alike
+
+    def right(self, picks: IntArray) -> tuple[Mask, Mask]:
+        """Return which of the rows that are asked for the linear and the neighbour student know."""
+        sample = self.sample
+        known = np.zeros((len(picks), sample.n_classes))
+        known[np.arange(len(picks)), sample.codes[picks]] = 1.0
+        asked = np.flatnonzero(sample.asked)
+        own = self.seen[picks] / np.sqrt(np.bincount(sample.codes[picks])[sample.codes[picks]])[:, None]
+        target = known / np.sqrt(np.bincount(sample.codes[picks])[sample.codes[picks]])[:, None]
+        if len(picks) < own.shape[1]:
+            weights = own.T @ np.linalg.solve(own @ own.T + _RIDGE * np.eye(len(own)), target)
+        else:
+            weights = np.linalg.solve(own.T @ own + _RIDGE * np.eye(own.shape[1]), own.T @ target)
+        linear = (self.seen[asked] @ weights).argmax(axis=1) == self.codes
+        near = self.unit[asked] @ self.unit[picks].T
+        k = min(_NEIGHBOURS, len(picks))
+        chosen = np.argpartition(-near, k - 1, axis=1)[:, :k]
+        votes = np.zeros((len(asked), sample.n_classes))
+        for place in range(k):
+            one = chosen[:, place]
+            votes[np.arange(len(asked)), sample.codes[picks][one]] += (
+                1.0 + 1e-3 * near[np.arange(len(asked)), one]
+            )
+        return linear, votes.argmax(axis=1) == self.codes
+
+    def learn(self, name: str, picks: IntArray, budgets: Sequence[int]) -> Learned:
+        """Return what both know after each number of picks."""
+        right = [self.right(picks[:budget]) for budget in budgets]
+        linear, neighbours = (np.stack(known).astype(np.float64) for known in zip(*right, strict=True))
+        return Learned(name, linear, neighbours, self.share)

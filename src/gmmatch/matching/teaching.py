@@ -1,0 +1,267 @@
+"""Picks that teach: among rows that match the centre of their class, those a linear learner learns most from.
+
+The mean of the picks says nothing of what a learner makes of them. So the first picks of each class are
+scored twice: by the residual of the class's mean, as every pick is, and by the exact change of the squared
+loss, over all believed rows of all classes, of the ridge regression that is fitted to the picks so far. In
+the letters of the literature, with Z the rows that the learner sees (with a constant), Y their classes, G =
+Z'Z and B = Z'Y over the believed rows, A the inverse of the picks' Gram matrix plus the ridge, W the weights
+fitted to the picks and D = G W - B the gradient of the loss: a pick z of class y changes W by u e', with u =
+A z, s = 1 + z'u and e = (y - W'z) / s, and the loss by 2 u'D e + u'G u |e|^2. All of it is kept up to date
+for every candidate, so that a pick takes O(candidates * (directions + classes)).
+
+The mean of the picks still matches: once the accumulated error theta is longer than the longest centred row,
+only rows whose product with theta is at least half of the largest may be picked, so that the error of the
+mean falls as 1/k, as that of plain matching does.
+
+Classes take turns in the order in which their picks are merged, which depends on the classes' weights alone:
+a smaller budget ends this sequence earlier and changes nothing before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import FloatArray, IntArray, Vector
+from ..compute.blocks import block_rows
+
+MOST_DIRECTIONS = 256
+"""That the learner sees: more take longer, and gained nothing."""
+
+MOST_CLASSES = 1024
+"""Beyond, every candidate would need more numbers than a row has, and classes get no second teaching pick."""
+
+_PICKS_PER_DIRECTION = 2  # more, up to all, gained nothing on nine scenarios
+_RIDGE = 0.3  # beside rows of mean square one; of 0.03 to 3, tried on 18 scenarios
+_MEAN_WEIGHT = 0.5  # of the residual of the class's mean, beside the loss
+_ROUNDS = 2  # of subspace iteration: what is left out are directions of little variance, whichever exactly
+_SURE = 0.05  # probability that the label is wrong, up to which a row competes for teaching picks
+_TIE = 1e-9  # of the spread of the scores: nearer ones are a matter of rounding, and the first is picked
+
+
+@dataclass(frozen=True, eq=False)
+class LinearView:
+    """Rows as the linear learner sees them: leading directions, length at most one, and a constant.
+
+    The length is in units of the typical one. A row that is longer would count for more than others, and the
+    longest rows are the likeliest to be wrong.
+    """
+
+    origin: Vector
+    turn: Vector | None  # orthonormal columns; None: all directions
+    scale: float
+
+    @classmethod
+    def of(cls, rows: FloatArray, seed: int) -> LinearView:
+        """Return the view for believed rows, in an order that follows from their values."""
+        exact = rows.astype(np.float64)
+        origin = np.add.reduce(exact) / len(exact)
+        exact -= origin
+        turn = None
+        if rows.shape[1] > MOST_DIRECTIONS:
+            covariance = exact.T @ exact
+            start = np.random.default_rng([seed, 0x7465616368]).normal(size=(rows.shape[1], MOST_DIRECTIONS))
+            for _ in range(_ROUNDS):
+                start = np.linalg.qr(covariance @ start)[0]
+            turn, exact = start, exact @ start
+        scale = float(np.sqrt(np.einsum("ij,ij->", exact, exact) / len(exact)))
+        return cls(origin, turn, scale if scale > 0 else 1.0)
+
+    @property
+    def width(self) -> int:
+        """How many numbers the learner sees of a row."""
+        return (len(self.origin) if self.turn is None else self.turn.shape[1]) + 1
+
+    def __call__(self, rows: FloatArray) -> Vector:
+        """Return rows as the learner sees them."""
+        exact = rows - self.origin
+        found = np.ones((len(rows), self.width))
+        found[:, :-1] = (exact if self.turn is None else exact @ self.turn) / self.scale
+        lengths = np.sqrt(np.einsum("ij,ij->i", found[:, :-1], found[:, :-1]))
+        found[:, :-1] /= np.maximum(lengths, 1.0)[:, None]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What there is to learn: the sums over believed rows that the loss of a linear learner follows from."""
+
+    view: LinearView
+    gram: Vector  # G
+    products: Vector  # B, of classes without their mean
+    mean: Vector  # what each class counts, as a share
+
+    @classmethod
+    def of(cls, rows: FloatArray, codes: IntArray, n_classes: int, seed: int) -> Lesson:
+        """Add up believed rows, which are in an order that follows from their values.
+
+        Classes count alike, whatever their sizes: else nobody would learn the rare ones.
+        """
+        view = LinearView.of(rows, seed)
+        gram, products = np.zeros((view.width, view.width)), np.zeros((view.width, n_classes))
+        counts = np.bincount(codes, minlength=n_classes)
+        weights = len(codes) / (np.count_nonzero(counts) * np.maximum(counts, 1.0))
+        step = block_rows(view.width)
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            seen, known = view(rows[part]), np.zeros((len(codes[part]), n_classes))
+            known[np.arange(len(known)), codes[part]] = 1.0
+            counted = seen * weights[codes[part], None]
+            gram += counted.T @ seen
+            products += counted.T @ known
+        mean = counts * weights / len(codes)
+        return cls(view, gram, products - np.outer(gram[:, -1], mean), mean)
+
+
+@dataclass(eq=False)
+class Pool:
+    """The rows of a class that compete for its teaching picks."""
+
+    inputs: Vector  # Z: the rows as the learner sees them
+    offsets: Vector  # the features that are matched, minus their centre
+    theta: Vector  # the accumulated error
+    picks: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, lesson: Lesson, features: FloatArray, center: Vector, start: Vector) -> Pool:
+        """Return the pool of rows with these features, before the first pick."""
+        return cls(lesson.view(features), features - center, start)
+
+    def __post_init__(self) -> None:
+        self.squares: Vector = np.einsum("ij,ij->i", self.offsets, self.offsets)
+        self.products: Vector = self.offsets @ self.theta
+        self.free = np.ones(len(self.offsets), dtype=bool)
+
+    def residuals(self) -> Vector:
+        """Return the squared length that theta would have after each row, but for a constant."""
+        return self.squares - 2.0 * self.products
+
+    def admissible(self) -> npt.NDArray[np.bool_]:
+        """Return True for rows that keep the mean of the picks on its way to the centre."""
+        if float(self.theta @ self.theta) <= self.squares.max():
+            return self.free
+        top = float(self.products[self.free].max())
+        enough: npt.NDArray[np.bool_] = self.free & (self.products >= min(top, 0.5 * top))
+        return enough
+
+    def take(self, place: int) -> None:
+        """Note a pick."""
+        self.theta = self.theta - self.offsets[place]
+        self.products -= self.offsets @ self.offsets[place]
+        self.free[place] = False
+        self.picks.append(place)
+
+
+class _Scores:
+    """The running products of the candidates of one class; the names are those of the module's docstring."""
+
+    def __init__(self, inputs: Vector, lesson: Lesson) -> None:
+        self.inputs = inputs
+        self.leverage = np.einsum("ij,ij->i", inputs, inputs) / _RIDGE  # z'A z
+        self.curve = np.einsum("ij,ij->i", inputs @ lesson.gram, inputs) / _RIDGE**2  # z'A G A z
+        self.fitted = np.zeros((len(inputs), len(lesson.mean)))  # z'W
+        self.slope = inputs @ lesson.products / -_RIDGE  # z'A D
+        self.seen = 0  # changes that are in these numbers
+
+    def catch_up(self, changes: list[_Change]) -> None:
+        """Bring the products up to date with the picks of all classes since the last turn."""
+        new, self.seen = changes[self.seen :], len(changes)
+        if not new:
+            return
+        both = self.inputs @ np.stack([change.u for change in new] + [change.v for change in new], axis=1)
+        a, b = both[:, : len(new)], both[:, len(new) :]
+        e, s = np.stack([change.e for change in new]), np.array([change.s for change in new])
+        g, h = np.array([change.g for change in new]), np.stack([change.h for change in new])
+        self.leverage -= (a * a) @ (1.0 / s)
+        self.curve += (a * a) @ (g / s**2) - (a * b) @ (2.0 / s)
+        self.fitted += a @ e
+        self.slope += b @ e - a @ ((h + g[:, None] * e) / s[:, None])
+
+    def losses(self, known: Vector) -> Vector:
+        """Return the exact change of the loss that each candidate would make."""
+        e = (known - self.fitted) / (1.0 + self.leverage)[:, None]
+        linear: Vector = np.einsum("ij,ij->i", self.slope, e)
+        square: Vector = np.einsum("ij,ij->i", e, e)
+        change: Vector = 2.0 * linear + self.curve * square
+        return change
+
+
+@dataclass(frozen=True, eq=False)
+class _Change:
+    """What a pick changes."""
+
+    u: Vector  # A z
+    v: Vector  # A G u
+    e: Vector
+    s: float
+    g: float  # u'G u
+    h: Vector  # u'D
+
+
+def surely_right(wrong: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return True for the believed rows of a class that are hardly doubted, at least half of them.
+
+    The first picks count most, and a row that a learner would learn much from may be one that is wrong.
+
+    >>> surely_right(np.array([0.0, 0.02, 0.3, 0.05])), surely_right(np.array([0.2, 0.3, 0.4]))
+    (array([ True,  True, False,  True]), array([ True,  True, False]))
+    """
+    if not len(wrong):
+        return np.zeros(0, dtype=bool)
+    sure: npt.NDArray[np.bool_] = wrong <= max(_SURE, float(np.median(wrong)))
+    return sure
+
+
+def teaching_picks(lesson: Lesson) -> int:
+    """Return how many teaching picks there are in all: beyond, the learner gains nothing by them."""
+    return _PICKS_PER_DIRECTION * (lesson.view.width - 1)
+
+
+def teach(
+    lesson: Lesson,
+    pools: Sequence[Pool | None],
+    turns: IntArray,
+    included: tuple[IntArray, Vector] | None = None,
+) -> None:
+    """Make teaching picks, each of the class whose turn it is; a class without free rows loses its turn.
+
+    The pools hold the picks and their accumulated errors afterwards. `included`: rows that the learner knows
+    before the first pick, in their order: the class of each, and how the learner sees them.
+    """
+    gram, width = lesson.gram, lesson.view.width
+    inverse, gradient = np.eye(width) / _RIDGE, -lesson.products
+    weights = np.zeros_like(gradient)
+    scores = [None if pool is None else _Scores(pool.inputs, lesson) for pool in pools]
+    known = np.eye(len(lesson.mean)) - lesson.mean
+    changes: list[_Change] = []
+
+    def learn(code: int, z: Vector) -> None:
+        u = inverse @ z
+        s, e = 1.0 + float(z @ u), (known[code] - z @ weights) / (1.0 + float(z @ u))
+        push = gram @ u
+        changes.append(_Change(u, inverse @ push, e, s, float(u @ push), u @ gradient))
+        inverse[:] -= np.outer(u, u / s)
+        weights[:] += np.outer(u, e)
+        gradient[:] += np.outer(push, e)
+
+    for code, z in zip(*(included or ((), ())), strict=True):
+        learn(int(code), z)
+    for code in turns.tolist():
+        pool, score = pools[code], scores[code]
+        if pool is None or score is None or not pool.free.any():
+            continue
+        score.catch_up(changes)
+        rows = np.flatnonzero(pool.admissible())
+        total = _standard(score.losses(known[code])[rows]) + _MEAN_WEIGHT * _standard(pool.residuals()[rows])
+        place = int(rows[np.flatnonzero(total <= total.min() + _TIE)[0]])
+        learn(code, pool.inputs[place])
+        pool.take(place)
+
+
+def _standard(values: Vector) -> Vector:
+    """Return values in units of their spread."""
+    spread = float(values.std())
+    return values / spread if spread > 0 else np.zeros_like(values)

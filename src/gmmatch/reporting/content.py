@@ -1,0 +1,151 @@
+"""What a row looks like: a thumbnail or the beginning of a text, for as many rows as there is room for."""
+
+import base64
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import IntArray
+from ..compute.blocks import map_in_order
+from ..data import Dataset, Unreadable, open_dataset
+from ..data.images import as_pixels
+from ..data.joining import id_text, match_names
+from ..errors import InvalidInput
+from ..progress import task
+
+SIDE = 96
+_SMALL_SIDE = 48  # smaller images are kept pixel by pixel
+_MOST_LETTERS = 600
+_ROOM = {"image": 3_000_000, "text": 1_500_000}  # bytes in the page
+_MOST_THUMBNAILS = 2_500
+_TOGETHER = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """Images or texts that belong to the rows."""
+
+    found: Dataset  # the dataset that holds the images or texts
+    # By row of the input, the place of its image or text; -1: it has none. None: row by row.
+    places: IntArray | None = None
+
+    @property
+    def kind(self) -> str:
+        """`image` or `text`."""
+        return "rows" if self.found.content is None else self.found.content.kind
+
+    def previews(self, rows: IntArray) -> dict[int, str]:
+        """Return what to show of the rows, by position in `rows`: the first ones, while there is room."""
+        make: Callable[[Any], str | None] = thumbnail if self.kind == "image" else excerpt
+        shown: dict[int, str] = {}
+        room = _ROOM[self.kind]
+        most = _MOST_THUMBNAILS if self.kind == "image" else len(rows)
+        with task("making previews", min(len(rows), most)) as advance:
+            for position, preview in self._made(rows[:most], make):
+                advance(1)
+                if preview is not None:
+                    shown[position] = preview
+                    room -= len(preview)
+                    if room < 0:
+                        break
+        return shown
+
+    def _read(self, row: int) -> Any:
+        return None if self.found.content is None else self.found.content.read(row, row + 1)[0]
+
+    def _made(self, rows: IntArray, make: Callable[[Any], str | None]) -> Iterator[tuple[int, str | None]]:
+        places = rows if self.places is None else self.places[rows]
+        for start in range(0, len(rows), _TOGETHER):
+            part = places[start : start + _TOGETHER]
+            # Read in the order of the file: a table may hold one piece of itself at a time.
+            order = np.argsort(part, kind="stable")
+            items: list[Any] = [None] * len(part)
+            for at in order.tolist():
+                if part[at] >= 0:
+                    items[at] = self._read(int(part[at]))
+            yield from enumerate(map_in_order(make, items), start=start)
+
+
+def open_content(
+    path: Path | str, kind: str, n_rows: int, ids: npt.NDArray[Any] | None, **options: Any
+) -> Content:
+    """Open the images or texts that belong to rows.
+
+    They belong to the rows by name where the rows have ids that are names of theirs (the path in the
+    folder, or its last part, with or without the ending), else by order.
+
+    `path`: a folder of images, a table, or anything else that `gmmatch embed` reads. `kind`: `image` or
+    `text`. `n_rows`, `ids`: number of rows of the input, and their ids. `options`: `image`, `text` and others
+    of `gmmatch.data.open_dataset`.
+    """
+    found = open_dataset(path, holds="image" if kind == "image" else "text", on_bad_rows="drop", **options)
+    places = None if ids is None else _by_name(found, ids)
+    if places is not None:
+        return Content(found, places)
+    if len(found) != n_rows:
+        raise InvalidInput(
+            f"{path} has {len(found)} {kind}s for {n_rows} rows, and the rows' ids are not their names;"
+            " expected one per row"
+        )
+    return Content(found)
+
+
+def _by_name(found: Dataset, ids: npt.NDArray[Any]) -> IntArray | None:
+    """Return the place of each id, or None where hardly any is a name."""
+    names = [str(row) for row in range(len(found))] if found.ids is None else found.ids.astype(str).tolist()
+    found_places = match_names(names, [id_text(entry) for entry in ids.tolist()])
+    if found_places is None:
+        return None
+    places = np.array([-1 if place is None else place for place in found_places], np.int64)
+    return places if (places >= 0).mean() > 0.5 else None
+
+
+def excerpt(item: Any) -> str | None:
+    """Return the beginning of a text."""
+    if item is None or isinstance(item, Unreadable):
+        return None
+    text = str(item)
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"
+
+
+def thumbnail(item: Any) -> str | None:
+    """Return a small picture of an image as a data URI; None where it cannot be read.
+
+    `item`: an image as :func:`gmmatch.data.images.as_pixels` takes it.
+
+    Images of up to 48 pixels are kept as they are (PNG); of larger ones the centre square, at 96 pixels.
+    """
+    from PIL import Image
+
+    if item is None or isinstance(item, Unreadable):
+        return None
+    try:
+        small = _largest_side(item) <= _SMALL_SIDE
+        pixels = as_pixels(item, None if small else SIDE)
+    except (Unreadable, OSError):
+        return None
+    image = Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
+    buffer = io.BytesIO()
+    if small:
+        image.save(buffer, "PNG", optimize=True)
+    else:
+        image.save(buffer, "JPEG", quality=72, optimize=True)
+    kind = "png" if small else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def _largest_side(item: Any) -> int:
+    from PIL import Image, UnidentifiedImageError
+
+    if isinstance(item, np.ndarray):
+        return int(max(item.shape[:2]))
+    try:
+        with Image.open(io.BytesIO(item)) as image:
+            return max(image.size)
+    except (UnidentifiedImageError, Image.DecompressionBombError, ValueError, SyntaxError) as error:
+        raise Unreadable(str(error)) from error

@@ -1,0 +1,164 @@
+"""What results show of themselves in a notebook: counts, classes, first rows; the page inline; two plots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ..arrays import IntArray
+from ..data import Dataset
+from ..errors import require
+from ..records import Selection
+from ..trust import Suspects
+from .content import Content
+from .projection import project
+
+_SHOWN = 10  # rows
+_CLASSES = 12
+_LETTERS = 160
+_MAPPED = 4000
+_CELL = 'style="text-align:left;vertical-align:top;padding:2px 8px"'
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that a notebook shows inside a cell."""
+
+    page: str
+    height: int = 900
+
+    def _repr_html_(self) -> str:
+        style = f"width:100%;height:{self.height}px;border:1px solid #ccc"
+        return f'<iframe srcdoc="{escape(self.page, quote=True)}" style="{style}"></iframe>'
+
+
+def selection_html(selection: Selection, data: Dataset | None = None) -> str:
+    """Return counts, classes and the first picks of a selection."""
+    info = selection.info
+    head = f"<b>{len(selection):,} of {selection.n_rows:,} rows kept</b> by {escape(selection.method)}"
+    lines = [head]
+    if info.tiers:
+        lines.append(", ".join(f"{count:,} {escape(name)}" for name, count in info.tiers.items()))
+    learned = (info.strategy or {}).get("sentence")
+    lines += [escape(line) for line in [learned, *(info.hint or "").splitlines()] if line]
+    if selection.labels is not None:
+        lines.append(_classes(selection.labels))
+    rows = selection.indices[:_SHOWN]
+    columns: dict[str, Sequence[Any]] = {"rank": range(len(rows)), "row": rows.tolist()}
+    if selection.ids is not None:
+        columns["id"] = selection.ids[: len(rows)].tolist()
+    if selection.labels is not None:
+        columns["label"] = selection.labels[: len(rows)].tolist()
+    columns["weight"] = [f"{weight:.3g}" for weight in selection.weights[: len(rows)]]
+    return _block(lines, columns | _seen(data, rows))
+
+
+def suspects_html(found: Suspects, data: Dataset | None = None) -> str:
+    """Return counts and the first rows of a list of suspects."""
+    told = found.summary()
+    lines = [f"<b>{told['suspect']:,} of {told['rows']:,} rows seem wrong</b>"]
+    labels = told["wrong_labels"]
+    if "estimate" in labels:
+        low, high = labels["interval"]
+        lines.append(f"about {labels['estimate']:.1%} of the labels are wrong ({low:.1%} to {high:.1%})")
+    lines += [escape(note) for note in found.notes]
+    first = found.head(_SHOWN)
+    columns: dict[str, Sequence[Any]] = {
+        "row": first.rows.tolist(),
+        "label": first.labels.tolist(),
+        "suspicion": [f"{one:.3f}" for one in first.suspicion],
+        "suggested": ["" if one is None else one for one in first.suggested.tolist()],
+        "reason": first.reasons.tolist(),
+    }
+    return _block(lines, columns | _seen(data, first.rows))
+
+
+def dataset_html(data: Dataset) -> str:
+    """Return counts, classes and the first rows of a dataset."""
+    size = f"{len(data):,} rows" + ("" if data.rows is None else f" of {data.shape[1]:,} numbers")
+    lines = [f"<b>{escape(data.name)}</b>: {size}"]
+    if data.bad:
+        lines.append(f"{len(data.bad):,} rows take no part")
+    lines += [escape(note) for note in data.notes]
+    if data.labels is not None:
+        lines.append(_classes(np.delete(data.labels, data.bad_rows)))
+    rows = np.arange(min(len(data), _SHOWN))
+    columns: dict[str, Sequence[Any]] = {"row": rows.tolist()}
+    if data.ids is not None:
+        columns["id"] = data.ids[rows].tolist()
+    if data.labels is not None:
+        columns["label"] = data.labels[rows].tolist()
+    return _block(lines, columns | _seen(data, rows))
+
+
+def _classes(labels: Any) -> str:
+    """Return how many rows the classes have, the largest first."""
+    names, counts = np.unique(labels, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    words = [f"{escape(str(names[at]))} {counts[at]:,}" for at in order[:_CLASSES]]
+    more = f" and {len(names) - _CLASSES:,} others" if len(names) > _CLASSES else ""
+    return f"{len(names):,} classes: {', '.join(words)}{more}"
+
+
+def _seen(data: Dataset | None, rows: IntArray) -> dict[str, Sequence[Any]]:
+    """Return a column of thumbnails or texts, where the data has some."""
+    if data is None or data.content is None:
+        return {}
+    content = Content(data)
+    shown = content.previews(rows)
+    cells = [shown.get(place, "") for place in range(len(rows))]
+    if content.kind == "image":
+        return {"image": [_Markup(f'<img src="{escape(cell, quote=True)}" height="48">') for cell in cells]}
+    return {"text": [cell if len(cell) <= _LETTERS else f"{cell[:_LETTERS]}…" for cell in cells]}
+
+
+class _Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def _block(lines: Iterable[str], columns: dict[str, Sequence[Any]]) -> str:
+    head = "".join(f"<th {_CELL}>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td {_CELL}>{_cell(value)}</td>" for value in row) + "</tr>"
+        for row in zip(*columns.values(), strict=True)
+    )
+    return f"<div>{'<br>'.join(lines)}<table><tr>{head}</tr>{body}</table></div>"
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, _Markup) else escape(str(value))
+
+
+def plot(selection: Selection, data: Dataset | None) -> Any:
+    """Return a figure: where the kept rows are, if the data is at hand, and the error by picks."""
+    pyplot = require("matplotlib.pyplot", "matplotlib", "figures")
+    rows = None if data is None else data.rows
+    figure, axes = pyplot.subplots(1, 1 if rows is None else 2, figsize=(6 if rows is None else 11, 4.5))
+    curve = axes if rows is None else axes[1]
+    curve.plot(np.arange(1, len(selection) + 1), selection.scores)
+    curve.set(xlabel="picks", ylabel="distance of the picks' mean to the centre", xscale="log", yscale="log")
+    if rows is not None:
+        rng = np.random.default_rng(0)
+        others = np.setdiff1d(np.arange(selection.n_rows), selection.indices)
+        some = [
+            np.sort(rng.choice(own, min(len(own), _MAPPED), replace=False))
+            for own in (others, selection.indices)
+        ]
+        values = np.concatenate([np.asarray(rows[own], np.float64) for own in some])
+        good = np.isfinite(values).all(axis=1)
+        values[~good] = 0.0
+        found = project(values, good, "pca", 0)
+        kept = np.arange(len(values)) >= len(some[0])
+        for own, name, look in ((~kept, "dropped", {"alpha": 0.25}), (kept, "kept", {})):
+            axes[0].scatter(*found.places[own & good].T, s=6, label=name, **look)
+        axes[0].set(title=found.about, xticks=[], yticks=[])
+        axes[0].legend()
+    figure.tight_layout()
+    pyplot.close(figure)  # a notebook shows what is returned, and shows it once
+    return figure

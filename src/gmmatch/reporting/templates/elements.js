@@ -1,0 +1,61 @@
+// Elements are made here alone. Texts become text nodes, so that no name or id is ever read as markup.
+
+const byId = (id) => document.getElementById(id);
+
+function element(tag, properties = {}, ...children) {
+  const made =
+    tag === "svg" || tag === "rect"
+      ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+      : document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "style") Object.assign(made.style, value);
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined && child !== false)
+      made.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return made;
+}
+
+function fill(parent, ...children) {
+  parent.replaceChildren(...children.flat().filter(Boolean));
+}
+
+const wholeNumber = new Intl.NumberFormat("en");
+const count = (value) => wholeNumber.format(value);
+
+// Three significant digits; powers of ten where a number is very small.
+function number(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size < 0.001)
+    return value
+      .toExponential(1)
+      .replace("e-", " × 10⁻")
+      .replace(/\d+$/, (digits) => [...digits].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join(""));
+  if (size >= 1000) return count(Math.round(value));
+  return String(Number(value.toPrecision(3)));
+}
+
+function percent(share) {
+  if (!Number.isFinite(share)) return "–";
+  const value = 100 * share;
+  return `${value !== 0 && value < 9.95 ? value.toFixed(1) : Math.round(value)} %`;
+}
+
+function plural(amount, one, many) {
+  return `${count(amount)} ${amount === 1 ? one : many}`;
+}
+
+// A cell of a CSV file.
+const cell = (text) => (/[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+
+function download(name, text) {
+  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  element("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10000);
+}

@@ -1,0 +1,367 @@
+// Rows to decide about, one at a time, beside what they are compared with; decisions are saved as labels.
+
+const review = report.review;
+const DECISIONS = [
+  ["right", "Right", "r"],
+  ["wrong", "Wrong", "w"],
+  ["neither", "Neither", "n"], // the likelier class is wrong too
+  ["skip", "Skip", "s"],
+];
+const STRIP = 60; // chips of a page
+const SURE = 0.95; // from which probability on all suggestions are accepted, unless the reader says otherwise
+const STORE = `gmmatch-review-${report.glance.fingerprint || report.title}`;
+const KINDS = {
+  labels: { score: "Probability that the label is wrong", beside: (at) => `Typical of ${classOf(betterOf(at))}` },
+  outliers: { score: "Distance, 0.5 being the most that the class allows", beside: (at) => (report.labelled ? `Typical of ${classOf(rows.code[at])}` : "Typical row") },
+  copies: { score: "Likeness", beside: () => "The row to keep" },
+};
+const reviewed = { tab: 0, places: review.tabs.map(() => 0), decisions: new Map(), saved: false, stored: false };
+const betterOf = (at) => (rows.suggested[at] >= 0 ? rows.suggested[at] : rows.code[at]);
+const tabNow = () => review.tabs[reviewed.tab];
+const placeNow = () => reviewed.places[reviewed.tab];
+
+// What happens to a row that is called wrong: its label becomes the likelier one, or it has none.
+function newLabel(tab, at) {
+  return tab.name === "copies" ? -1 : rows.suggested[at];
+}
+
+function whatWrongDoes(tab, at) {
+  const better = newLabel(tab, at);
+  if (!report.labelled) return "";
+  return better >= 0
+    ? `Wrong: the label becomes ${classOf(better)}. Neither: the row loses its label.`
+    : "Wrong: the row loses its label.";
+}
+
+// The decisions that differ in what they do.
+const decisionsOf = (tab, at) => DECISIONS.filter(([choice]) => choice !== "neither" || newLabel(tab, at) >= 0);
+
+function decide(choice, chosen = -1) {
+  const tab = tabNow();
+  const at = tab.rows[placeNow()];
+  const offered = choice === "other" ? chosen >= 0 : decisionsOf(tab, at).some(([name]) => name === choice);
+  if (at === undefined || !offered) return;
+  const label = { right: rows.code[at], wrong: newLabel(tab, at), neither: -1, other: chosen }[choice];
+  if (choice === "skip") reviewed.decisions.delete(at);
+  else reviewed.decisions.set(at, { choice, label });
+  keepDecisions();
+  step(1);
+}
+
+// Decisions are kept in the browser, by row number, for pages about the same data; a browser may refuse.
+function keepDecisions() {
+  reviewed.saved = false;
+  const kept = [...reviewed.decisions].map(([at, { choice, label }]) => [rows.row[at], choice, label]);
+  try {
+    if (kept.length) localStorage.setItem(STORE, JSON.stringify(kept));
+    else localStorage.removeItem(STORE);
+    reviewed.stored = true;
+  } catch {
+    reviewed.stored = false;
+  }
+}
+
+function recallDecisions() {
+  let kept = [];
+  try {
+    kept = JSON.parse(localStorage.getItem(STORE) || "[]");
+    reviewed.stored = true;
+  } catch {
+    byId("review-kept").textContent = "This browser keeps no decisions: save them before you leave.";
+  }
+  const places = new Map(rows.row.map((row, at) => [row, at]));
+  const known = new Set([...DECISIONS.map(([name]) => name), "other"]);
+  for (const [row, choice, label] of Array.isArray(kept) ? kept : []) {
+    const at = places.get(row);
+    const fits = Number.isInteger(label) && label >= -1 && label < report.classes.names.length;
+    if (at !== undefined && known.has(choice) && fits) reviewed.decisions.set(at, { choice, label });
+  }
+}
+
+// Accept the suggestion for every undecided row of this tab that is at least so likely to be wrong.
+function acceptAbove(least) {
+  const tab = tabNow();
+  tab.rows.forEach((at, place) => {
+    const label = newLabel(tab, at);
+    if (tab.score[place] >= least && label >= 0 && !reviewed.decisions.has(at))
+      reviewed.decisions.set(at, { choice: "wrong", label });
+  });
+  keepDecisions();
+  drawReview();
+}
+
+function drawAccept() {
+  const tab = tabNow();
+  const offered = tab.name === "labels" && tab.rows.length && review.labels;
+  if (!offered) return fill(byId("review-accept"));
+  if (byId("accept-above")) return undefined; // what was typed stays
+  const least = element("input", {
+    type: "number", id: "accept-above", min: 0.5, max: 1, step: 0.01, value: SURE,
+    "aria-label": "Least probability that the label is wrong",
+  });
+  return fill(
+    byId("review-accept"),
+    element(
+      "button",
+      { type: "button", class: "ghost", id: "accept-all", onclick: () => acceptAbove(Number(least.value)) },
+      "Accept all from p =",
+    ),
+    least,
+  );
+}
+
+// Any class, made once: there may be thousands.
+const anyClass = (() => {
+  let made = null;
+  return () => {
+    if (!made) {
+      const names = report.classes.names.map((name, code) => element("option", { value: code }, name));
+      const choose = element(
+        "select",
+        { id: "review-class", onchange: () => decide("other", Number(choose.value)) },
+        element("option", { value: -1 }, "choose …"),
+        ...names,
+      );
+      made = element("label", { class: "any-class", for: "review-class" }, "Another class", choose, element("kbd", {}, "C"));
+    }
+    return made;
+  };
+})();
+
+function step(by) {
+  const last = tabNow().rows.length - 1;
+  reviewed.places[reviewed.tab] = Math.min(Math.max(placeNow() + by, 0), Math.max(last, 0));
+  drawReview();
+  byId("review-card").focus({ preventScroll: true }); // the button that was pressed is a new one now
+}
+
+function openTab(number) {
+  reviewed.tab = (number + review.tabs.length) % review.tabs.length;
+  drawReview();
+  byId("review-tabs").children[reviewed.tab].focus();
+}
+
+function side(at, heading, label, wrong) {
+  return element(
+    "figure",
+    { class: "side-row" },
+    element("figcaption", {}, heading),
+    at < 0 ? element("p", { class: "hint" }, "There is no trusted row of it.") : preview(at),
+    at < 0 ? null : element("div", { class: "name" }, nameOf(at)),
+    at < 0 || !report.labelled ? null : element("span", { class: `tag${wrong ? " wrong" : ""}` }, label),
+  );
+}
+
+function reviewCard(tab) {
+  const place = placeNow();
+  const [at, beside] = [tab.rows[place], tab.beside[place]];
+  const decided = reviewed.decisions.get(at);
+  const buttons = decisionsOf(tab, at).map(([choice, words, key]) =>
+    element(
+      "button",
+      {
+        type: "button",
+        class: `decision by-${choice}`,
+        "aria-pressed": String(choice === "skip" ? false : decided?.choice === choice),
+        "aria-keyshortcuts": key,
+        onclick: () => decide(choice),
+      },
+      words,
+      element("kbd", {}, key.toUpperCase()),
+    ),
+  );
+  return [
+    element(
+      "div",
+      { class: "pair" },
+      side(at, `${count(place + 1)} of ${count(tab.rows.length)}`, classOf(rows.code[at]), tab.name === "labels"),
+      element("span", { class: "arrow", "aria-hidden": "true" }, tab.name === "copies" ? "=" : "→"),
+      side(beside, KINDS[tab.name].beside(at), beside < 0 ? "" : classOf(rows.code[beside]), false),
+    ),
+    element(
+      "div",
+      { class: "verdict" },
+      element("p", { class: "reason" }, rows.reason[at] || "Nothing more is known of it."),
+      element("p", { class: "hint" }, `${KINDS[tab.name].score}: ${tab.score[place].toFixed(2)}`),
+      element("div", { class: "decisions", role: "group", "aria-label": "Decision" }, ...buttons),
+      report.labelled && tab.name !== "copies" ? anyClass() : null,
+      element("p", { class: "hint", id: "wrong-does" }, whatWrongDoes(tab, at)),
+      element(
+        "div",
+        { class: "moves" },
+        element("button", { type: "button", class: "ghost", onclick: () => step(-1) }, "Previous"),
+        element("button", { type: "button", class: "ghost", onclick: () => step(1) }, "Next"),
+        element(
+          "button",
+          {
+            type: "button",
+            class: "ghost",
+            onclick: () => {
+              pin(at);
+              byId("map").scrollIntoView();
+            },
+          },
+          "Show on the map",
+        ),
+      ),
+    ),
+  ];
+}
+
+function strip(tab) {
+  const first = Math.floor(placeNow() / STRIP) * STRIP;
+  return tab.rows.slice(first, first + STRIP).map((at, offset) => {
+    const place = first + offset;
+    const choice = reviewed.decisions.get(at)?.choice;
+    const words = `${place + 1}: ${nameOf(at)}${choice ? `, decided: ${choice}` : ""}`;
+    return element(
+      "button",
+      {
+        type: "button",
+        class: `chip ${choice === "neither" || choice === "other" ? "wrong" : choice || ""}`,
+        "aria-label": words,
+        "aria-current": place === placeNow() ? "true" : null,
+        title: words,
+        onclick: () => {
+          reviewed.places[reviewed.tab] = place;
+          drawReview();
+          byId("review-card").focus({ preventScroll: true });
+        },
+      },
+      report.content_kind === "image" ? preview(at) || String(place + 1) : String(place + 1),
+    );
+  });
+}
+
+function drawPages(tab) {
+  const pages = Math.ceil(tab.rows.length / STRIP);
+  const page = Math.floor(placeNow() / STRIP);
+  const turn = (words, to) =>
+    element(
+      "button",
+      {
+        type: "button",
+        disabled: to < 0 || to >= pages,
+        onclick: () => {
+          reviewed.places[reviewed.tab] = to * STRIP;
+          drawReview();
+          byId("review-card").focus({ preventScroll: true });
+        },
+      },
+      words,
+    );
+  fill(
+    byId("review-pages"),
+    ...(pages > 1
+      ? [element("span", {}, `page ${count(page + 1)} of ${count(pages)}`), turn("Earlier", page - 1), turn("Later", page + 1)]
+      : []),
+  );
+}
+
+function drawReview() {
+  const tab = tabNow();
+  if (report.labelled) anyClass().querySelector("select").value = "-1";
+  fill(
+    byId("review-tabs"),
+    ...review.tabs.map(({ title, total }, number) =>
+      element(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          "aria-selected": String(number === reviewed.tab),
+          "aria-controls": "review-panel",
+          tabindex: number === reviewed.tab ? 0 : -1,
+          onclick: () => openTab(number),
+        },
+        title,
+        element("span", { class: "amount" }, count(total)),
+      ),
+    ),
+  );
+  byId("review-about").textContent =
+    tab.total > tab.rows.length
+      ? `${tab.about} The first ${count(tab.rows.length)} are listed; --suspects writes all of them.`
+      : tab.about;
+  fill(
+    byId("review-card"),
+    ...(tab.rows.length ? reviewCard(tab) : [element("p", { class: "hint" }, "There is none.")]),
+  );
+  fill(byId("review-strip"), ...strip(tab));
+  drawPages(tab);
+  drawAccept();
+  const amount = reviewed.decisions.size;
+  const wrong = [...reviewed.decisions.values()].filter(({ choice }) => choice !== "right").length;
+  byId("review-count").textContent = amount
+    ? `${plural(amount, "decision", "decisions")}: ${count(wrong)} wrong, ${count(amount - wrong)} right`
+    : "No decisions yet";
+  byId("review-save").disabled = !amount;
+  byId("review-forget").hidden = !amount;
+}
+
+// All labels, with the decisions in place: a file that --labels takes.
+function labelFile() {
+  const { names, codes, width } = review.labels;
+  const bytes = atob(codes);
+  const label = (row) => {
+    let code = 0;
+    for (let byte = width - 1; byte >= 0; byte--) code = code * 256 + bytes.charCodeAt(row * width + byte);
+    return code;
+  };
+  const decided = new Map([...reviewed.decisions].map(([at, found]) => [rows.row[at], { at, ...found }]));
+  const { ids } = review.labels;
+  const lines = [`${ids ? "id" : "row"},label,decision`];
+  for (let row = 0; row < bytes.length / width; row++) {
+    const found = decided.get(row);
+    let name = names[label(row)] ?? "";
+    if (found && found.choice !== "right") name = found.label < 0 ? "" : names[review.labels.listed[found.label]];
+    lines.push(`${ids ? cell(ids[row]) : row},${cell(name)},${found ? found.choice : ""}`);
+  }
+  return `${lines.join("\r\n")}\r\n`;
+}
+
+function saveLabels() {
+  download("labels.csv", labelFile());
+  reviewed.saved = true;
+  byId("review-saved").textContent = "Saved as labels.csv.";
+}
+
+function forgetAll() {
+  const lost = plural(reviewed.decisions.size, "decision", "decisions");
+  if (!reviewed.saved && !confirm(`Forget ${lost} that you have not saved?`)) return;
+  reviewed.decisions.clear();
+  keepDecisions();
+  drawReview();
+}
+
+function makeReview() {
+  recallDecisions();
+  drawReview();
+  byId("review-forget").addEventListener("click", forgetAll);
+  byId("review-save").addEventListener("click", saveLabels);
+  byId("review-tabs").addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    openTab(reviewed.tab + by);
+  });
+  byId("review").addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.matches("select, input")) return; // letters and arrows belong to them
+    if (event.key.toLowerCase() === "c" && byId("review-class")) {
+      byId("review-class").focus();
+      event.preventDefault();
+      return;
+    }
+    const choice = DECISIONS.find(([, , key]) => key === event.key.toLowerCase());
+    if (choice) decide(choice[0]); // also from a tab, a button or the strip
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (by && byId("review-panel").contains(event.target)) step(by);
+    else if (!choice) return;
+    event.preventDefault();
+  });
+  // Where the browser keeps nothing, decisions live in the page alone until they are saved.
+  window.addEventListener("beforeunload", (event) => {
+    if (reviewed.decisions.size && !reviewed.saved && !reviewed.stored) event.preventDefault();
+  });
+}

@@ -1,0 +1,861 @@
+"""The whole way on one page: what was asked for (Plan), the run, its outcome, and what is written of it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .aims import Aims, OpenAims, open_aims
+from .arrays import FloatArray, IntArray
+from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
+from .classes import notes_on
+from .compute.counting import count_pass, count_reads
+from .compute.engine import ENGINES, open_engine
+from .compute.keys import gather, row_keys
+from .compute.passes import Engine, use_engine
+from .data import Dataset, as_address, check_free, send, values_of_rows
+from .errors import InvalidInput, InvalidParameter
+from .facts import RunInfo
+from .files import as_path, check_apart, check_folder
+from .known import gather_known
+from .matching.budgets import check_share, class_budgets
+from .matching.cells import SAMPLE_ROWS
+from .opening import open_data
+from .outputs import (
+    check_new,
+    check_output,
+    materialize_rows,
+    write_scores,
+    write_selection,
+    write_suspects,
+)
+from .records import Selection
+from .selectors import GMMatching, Selector, find_method
+from .selectors.base import evidence_of, look
+from .selectors.gm_matching import WHOLE_ROWS
+from .selectors.groups import Wanted
+from .selectors.registry import METHODS, Method
+from .trust import Known, Suspects, Verdict, find_copies, judge, suspects_from
+from .trust.classifiers import classifier_bytes
+from .trust.judge import Recall, make_now, sample_size
+from .trust.noise import MANY_CLASSES
+from .validation import (
+    CheckedRows,
+    as_seed,
+    as_size,
+    check_choice,
+    check_input,
+    check_keep,
+    check_probability,
+    describe_bad_rows,
+    is_whole,
+    resolve_keep,
+)
+
+if TYPE_CHECKING:
+    from .reporting import Report
+
+JUDGED_ROW_BYTES = 140
+"""What is found of each row, as long as it is needed."""
+_LITTLE_BYTES = 64 << 20
+_PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
+
+
+class OwnDefault(str):
+    """A default of `gmmatch.select` that gives way to the method's own."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """All that was asked for; `gmmatch.select` describes each field."""
+
+    source: Any
+    keep: float | int | str
+    labels: Any = None
+    method: str = "gm-matching"
+    params: Mapping[str, Any] = field(default_factory=dict)
+    guard: str | None = None
+    random_state: Any = 0
+    reference: Any = None
+    probabilities: Any = None
+    fix: float | None = None
+    aims: Aims = field(default_factory=Aims)  # what is wanted of the picks
+    task: str = "auto"
+    ids: Any = None
+    groups: Any = None
+    embedding: str | None = None
+    encoder: Any = None
+    text: str | None = None
+    image: str | None = None
+    memory: int | str | None = None
+    on_bad_rows: str = "error"
+    unlabelled: str = "error"
+    header: str = "auto"
+    images: Any = None
+    train_config: Any = None
+    device: str = "auto"
+    engine: str | Engine = "local"
+    address: str | None = None
+    workers: int | None = None
+    output: Path | None = None
+    all_rows: bool = False
+    suspects: Path | None = None
+    report: Path | None = None
+    projection: str = "classes"
+    materialize: Path | None = None
+    save_scores: Path | None = None
+    state: Path | None = None
+    resume: bool = False
+    overwrite: bool = False
+    command: str | None = None
+    # Outputs behind an address, by the files that they are written to first.
+    elsewhere: Mapping[Path, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: Any, keep: float | int | str, options: Mapping[str, Any]) -> Plan:
+        """Return a plan from arguments; those that are no field of a plan are parameters of the method."""
+        names, wishes = ({entry.name for entry in fields(kind)} for kind in (cls, Aims))
+        if is_whole(options.get("strata")):  # how many, a parameter of the method `stratified`
+            wishes.remove("strata")
+        asked = {name: value for name, value in options.items() if name in names}
+        asked["aims"] = Aims(**{name: value for name, value in options.items() if name in wishes})
+        params = {name: value for name, value in options.items() if name not in names | wishes}
+        if isinstance(params.get("budgets"), str) and params["budgets"] == "proportional":
+            del params["budgets"]
+        if isinstance(asked.get("guard"), OwnDefault):
+            del asked["guard"]
+        elsewhere: dict[Path, str] = {}
+        for name in _PATHS:
+            if asked.get(name) is not None:
+                asked[name] = _output_path(asked[name], name, elsewhere)
+        output = asked.get("output")
+        if output is not None and asked.get("state") is None:
+            state = f"{output.name}.state"
+            asked["state"] = Path(state) if output in elsewhere else output.with_name(state)
+        if asked.get("resume") and asked.get("state") is None:
+            raise InvalidParameter("resume goes on from a saved state; name its file (state), or an output")
+        asked["elsewhere"] = elsewhere
+        return cls(source=source, keep=keep, params=params, **asked)
+
+    @property
+    def entry(self) -> Method:
+        """The method."""
+        return find_method(self.method)
+
+    @property
+    def cap(self) -> int | None:
+        """Bytes that may be used."""
+        return None if self.memory is None else as_size(self.memory)
+
+    @property
+    def trains_on_images(self) -> bool:
+        """Whether the images are for a training run; otherwise they are there to be shown."""
+        return self.images is not None and (self.entry.needs_training or self.report is None)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the method's parameters, all that is wrong whatever the data refused."""
+        params = {"keep": check_keep(self.keep), "random_state": self.random_state, **self.params}
+        if self.guard is not None and "guard" not in self.entry.fixed:
+            params["guard"] = self.guard
+        self.entry.build(**params)
+        if self.fix is not None:
+            check_probability(self.fix, "fix")
+        check_choice(self.on_bad_rows, ("error", "drop"), "on_bad_rows")
+        check_task(self.task)
+        self.aims.check()
+        check_engine(self.engine, self.entry)
+        return params
+
+    def check_budget(self, data: Dataset) -> None:
+        """Refuse a budget that leaves a class without a row, as far as the labels tell."""
+        counted = self.aims.cost is None and self.aims.include is None and self.aims.by_class
+        if data.labels is None or not counted or not self.entry.build(**self.parameters()).by_class:
+            return
+        good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
+        check_share(len(np.unique(data.labels[good])), resolve_keep(self.keep, len(good)))
+
+    def check_all(self, data: Dataset) -> None:
+        """Refuse, before anything is encoded, first what is wrong with the data, then outputs."""
+        self.check_budget(data)
+        self.check_outputs()
+
+    @property
+    def outputs(self) -> list[Path]:
+        """The files and folders to write, beside the state of the run."""
+        paths = [self.output, self.suspects, self.report, self.save_scores, self.materialize]
+        return [path for path in paths if path is not None]
+
+    def output_name(self, path: Path) -> str:
+        """Return what the saved state calls an output: its place, seen from the state."""
+        if path in self.elsewhere or self.state is None:
+            return str(self.called(path))
+        try:
+            return os.path.relpath(os.path.realpath(path), os.path.realpath(self.state.parent))
+        except ValueError:  # on another drive
+            return os.path.realpath(path)
+
+    def check_read(self, inputs: Iterable[Any]) -> None:
+        """Refuse to write what is read."""
+        states = [] if self.state is None else state_files(self.state)
+        check_apart([*self.outputs, *states], inputs)
+
+    def check_outputs(self) -> None:
+        """Refuse outputs that could not be written, before any work is done."""
+        given = self.source, self.labels, self.ids, self.reference, self.probabilities
+        read = (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
+        self.check_read(read)
+        known = outputs_of(self.state) if self.resume and self.state is not None else ()
+        for path in self.outputs:
+            replaceable = self.overwrite or self.output_name(path) in known
+            replaceable = replaceable and path is not self.materialize
+            if path in self.elsewhere:
+                check_free(self.elsewhere[path], replaceable)
+            else:
+                check_new(path, replaceable)
+        if self.output is not None:
+            check_output(self.output, self.all_rows)
+        if self.suspects is not None:
+            check_output(self.suspects, kind="suspects")
+        if self.save_scores is not None:
+            _check_scores_file(self.save_scores, self.entry)
+        if self.report is not None:
+            from .reporting import check_projection, check_report
+
+            check_report(self.report)
+            check_projection(self.projection)
+
+    def called(self, path: Path | None) -> str | None:
+        """Return what an output is called."""
+        return None if path is None else self.elsewhere.get(path, str(path))
+
+    def send(self, path: Path) -> None:
+        """Bring an output that is written to its place, if that is behind an address."""
+        if path in self.elsewhere:
+            send(path, self.elsewhere[path])
+
+
+def _output_path(given: Any, name: str, elsewhere: dict[Path, str]) -> Path:
+    """Return the file to write: where it is to be or, behind an address, one that is sent there."""
+    address = as_address(given)
+    if address is None or name == "state":
+        return as_path(given, name)
+    folder = Path(tempfile.mkdtemp(prefix="gmmatch-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / address.rstrip("/").rpartition("/")[2]
+    elsewhere[path] = address
+    return path
+
+
+def _check_scores_file(path: Path, entry: Method) -> None:
+    """Refuse to save scores that there will not be, or where they cannot be."""
+    if not entry.needs_training:
+        raise InvalidParameter(f"save_scores is for methods with a training run; {entry.name} has none")
+    if path.suffix != ".npy":
+        raise InvalidParameter(f"save_scores takes a file that ends in .npy; got {path}")
+    check_folder(path)
+
+
+def check_engine(engine: str | Engine, entry: Method) -> None:
+    """Refuse an engine that there is not, or that cannot run a method."""
+    if not hasattr(engine, "holds"):
+        check_choice(engine, ENGINES, "engine")
+    if engine != "local" and not entry.engine:
+        able = [method.name for method in METHODS.values() if method.engine]
+        raise InvalidParameter(
+            f"method {entry.name!r} runs on one machine; other engines are for {', '.join(able)}"
+        )
+
+
+def check_task(task: str) -> None:
+    """Refuse what labels cannot be yet, with the way out."""
+    ways = {
+        "regression": "amounts are not judged; cut them into classes first, for example pandas.qcut(y, 10)",
+        "multilabel": "rows of several labels are not judged; select with one label per row, such as the"
+        " rarest of each",
+    }
+    if check_choice(task, ("auto", "classification", *ways), "task") in ways:
+        raise InvalidParameter(f"task={task!r}: {ways[task]}")
+
+
+def check_labels(entry: Method, params: Mapping[str, Any], codes: IntArray | None, usable: Any) -> None:
+    """Refuse labels that a method cannot do with, before its training run, if it has one, begins."""
+    if codes is None:
+        raise InvalidInput(f"method {entry.name!r} needs labels, one per row; got none")
+    if not entry.needs_training:
+        return
+    sizes = np.bincount(codes[usable])
+    sizes = sizes[sizes > 0]
+    if len(sizes) < 2:
+        raise InvalidInput(f"method {entry.name!r} needs labels of at least two classes; got one")
+    if params.get("by_class", True):
+        class_budgets(sizes, resolve_keep(params["keep"], int(sizes.sum())))
+
+
+def check_memory(selector: Selector, checked: CheckedRows, cap: int) -> None:
+    """Refuse a memory cap that the run cannot keep: picks never depend on it."""
+    needed = memory_needed(selector, checked)
+    if not fits(needed, cap):
+        raise InvalidInput(
+            f"memory is {cap / 1e6:,.0f} MB; expected at least {np.ceil(needed / 1e6):,.0f} MB, for the"
+            " sample that rows are judged by, what is found of each row, and the rows of a class that is"
+            " matched whole"
+        )
+
+
+def fits(needed: int, cap: int) -> bool:
+    """Tell whether a run can keep a cap; what is as little as Python itself takes can always be had."""
+    return needed <= max(cap, _LITTLE_BYTES)
+
+
+def memory_needed(selector: Selector, checked: CheckedRows) -> int:
+    """Return the bytes without which a run cannot do, beside Python and the libraries.
+
+    The sample that rows are judged by, what is found of each row, heads of many classes, and twice the rows
+    of a class that is matched whole. Set by what 50,000 to 2,000,000 rows of 10 to 1,000 classes took.
+    """
+    rows, codes = checked.rows, checked.codes
+    width, itemsize = rows.shape[1], rows.dtype.itemsize
+    by_class = codes is not None and selector.by_class
+    sizes = np.bincount(codes[codes >= 0]) if by_class and codes is not None else np.array([len(rows)])
+    judging = 0
+    if selector.guard != "off":
+        drawn = sample_size(width, len(sizes)) if by_class else SAMPLE_ROWS
+        judging = min(len(rows), drawn) * width * itemsize + JUDGED_ROW_BYTES * len(rows)
+        if len(sizes) > MANY_CLASSES:
+            judging += 3 * classifier_bytes(width, len(sizes))
+    if not isinstance(selector, GMMatching) or is_whole(selector.batch_size):
+        return judging
+    whole = sizes if selector.batch_size is None else sizes[sizes <= WHOLE_ROWS]
+    return max(judging, 2 * int(whole.max(initial=0)) * int(width * itemsize))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a plan."""
+
+    plan: Plan  # what was asked for
+    selection: Selection  # the rows to keep
+    verdict: Verdict | None  # what is believed of the rows; None where nobody asked
+    # The rows as they were opened, and as they were checked.
+    dataset: Dataset
+    checked: CheckedRows
+    suspects: Suspects | None = None  # the rows that seem wrong, where they were asked for
+    content: Any = None  # what the rows look like, where a report is to show it
+    given: Any = None  # the labels as they were given
+    checkpoint: FileCheckpoint | None = None  # the saved state of the run, to be removed when all is written
+
+    by_class: bool = True  # whether the verdict is about classes
+    known: Known = field(default_factory=Known)  # what the user knows of the labels
+
+    @property
+    def info(self) -> RunInfo:
+        """What the run did."""
+        return self.selection.info
+
+    def find_suspects(self) -> Suspects:
+        """Return the suspects, by the verdict of the run where there is one."""
+        if self.suspects is not None:
+            return self.suspects
+        check_suspects(self.dataset, self.checked)
+        data, checked, verdict = self.dataset, self.checked, self.verdict
+        found = find_suspects(checked, verdict, self.by_class, self.plan.random_state, self.known)
+        notes = (*notes_of(data, checked), *found.notes)
+        return replace(found, notes=notes, given=self.given, ids=data.ids)
+
+
+def run(plan: Plan) -> Outcome:
+    """Do what was asked for, and write nothing but the state of a long run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> outcome = run(Plan(source=np.eye(8), keep="25%"))
+    >>> outcome.info.kept, outcome.info.rows
+    (2, 8)
+    """
+    started = time.perf_counter()
+    params = plan.parameters()
+    seed = as_seed(plan.random_state) if is_whole(plan.random_state) else 0
+    data = open_plan(plan)
+    params = read_scores(params, data)
+    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
+    data = replace(data, rows=checked.rows)
+    if plan.suspects is not None:
+        check_suspects(data, checked)
+    plan.check_outputs()
+    plan.check_read(data.files)
+    rows, content = checked.rows, open_content_of(plan, data)
+    if plan.cap is not None:
+        check_memory(plan.entry.build(**params), checked, plan.cap)
+    with (
+        open_engine(plan.engine, data, plan.address, plan.workers) as running,
+        use_engine(running),
+        count_reads(rows) as counter,
+    ):
+        checked = look_at_all(checked, data, plan.on_bad_rows, seed, plan.entry.build(**params))
+        known, told = gather_known(data, checked, plan.reference, plan.probabilities, plan.encoder)
+        aims = open_aims(plan.aims, data, checked, seed, plan.encoder, plan.text)
+        params["keep"] = aims.keep(plan.keep, checked)
+        given = data.labels
+        trained, training = train_if_needed(plan, params, checked)
+        selector = plan.entry.build(**params, **trained)
+        checkpoint = open_checkpoint(plan, params, checked, known, aims)
+        verdict, by_class = judge_once(plan, selector, checked, recalled(checkpoint), known)
+        used, believed, changed = checked, verdict, 0
+        if plan.fix is not None and verdict is not None and by_class:
+            used, believed, changed = fix_labels(checked, verdict, plan.fix)
+        evidence = None if believed is None else evidence_of(believed, used, by_class)
+        resolved = aims.resolve(used, believed, evidence, params, seed, plan.keep)
+        if resolved.keep is not None:
+            params["keep"] = resolved.keep
+        fit = partial(pick, plan, params | trained, aims, used, believed)
+        picked = fit(resolved.wanted, checkpoint)
+        wanted = {**resolved.told, **aims.told(plan.keep, picked, resolved.wanted)}
+        told = (*told, *aims.notes(picked, resolved.wanted))
+        if resolved.without_quality is not None:
+            others = fit(resolved.without_quality, None)
+            wanted["quality"] = wanted["quality"] | compare_quality(picked, others, used)
+        found = None
+        if plan.suspects is not None:
+            found = find_suspects(checked, verdict, by_class, plan.random_state, known)
+            found = replace(found, given=given, ids=data.ids)
+    data.check_unchanged()
+    selection = describe(picked, plan, data, checked, verdict, by_class, training)
+    notes = notes_of(data, checked, verdict, by_class)
+    if is_whole(plan.keep) and plan.keep == 1 and len(rows) > 1:
+        notes = (*notes, "keep is 1, which is a count: one row was kept; 1.0 or 100% keeps all of them")
+    if plan.fix is not None:
+        selection, data = under_fixed_labels(selection, data, checked, used)
+        told = (*told, f"{changed:,} labels were changed to suggestions of at least {plan.fix:g}")
+    if aims.include.earlier is not None:
+        selection = aims.include.joined(selection)
+    info = replace(
+        selection.info,
+        reads=counter.reads,
+        fingerprint=checked.fingerprint,
+        suspects=None if found is None else found.summary(),
+        seconds=round(time.perf_counter() - started, 3),
+        hint="\n".join(filter(None, [selection.info.hint, *notes, *told, *resolved.notes])) or None,
+        leaks=None if resolved.leaks is None else resolved.leaks.summary(),
+        aims=wanted or None,
+    )
+    selection = replace(selection, info=info)
+    outcome = Outcome(
+        plan, selection, verdict, data, checked, found, content, given, checkpoint, by_class, known
+    )
+    # What the verbs of the selection go back to; the outcome's own selection has none, so that nothing holds
+    # itself.
+    return replace(outcome, selection=replace(selection, made=outcome))
+
+
+def open_checkpoint(
+    plan: Plan, params: Mapping[str, Any], checked: CheckedRows, known: Known, aims: OpenAims
+) -> FileCheckpoint | None:
+    """Return where the run saves its state, which belongs to these rows and all that was asked for."""
+    if plan.state is None:
+        return None
+    asked = plan.entry.build(**params).get_params(deep=False)
+    recipe = {"bad_rows": len(checked.rows) - checked.n_usable, "method": plan.method, **asked}
+    recipe |= known.recipe() | aims.recipe() | ({} if plan.fix is None else {"fix": plan.fix})
+    names = map(plan.output_name, plan.outputs)
+    return FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume, names)
+
+
+def under_fixed_labels(
+    selection: Selection, data: Dataset, checked: CheckedRows, used: CheckedRows
+) -> tuple[Selection, Dataset]:
+    """Return the selection with the labels that were given beside those that were used; and such data."""
+    if checked.classes is None or checked.codes is None or used.codes is None:
+        return selection, data
+    given = checked.classes[checked.codes[selection.indices]]
+    return replace(selection, given_labels=given), replace(data, labels=checked.classes[used.codes])
+
+
+def pick(
+    plan: Plan,
+    params: Mapping[str, Any],
+    aims: OpenAims,
+    checked: CheckedRows,
+    verdict: Verdict | None,
+    wanted: Wanted,
+    checkpoint: FileCheckpoint | None,
+) -> Selection:
+    """Pick rows: as many as were asked for or, where rows have a cost, the first that it pays for.
+
+    The picks are one sequence, so that a run with about as many rows as the budget buys is cut where it ends.
+    """
+
+    def fit(keep: Any, state: FileCheckpoint | None = None) -> Selection:
+        selector = plan.entry.build(**{**params, "keep": keep})
+        return selector.fit(
+            checked, verdict=verdict, checkpoint=state, memory=plan.cap, wanted=wanted
+        ).selection_
+
+    if aims.cost is None:
+        return fit(params["keep"], checkpoint)
+    allowed = checked.pickable() if wanted.allowed is None else wanted.allowed
+    budget, least = aims.cost_budget(plan.keep, allowed), aims.least_rows(checked, wanted, params)
+    rows = max(aims.cost.rows_for(budget, allowed), least)
+    while True:
+        found = fit(rows)
+        paid = aims.cost.affordable(found.indices, budget)
+        if paid < len(found) or rows >= allowed.sum():
+            break
+        spent = float(aims.cost.values[found.indices].sum())
+        rows = min(int(allowed.sum()), max(2 * rows, aims.cost.rows_for(budget, allowed, spent, rows)))
+    if paid < max(1, len(wanted.first)):
+        raise InvalidInput(
+            f"keep gives {budget:,.6g} of {aims.cost.name}, which does not pay for"
+            f" {'the rows of include' if len(wanted.first) else 'the first row'}; keep more"
+        )
+    return found.head(paid)
+
+
+def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) -> dict[str, float]:
+    """Say what quality costs: how far picks with and without it are from the centres of all that compete."""
+    classes = 1 if others.labels is None else len(np.unique(others.labels))
+    if others.centers is None or len(others.centers) != classes:
+        return {}
+    return {
+        "objective": objective_to(checked.rows, picked, others.centers),
+        "without": objective_to(checked.rows, others, others.centers),
+    }
+
+
+def objective_to(rows: FloatArray, selection: Selection, centers: Any) -> float:
+    """Return how far the means of the picks of each class are from given centres, weighted by their picks."""
+    labels = np.zeros(len(selection)) if selection.labels is None else selection.labels
+    classes, codes = np.unique(labels, return_inverse=True)
+    values = gather(rows, selection.indices)
+    means = [values[codes == code].mean(axis=0, dtype=np.float64) for code in range(len(classes))]
+    apart = [float(np.sqrt(np.square(m - c).sum())) for m, c in zip(means, centers, strict=False)]
+    return float(np.average(apart, weights=np.bincount(codes)[: len(apart)]))
+
+
+def write(outcome: Outcome) -> RunInfo:
+    """Write what was asked for: the selection first, the saved state removed last."""
+    plan, selection, data = outcome.plan, outcome.selection, outcome.dataset
+    if plan.output is not None:
+        write_selection(selection, plan.output, data, plan.all_rows)
+        plan.send(plan.output)
+    try:
+        if plan.suspects is not None and outcome.suspects is not None:
+            write_suspects(outcome.suspects, plan.suspects)
+            plan.send(plan.suspects)
+        if plan.save_scores is not None:
+            write_scores(scores_of_all_rows(selection), plan.save_scores)
+            plan.send(plan.save_scores)
+        if plan.materialize is not None:
+            materialize_rows(selection, data, plan.materialize)
+            plan.send(plan.materialize)
+        if plan.report is not None:
+            write_report_of(outcome, plan.report, plan.projection)
+            plan.send(plan.report)
+    except InvalidInput as error:
+        if plan.output is None:
+            raise
+        raise InvalidInput(f"{error}; the selection is in {plan.called(plan.output)}") from error
+    if outcome.checkpoint is not None:
+        outcome.checkpoint.discard()
+    return outcome.info
+
+
+def write_report_of(
+    outcome: Outcome,
+    path: Path,
+    projection: str = "classes",
+    overwrite: bool = True,
+    *,
+    images: Any = None,
+    texts: Any = None,
+    command: str | None = None,
+) -> Report:
+    """Write the page about an outcome; return what it shows."""
+    from .reporting import check_projection, check_report, find_content, summarise, write_report
+
+    check_apart([path], (*outcome.dataset.files, outcome.plan.source))
+    check_new(path, overwrite)
+    check_report(path)
+    check_projection(projection)
+    content = outcome.content
+    if content is None or images is not None or texts is not None:
+        content = find_content(outcome.dataset, images=images, texts=texts, image=outcome.plan.image)
+    page = summarise(
+        outcome.selection,
+        outcome.dataset,
+        checked=outcome.checked,
+        content=content,
+        projection=projection,
+        command=command or outcome.plan.command,
+    )
+    write_report(page, path)
+    return page
+
+
+def open_plan(plan: Plan) -> Dataset:
+    """Open what a plan names."""
+    own: dict[str, Any] = {}
+    if plan.device != "auto" and isinstance(plan.encoder, str):
+        from .encoders.registry import parameters
+
+        own = {"device": plan.device} if "device" in parameters(plan.encoder) else {}
+    return open_data(
+        plan.source,
+        plan.labels,
+        plan.ids,
+        plan.encoder,
+        text=plan.text,
+        image=plan.image,
+        embedding=plan.embedding,
+        memory=plan.cap,
+        on_bad_rows=plan.on_bad_rows,
+        unlabelled=plan.unlabelled,
+        header=plan.header,
+        groups=plan.groups,
+        engine=plan.engine,
+        before_encoding=plan.check_all,
+        **own,
+    )
+
+
+def read_scores(params: Mapping[str, Any], data: Dataset) -> dict[str, Any]:
+    """Return the parameters of a method with scores that a file or a column holds, one for each row."""
+    given = params.get("scores")
+    if not isinstance(given, (str, os.PathLike)):
+        return dict(params)
+    return {**params, "scores": values_of_rows(data, given, "scores")}
+
+
+def look_at_all(
+    checked: CheckedRows, data: Dataset, on_bad_rows: str, seed: int, selector: Selector | None = None
+) -> CheckedRows:
+    """Look at all rows in one read; return them with their hashes, the bad ones unusable, or refuse these.
+
+    Parameters
+    ----------
+    checked
+        Rows whose values were not looked at yet.
+    data
+        Where they come from, and which of them were found bad when it was opened.
+    on_bad_rows
+        `error` or `drop`.
+    seed
+        Seed of the hashes.
+    selector
+        What selects from them, and may want their means of the same read.
+    """
+    usable = np.ones(len(checked.rows), dtype=bool)
+    usable[data.bad_rows] = False
+    checked = replace(checked, usable=None if usable.all() else usable)
+    checked, good = look(checked, seed, None if selector is None else selector.running_means(checked))
+    if not good.all() and on_bad_rows == "error" and not data.drop:
+        raise InvalidInput(f"{data.name} has {describe_bad_rows(np.flatnonzero(~good))}")
+    usable &= good
+    if not usable.any():
+        raise InvalidInput(f"all {len(usable)} rows of {data.name} are bad; nothing is left to choose from")
+    return replace(checked, usable=None if usable.all() else usable)
+
+
+def open_content_of(plan: Plan, data: Dataset) -> Any:
+    """Open what the rows look like, if a report is to show it."""
+    if plan.report is None:
+        return None
+    from .reporting import find_content
+
+    shown = None if plan.trains_on_images else plan.images
+    return find_content(data, images=shown, image=plan.image)
+
+
+def notes_of(
+    data: Dataset, checked: CheckedRows, verdict: Verdict | None = None, by_class: bool = True
+) -> tuple[str, ...]:
+    """Say what the user should know of the input, and of labels that were not judged."""
+    notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
+    hashes = None if checked.hashes is None else checked.hashes[1]
+    if hashes is not None and len(hashes) > 1 and bool((hashes == hashes[0]).all()):
+        notes.append("all rows are alike, so that no row says more than another; look at how they were made")
+    several = by_class and checked.classes is not None and len(checked.classes) > 1
+    if several and verdict is not None and verdict.reason:
+        notes.append(f"the labels were not judged: {verdict.reason}")
+    if several and verdict is not None:
+        notes += verdict.notes
+    return tuple(notes)
+
+
+def judge_once(
+    plan: Plan,
+    selector: Selector,
+    checked: CheckedRows,
+    recall: Recall = make_now,
+    known: Known | None = None,
+) -> tuple[Verdict | None, bool]:
+    """Judge the rows if anybody needs it, and say whether it was done by class.
+
+    `recall`: what keeps finished parts for a run that goes on from here. `known`: what is known of labels.
+    """
+    by_class = selector.by_class if selector.guard != "off" else True
+    if not wants_verdict(plan, selector, checked):
+        return None, by_class
+    seed = as_seed(selector.random_state)
+    labelled, keys = checked.codes is not None, checked.keys(seed)
+    codes, present = checked.judged(by_class)
+
+    def make() -> Verdict:
+        if selector.guard != "off":
+            return selector.judge(checked, recall, known, plan.aims.by_class)
+        return judge(
+            checked.rows, codes, len(present), seed, labelled=labelled, keys=keys, recall=recall, known=known
+        )
+
+    with count_reads(checked.rows) as counter:
+        verdict = recall("verdict", make)
+    count_pass(checked.rows, verdict.reads - counter.reads)  # what a run before this one read
+    return verdict, by_class
+
+
+def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
+    """Return True if anybody needs the rows to be judged."""
+    if selector.guard != "off" or selector.reads_verdict() or plan.suspects is not None:
+        return True
+    if plan.report is None:
+        return False
+    from .reporting.suspicion import worth_judging
+
+    return worth_judging(len(checked.rows), checked.rows.shape[1], len(checked.judged()[1]))
+
+
+def expected_reads(plan: Plan, selector: Selector, checked: CheckedRows) -> int:
+    """Return how often a run reads all rows, from what is known before any is read; see `Selector`."""
+    trains = plan.entry.needs_training and not plan.trains_on_images
+    judged_for_others = wants_verdict(plan, selector, checked) and not (
+        selector.guard != "off" or selector.reads_verdict()
+    )
+    several = checked.classes is not None and len(checked.classes) > 1
+    # Duplicates, and the nearest other class.
+    suspects = 0 if plan.suspects is None else 1 + several
+    # Near-duplicates, and rows like a reference.
+    wishes = plan.aims
+    aims = (wishes.holdout is not None) + (wishes.duplicates == "drop") + (wishes.match_to is not None)
+    return selector.expected_reads(checked) + trains + judged_for_others + suspects + aims
+
+
+def fix_labels(checked: CheckedRows, verdict: Verdict, above: float) -> tuple[CheckedRows, Verdict, int]:
+    """Put suggested labels in place where they are at least so probable; such rows are believed.
+
+    Returns the rows with their new classes, the verdict for these, and how many labels changed. A class is
+    never left without a row. The distance of such a row to its new class is not measured.
+    """
+    codes, present = checked.judged()
+    labels = verdict.labels
+    if codes is None or labels is None or checked.codes is None:
+        return checked, verdict, 0
+    chosen = (codes >= 0) & (labels.likely >= above) & (labels.likely > 1 - labels.wrong)
+    left = np.bincount(codes[(codes >= 0) & ~chosen], minlength=len(present))
+    chosen &= left[np.maximum(codes, 0)] > 0
+    fixed = checked.codes.copy()
+    fixed[chosen] = present[labels.suggested[chosen]]
+    believed = replace(labels, wrong=np.where(chosen, 1 - labels.likely, labels.wrong).astype(np.float32))
+    tiers = np.where(chosen, 0, verdict.tiers).astype(np.int8)
+    far, clumped = verdict.far & ~chosen, verdict.clumped & ~chosen
+    verdict = replace(verdict, labels=believed, tiers=tiers, far=far, clumped=clumped)
+    return replace(checked, codes=fixed), verdict, int(chosen.sum())
+
+
+def train_if_needed(
+    plan: Plan, params: Mapping[str, Any], checked: CheckedRows
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Make the training run that a method needs; return the parameter it gives, and how it was trained."""
+    entry, images = plan.entry, plan.images if plan.trains_on_images else None
+    has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
+    usable = np.ones(len(checked.rows), bool) if checked.usable is None else checked.usable
+    if entry.needs_labels and not has_signal:
+        check_labels(entry, params, checked.codes, usable)
+    if has_signal or entry.train is None or checked.codes is None:
+        if images is not None or plan.train_config is not None:
+            raise InvalidParameter(
+                f"images and train_config are for a training run, and {plan.method} makes none here"
+            )
+        return {}, None
+    return entry.train(
+        checked.rows,
+        checked.codes,
+        usable,
+        images=images,
+        config=plan.train_config,
+        device=plan.device,
+        seed=as_seed(params["random_state"]),
+    )
+
+
+def describe(
+    selection: Selection,
+    plan: Plan,
+    data: Dataset,
+    checked: CheckedRows,
+    verdict: Verdict | None,
+    by_class: bool,
+    training: dict[str, Any] | None,
+) -> Selection:
+    """Add to a selection what the run knows beyond the method: ids, evidence, facts."""
+    info = replace(
+        selection.info,
+        bad_rows=len(checked.rows) - checked.n_usable,
+        training=training,
+        engine=plan.engine if isinstance(plan.engine, str) else "ray",
+        output=plan.called(plan.output),
+        report=plan.called(plan.report),
+        materialized=plan.called(plan.materialize),
+    )
+    if verdict is not None and selection.evidence is None:
+        evidence = evidence_of(verdict, checked, by_class)
+        info = replace(info, tiers=verdict.summary()["tiers"])
+        selection = replace(selection, tiers=verdict.tiers, evidence=evidence)
+    ids = None if data.ids is None else data.ids[selection.indices]
+    return replace(selection, ids=ids, info=info)
+
+
+def check_suspects(data: Dataset, checked: CheckedRows) -> None:
+    """Refuse to look for suspects where there are no labels."""
+    if checked.classes is None:
+        raise InvalidInput(f"suspects need labels, and {data.name} has none; name them (labels)")
+
+
+def find_suspects(
+    checked: CheckedRows,
+    verdict: Verdict | None,
+    by_class: bool,
+    random_state: Any,
+    known: Known | None = None,
+) -> Suspects:
+    """Gather the evidence that rows, or their labels, are wrong; bad rows are left out.
+
+    Where a run has judged the rows by class already, that verdict stands.
+    """
+    assert checked.classes is not None
+    codes, present = checked.judged()
+    own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
+    seed = as_seed(random_state)
+    keys = verdict.keys if verdict is not None else checked.keys(seed)
+    keys = row_keys(checked.rows, seed) if keys is None else keys
+    if verdict is None or not by_class:  # where labels do not divide the rows, no verdict is about them
+        verdict = judge(checked.rows, own, len(present), seed, keys=keys, known=known)
+    copies = find_copies(checked.rows, keys, own >= 0)
+    return suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
+
+
+def scores_of_all_rows(selection: Selection) -> Any:
+    """Return what a training run said of every row: its score, or the length of its influence."""
+    influence = selection.params.get("influence")
+    return selection.params["scores"] if influence is None else np.linalg.norm(influence, axis=1)

@@ -1,0 +1,173 @@
+"""Which strategy of matching serves the data at hand: asked of students, before any row is picked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..compute.keys import draw_usable, gather
+from ..matching.budgets import Weights
+from ..matching.features import AUTO_LIFT, FEW_DIRECTIONS, MatchedRows, choose_lift, spread_of
+from ..matching.students import (
+    Learned,
+    Sample,
+    Students,
+    best_of,
+    budgets_of,
+    curve_budgets,
+    enough_picks,
+    list_picks,
+    random_picks,
+    sample_size,
+)
+from ..trust import TRUSTED, Verdict
+from .groups import Group, group_codes
+
+_LENIENT = "+lenient"
+STRATEGIES = (
+    "teaching",
+    "rows",
+    "teaching+fourier",
+    "fourier",
+    f"teaching{_LENIENT}",
+    f"teaching+fourier{_LENIENT}",
+)
+"""Teaching picks first, or matching alone; of the rows, or of the rows beside their Fourier features. Rows
+that are hardly doubted compete for teaching picks; with `lenient` all believed rows do."""
+
+_FEWEST_ASKED = 32
+_MANY_DIRECTIONS = 64.0  # from which Fourier features served no set, and cost time
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The strategy to pick by, and what students said of it."""
+
+    strategy: str
+    told: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def teaches(self) -> bool:
+        """Whether the first picks are teaching ones."""
+        return self.strategy.startswith("teaching")
+
+    @property
+    def share(self) -> float:
+        """Share of the believed rows that teaches nearly all there is to learn; all where it is not known."""
+        return float(self.told.get("curve", {}).get("share", 1.0))
+
+    @property
+    def fourier(self) -> bool:
+        """Whether Fourier features are matched beside the rows."""
+        return "fourier" in self.strategy
+
+    @property
+    def strict(self) -> bool:
+        """Whether only rows that are hardly doubted compete for teaching picks."""
+        return not self.strategy.endswith(_LENIENT)
+
+
+def ask_students(
+    groups: list[Group],
+    weights: Weights,
+    verdict: Verdict,
+    teaches: bool,
+    lift: str | int,
+    learner: str,
+    strategy: str = "auto",
+    curve: bool = False,
+) -> Advice:
+    """Return the strategy that teaches students best; see `matching.students`.
+
+    `teaches`, `lift`: whether picks may be teaching ones, and Fourier features matched, by the parameters of
+    the method. Candidates without Fourier features come first, but where classes spread in few directions.
+    The first candidate is chosen unless another is better beyond chance. `strategy`: the only candidate, but
+    for `auto`. `curve`: whether to measure what students know after more and more picks, up to all.
+
+    Time: some tenths of a second, whatever the number of rows. Reads a sample that is held where rows are
+    many.
+    """
+    codes, source, seed = group_codes(groups), groups[0].source, groups[0].seed[0]
+    assert codes is not None
+    candidates = [strategy]
+    if strategy == "auto":
+        candidates = _candidates(teaches, lift, spread_of(source, codes, verdict) if lift == "auto" else 0.0)
+    # Rows outside their class teach nobody and are asked of nobody: their features may be noise.
+    inside = (codes >= 0) & ~(verdict.far | verdict.clumped)
+    drawn = draw_usable(verdict.keys, inside, sample_size(len(groups)))
+    believed = verdict.tiers[drawn] == TRUSTED
+    with threadpool_limits(1):
+        rows = gather(MatchedRows(source, verdict), drawn)
+        wrong = np.zeros(len(drawn)) if verdict.labels is None else verdict.labels.wrong[drawn]
+        sample = Sample(rows, codes[drawn], believed, wrong, len(groups), weights)
+        budgets = budgets_of(sample)
+        if np.count_nonzero(sample.asked) < _FEWEST_ASKED or len(sample.open) < 2 * len(groups):
+            return Advice(candidates[0], {"strategy": candidates[0], "reason": "too few rows to compare"})
+        students, features = Students(sample, seed), {False: rows}
+        if any(Advice(name).fourier for name in candidates):
+            wanted = AUTO_LIFT if isinstance(lift, str) else lift
+            view = MatchedRows(source, verdict, choose_lift(source, codes, verdict, wanted, seed))
+            features[True] = gather(view, drawn)
+
+        def learned(name: str, at: list[int]) -> Learned:
+            one = Advice(name)
+            picks = list_picks(sample, features[one.fourier], one.teaches, one.strict, at[-1], seed)
+            return students.learn(name, picks, at)
+
+        lists = [learned(name, budgets) for name in candidates]
+        chosen = best_of(lists, learner)
+        if (
+            strategy == "auto" and Advice(chosen.name).teaches
+        ):  # how strict to be is decided for the best of them alone
+            lists.append(learned(chosen.name + _LENIENT, budgets))
+            chosen = best_of([chosen, lists[-1]], learner)
+        random = students.learn("random", random_picks(sample), budgets)
+        whole = learned(chosen.name, curve_budgets(sample)) if curve else None
+    told = {known.name: known.accuracies() for known in (*lists, random)}
+    about: dict[str, Any] = {
+        "strategy": chosen.name,
+        "picks": budgets,
+        "asked": int(np.count_nonzero(sample.asked)),
+    }
+    about |= {"accuracy": told, "sentence": _sentence(told, chosen.name, budgets)}
+    if whole is not None:
+        about["curve"] = _curve(sample, whole.curve(learner))
+        about["sentence"] += f"; {about['curve']['share']:.1%} of the believed rows teach 99 % of what all do"
+    return Advice(chosen.name, about)
+
+
+def _curve(sample: Sample, accuracy: list[float]) -> dict[str, Any]:
+    """Return what students know after more and more picks of a sample, and the share that is enough.
+
+    A share and not a number: from more rows than the sample has there is more to learn.
+    """
+    budgets = curve_budgets(sample)
+    share = enough_picks(budgets, accuracy) / budgets[-1]
+    return {"picks": budgets, "accuracy": accuracy, "share": round(share, 6)}
+
+
+def _candidates(teaches: bool, lift: str | int, spread: float) -> list[str]:
+    """Return the strategies to compare, the one that is likeliest the best first.
+
+    >>> _candidates(True, "auto", 100.0), _candidates(False, "auto", 5.0), _candidates(True, 64, 0.0)
+    (['teaching', 'rows'], ['fourier', 'rows'], ['teaching+fourier', 'fourier'])
+    """
+    fourier = [False] if lift == "off" else [True]
+    if lift == "auto":
+        fourier = [True, False] if spread < FEW_DIRECTIONS else [False, True]
+        fourier = fourier if spread < _MANY_DIRECTIONS else [False]
+    names = {(True, True): "teaching+fourier", (True, False): "teaching", (False, True): "fourier"}
+    steps = [True, False] if teaches else [False]
+    return [names.get((step, more), "rows") for more in fourier for step in steps]
+
+
+def _sentence(told: dict[str, dict[str, list[float]]], chosen: str, budgets: list[int]) -> str:
+    """Return what students learn from the picks and from random ones, at the largest number of picks."""
+    ours, random = (np.mean([known[-1] for known in told[name].values()]) for name in (chosen, "random"))
+    return (
+        f"a linear and a neighbour model learn {100 * ours:.1f} % of the given labels from {budgets[-1]:,}"
+        f" such picks of a sample, {100 * random:.1f} % from random ones"
+    )

@@ -1,0 +1,371 @@
+"""Classifiers of the given labels that never judge a row by its own label.
+
+A ridge regression of the classes on the rows (linear) or on the rows and their random Fourier features
+(kernel), classes weighted alike whatever their size. Leaving one row out has a closed form: with h the
+leverage of a row, the score without it is (score - h * label) / (1 - h). So one fit and one number per row
+are enough, every row is judged by a model that learned from all others, and rows that taught nothing are
+judged by the same weights with a leverage of zero.
+
+How strongly the ridge shrinks, and whether the kernel is worth its price, is chosen by the loss of scores
+that leave the row out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..arrays import FloatArray, IntArray, Vector
+from ..compute import kernels
+from ..compute.blocks import block_rows, by_group, map_in_order
+from .inputs import Inputs
+from .lift import BANDWIDTH, Lift, typical_gap
+
+_Solved = Iterator[tuple[float, Vector, FloatArray]]  # penalty, weights, and the leverage of each row
+
+RIDGES = (0.01, 0.05, 0.25, 1.25)
+"""Strengths of the ridge that are tried, as shares of the mean diagonal of the Gram matrix."""
+
+STRONG_RIDGES = (6.25, 31.25)
+"""Strengths that are tried beside them where rows are fewer than inputs."""
+
+KERNEL_FEATURES = 1024
+_ROW_WEIGHTS = (0.0, 0.1, 1.0)  # of a row beside a row of the reference
+_ROWS_PER_CLASS = 32  # that the choice of the kernel needs, unless all rows are fewer
+_CHOICE_WORK = 1e10  # multiply-adds that the Gram matrix of the choice may take
+_CHOICE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
+_GAP_ROWS = 4096
+_LEAST_GAIN = 0.01  # of the loss, for which the kernel is worth its price
+_MOST_KERNEL_BYTES = 1 << 30
+_MOST_BYTES = 4 << 30
+_SHARPNESS = (-3.0, 8.0)  # logarithm of the factor of the scores, least and most
+_BLUNTEST = -12.0  # of scores that were sharpened by rows that the gate let through, and meet all others
+_LOSS_VALUES = 1 << 21
+_LOSS_ROWS = 2048  # that a choice is judged by
+_SINGLE_ROWS = 1 << 14  # from which products of blocks of rows are in single precision; their sums never are
+_LEAST_LEFT = 1e-6  # of 1 - leverage
+
+
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """Rows in memory that classifiers learn from, with what is known of them."""
+
+    rows: FloatArray
+    codes: IntArray  # given classes
+    n_classes: int
+    weights: Vector  # of the rows, beside that of their class: 0 for rows that teach nothing
+    folds: IntArray | None = None  # of the rows, where rows that belong together must judge none of their own
+
+    def without(self, fold: int) -> Taught:
+        """Return the same rows, of which those of a fold teach nothing."""
+        return replace(self, weights=self.weights * (self.folds != fold), folds=None)
+
+    def balanced(self) -> Vector:
+        """Return the weights, each class as heavy as any other, their mean one."""
+        masses = np.bincount(self.codes, self.weights, self.n_classes)
+        present = max(1, int((masses > 0).sum()))
+        own = np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0)
+        balanced: Vector = self.weights * own[self.codes] * (masses.sum() / present)
+        return balanced
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """Scores for every class, linear in what is read of a row."""
+
+    # (inputs, classes), the intercepts last; scores are log-likelihoods up to a constant. With folds
+    # (inputs, folds * classes): the weights without each fold side by side.
+    weights: Vector
+    inputs: Inputs
+    sharpness: float  # factor that the scores have to be that
+    penalty: float  # what the ridge adds to the diagonal of the Gram matrix
+    loss: float  # mean of -log(probability of the label), classes alike, each row left out
+    folds: int = 1
+
+    @property
+    def kernel(self) -> bool:
+        """Whether the classifier reads Fourier features beside the rows."""
+        return self.inputs.lift is not None
+
+    @property
+    def block_rows(self) -> int:
+        """Rows to judge at once: what is computed of them is little memory."""
+        return block_rows(max(self.inputs.width - 1, self.weights.shape[1]))
+
+    def scores(self, rows: FloatArray, codes: IntArray, leverage: FloatArray) -> FloatArray:
+        """Return the scores of some rows for every class, each as if it had not been learned from.
+
+        `codes`, `leverage`: the given class of each row, and its leverage from `fit`, 0 where it taught
+        nothing; its fold, where the classifier has folds. Time: O(rows * inputs * classes).
+        """
+        scores = self.inputs(rows) @ self.weights
+        if self.folds == 1:
+            return leave_out(scores, codes, leverage, self.sharpness)
+        by_fold = scores.reshape(len(rows), self.folds, self.weights.shape[1] // self.folds)
+        return by_fold[np.arange(len(rows)), leverage.astype(np.int64)]
+
+
+def leave_out(
+    scores: FloatArray, codes: IntArray, leverage: FloatArray, sharpness: float = 1.0
+) -> FloatArray:
+    """Return scores, in place, as if the classifier had not learned from the rows themselves."""
+    left = np.maximum(1.0 - leverage.astype(np.float64), _LEAST_LEFT)
+    scores[np.arange(len(scores)), codes] -= sharpness * leverage
+    scores /= left[:, None]
+    return scores
+
+
+def choose(
+    taught: Taught, order: IntArray, origin: Vector, scale: float, seed: int
+) -> tuple[Classifier, dict[str, float]]:
+    """Return the better of a linear and a kernel classifier, and the loss of each that was tried.
+
+    `taught`: the rows. `order`: a random order of those that teach, by their values. `origin`, `scale`:
+    middle and typical distance of the rows. `seed`: of the Fourier features. Where rows are many, the choice
+    is made on the first of the order; the penalty, which does not depend on how many rows there are, stands.
+    """
+    gap = typical_gap(taught.rows[order[:_GAP_ROWS]])
+    lift = Lift.draw(origin, BANDWIDTH * gap, KERNEL_FEATURES, seed)
+    kinds = {"linear": Inputs(origin, scale), "kernel": Inputs(origin, scale, lift)}
+    enough = max(_CHOICE_ROWS, int(_CHOICE_WORK // kinds["kernel"].width ** 2))
+    few = enough < min(len(order), _ROWS_PER_CLASS * taught.n_classes)
+    if few or matrix_bytes(kinds["kernel"].width, taught.n_classes) > _MOST_KERNEL_BYTES:
+        del kinds["kernel"]
+    # Classes take turns, so that the first rows, which the choice is judged by, have some of each.
+    grouped = by_group(taught.codes[order[:enough]])
+    sizes = np.bincount(taught.codes[order[:enough]], minlength=taught.n_classes)
+    turns = np.empty(len(grouped), np.int64)
+    turns[grouped] = np.arange(len(grouped)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    chosen = order[:enough][np.argsort(turns, kind="stable")]
+    part = replace(
+        taught,
+        rows=taught.rows[chosen],
+        codes=taught.codes[chosen],
+        weights=taught.weights[chosen],
+        folds=None if taught.folds is None else taught.folds[chosen],
+    )
+    found: dict[str, Classifier] = {}
+    for name, inputs in kinds.items():
+        if not found or found["linear"].loss >= _LEAST_GAIN:  # else there is nothing to gain
+            found[name] = _best_ridge(part, inputs)
+    losses = {name: round(one.loss, 3) for name, one in found.items()}
+    best = "kernel" if losses.get("kernel", np.inf) <= losses["linear"] - _LEAST_GAIN else "linear"
+    return found[best], losses
+
+
+def fit(taught: Taught, like: Classifier, order: IntArray) -> tuple[Classifier, FloatArray]:
+    """Fit a classifier like another to all rows; return it, and the leverage of each row in single precision.
+
+    `order`: a random order of the rows that teach; a part of them sets the sharpness. Where rows have folds,
+    there is a fit without each of them, and the fold of each row takes the place of its leverage.
+
+    Time: O(rows * inputs^2) in BLAS for each fold. Memory: O(inputs^2 + inputs * classes), and O(rows^2)
+    where rows are fewer than inputs.
+    """
+    folds = 1 if taught.folds is None else int(taught.folds.max()) + 1
+    parts = [taught] if taught.folds is None else [taught.without(fold) for fold in range(folds)]
+    precision = np.dtype(np.float64 if len(taught.rows) < _SINGLE_ROWS else np.float32)
+    solved = [next(_solve(part, like.inputs, like.penalty, precision)) for part in parts]
+    leverage = solved[0][2] if taught.folds is None else taught.folds.astype(np.float32)
+    weights = np.concatenate([weights for _, weights, _ in solved], axis=1)
+    found = replace(like, weights=weights, sharpness=1.0, folds=folds)
+    some = order[: max(256, _LOSS_VALUES // max(like.inputs.width, taught.n_classes))]
+    scores = found.scores(taught.rows[some], taught.codes[some], leverage[some])
+    sharpness, loss = _sharpness(scores, taught.codes[some], taught.balanced()[some])
+    return replace(found, weights=weights * sharpness, sharpness=sharpness, loss=loss), leverage
+
+
+def fit_with_reference(
+    taught: Taught, like: Classifier, reference: FloatArray, codes: IntArray
+) -> tuple[Classifier, FloatArray, float]:
+    """Fit a classifier to rows and to a reference, whose labels are known to be right.
+
+    How much a row counts beside a row of the reference, the ridge, and whether Fourier features are read is
+    chosen by the loss on the reference, each of its rows left out. Returns the classifier, the leverage of
+    each row, and how much a row counts: 0 where the reference alone teaches best.
+    """
+    n_rows = len(taught.rows)
+    rows = np.concatenate([taught.rows, reference.astype(taught.rows.dtype, copy=False)])
+    every = np.concatenate([taught.codes, codes])
+    sizes = np.bincount(codes, minlength=taught.n_classes)
+    # Alone, the reference teaches nothing of classes that it has hardly a row of.
+    counts = _ROW_WEIGHTS if (sizes >= 2).all() else _ROW_WEIGHTS[1:]
+    kinds = [replace(like.inputs, lift=None), like.inputs][: 1 + like.kernel]
+    best: tuple[Classifier, FloatArray, float] | None = None
+    for inputs, count in itertools.product(kinds, counts):
+        both = Taught(rows, every, taught.n_classes, np.r_[count * taught.weights, np.ones(len(codes))])
+        balanced, read = both.balanced()[n_rows:], inputs(reference)
+        for penalty, weights, leverage in _solve(both, inputs, None, np.dtype(np.float64)):
+            sharpness, loss = _sharpness(leave_out(read @ weights, codes, leverage[n_rows:]), codes, balanced)
+            if best is None or loss < best[0].loss:
+                found = Classifier(weights * sharpness, inputs, sharpness, penalty, loss)
+                best = found, leverage[:n_rows], count
+    assert best is not None
+    return best
+
+
+def left_out_loss(scores: FloatArray, codes: IntArray, n_classes: int) -> float:
+    """Return the mean of -log(probability of the label), classes alike, by scores that leave the rows out."""
+    weights = Taught(scores, codes, n_classes, np.ones(len(codes))).balanced()
+    return _sharpness(scores, codes, weights, _BLUNTEST)[1]
+
+
+def matrix_bytes(width: int, n_classes: int) -> int:
+    """Return what the Gram matrix and the weights of a classifier take while it is fitted."""
+    return 8 * width * (2 * width + 2 * n_classes)
+
+
+def classifier_bytes(n_features: int, n_classes: int) -> int:
+    """Return what fitting takes at most beside the rows: the kernel's matrices, where it may be tried."""
+    widest = n_features + 1 + KERNEL_FEATURES
+    kernel = matrix_bytes(widest, n_classes)
+    return kernel if kernel <= _MOST_KERNEL_BYTES else matrix_bytes(n_features + 1, n_classes)
+
+
+def too_large(n_features: int, n_classes: int) -> bool:
+    """Return True if a linear classifier would take more than 4 GB."""
+    return matrix_bytes(n_features + 1, n_classes) > _MOST_BYTES
+
+
+def _best_ridge(taught: Taught, inputs: Inputs) -> Classifier:
+    """Return the classifier with the ridge of the lowest loss, in single precision.
+
+    Where rows have folds, those of the first one are judged, and the others teach.
+    """
+    some = slice(0, max(256, min(_LOSS_ROWS, _LOSS_VALUES // taught.n_classes)))
+    codes, read = taught.codes[some], inputs(taught.rows[some], np.float32)
+    balanced = Taught(taught.rows, codes, taught.n_classes, taught.weights[some]).balanced()
+    if taught.folds is not None:
+        balanced, taught = balanced * (taught.folds[some] == 0), taught.without(0)
+    best: Classifier | None = None
+    for penalty, weights, leverage in _solve(taught, inputs, None, np.dtype(np.float32), some.stop):
+        scores = leave_out(read @ weights.astype(np.float32), codes, leverage[some])
+        sharpness, loss = _sharpness(scores, codes, balanced)
+        if best is None or loss < best.loss:
+            best = Classifier(weights, inputs, sharpness, penalty, loss)
+    assert best is not None
+    return best
+
+
+def _solve(
+    taught: Taught, inputs: Inputs, penalty: float | None, precision: np.dtype[Any], judged: int | None = None
+) -> _Solved:
+    """Yield the weights, and the leverage of each row, for one penalty, or for that of each of `RIDGES`.
+
+    `judged`: how many of the rows, the first, must have their leverage; None: all.
+
+    One thread of BLAS for each product: the bits are the same on any number of cores.
+    """
+    few = int((taught.weights > 0).sum()) < inputs.width
+    with threadpool_limits(1):
+        yield from (_dual if few else _primal)(taught, inputs, penalty, precision, judged)
+
+
+def _damped(gram: FloatArray, penalty: float | None, width: int) -> Iterator[tuple[float, FloatArray]]:
+    """Yield each penalty and the Gram matrix of inputs, or of fewer rows, with it added to the diagonal."""
+    trace = float(np.trace(gram, dtype=np.float64))
+    ridges = RIDGES if len(gram) == width else RIDGES + STRONG_RIDGES
+    for strength in [max(ridge * trace / width, 1e-12) for ridge in ridges] if penalty is None else [penalty]:
+        damped = gram.copy()
+        damped[np.diag_indices_from(damped)] += damped.dtype.type(strength)
+        yield strength, damped
+
+
+def _primal(
+    taught: Taught, inputs: Inputs, penalty: float | None, precision: np.dtype[Any], judged: int | None = None
+) -> _Solved:
+    from scipy.linalg import cho_factor, cho_solve
+
+    rows, codes, weights = taught.rows, taught.codes, taught.balanced()
+    step = block_rows(inputs.width) * 4
+    parts = [slice(start, start + step) for start in range(0, len(rows), step)]
+    wanted = [part for part in parts if judged is None or part.start < judged]
+
+    def sums(part: slice) -> tuple[FloatArray, Vector]:
+        read = inputs(rows[part], precision)
+        moments, _ = kernels.group_sums(read, codes[part], taught.n_classes, weights[part])
+        read *= np.sqrt(weights[part])[:, None].astype(precision)
+        return read.T @ read, moments
+
+    gram = np.zeros((inputs.width, inputs.width))
+    moments = np.zeros((taught.n_classes, inputs.width))
+    for own_gram, own_moments in map_in_order(sums, parts, ahead=1):
+        gram += own_gram
+        moments += own_moments
+    for strength, damped in _damped(gram, penalty, inputs.width):
+        factor = cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
+        solved = cho_solve(factor, moments.T, check_finite=False)
+        leverages = _Leverages(inputs, rows, weights, factor[0].astype(np.float32))
+        leverage = np.concatenate(list(map_in_order(leverages, wanted, ahead=1)))
+        yield strength, solved, leverage
+
+
+@dataclass(frozen=True, eq=False)
+class _Leverages:
+    """The function that returns how much each row of a slice counts in its own score, in single precision."""
+
+    inputs: Inputs
+    rows: FloatArray
+    weights: Vector
+    lower: FloatArray  # the Cholesky factor
+
+    def __call__(self, part: slice) -> FloatArray:
+        from scipy.linalg import solve_triangular
+
+        read = self.inputs(self.rows[part], np.float32)
+        turned = solve_triangular(self.lower, read.T, lower=True, overwrite_b=True, check_finite=False)
+        found: FloatArray = np.add.reduce(turned * turned, axis=0) * self.weights[part].astype(np.float32)
+        return found
+
+
+def _dual(
+    taught: Taught, inputs: Inputs, penalty: float | None, precision: np.dtype[Any], judged: int | None = None
+) -> _Solved:
+    """Solve by the inner products of the rows, which are fewer than the inputs: the same weights."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    members = np.flatnonzero(taught.weights > 0)
+    root = np.sqrt(taught.balanced()[members])
+    read = inputs(taught.rows[members], precision) * root[:, None].astype(precision)
+    gram = read @ read.T
+    wanted = np.zeros((len(members), taught.n_classes), precision)
+    wanted[np.arange(len(members)), taught.codes[members]] = root
+    for strength, damped in _damped(gram, penalty, inputs.width):
+        factor = cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
+        inverse = cho_solve(factor, np.eye(len(members), dtype=precision), check_finite=False)
+        leverage = np.zeros(len(taught.rows), np.float32)
+        leverage[members] = 1.0 - strength * inverse.diagonal()
+        yield strength, (read.T @ (inverse @ wanted)).astype(np.float64), leverage
+
+
+def _sharpness(
+    scores: FloatArray, codes: IntArray, weights: Vector, least: float = _SHARPNESS[0]
+) -> tuple[float, float]:
+    """Return the factor of the scores under which the given labels are most likely, and the loss."""
+    import scipy.optimize
+
+    counted = weights > 0
+    scores, codes, weights = scores[counted], codes[counted], weights[counted]
+    if not len(codes):  # no row to learn from: every class is as likely
+        return 1.0, round(float(np.log(scores.shape[1])), 6)
+    place = np.arange(len(codes))
+
+    def loss(logarithm: float) -> float:
+        sharp = float(np.exp(logarithm)) * scores
+        sharp -= sharp.max(axis=1, keepdims=True)
+        own = sharp[place, codes]
+        np.exp(sharp, out=sharp)
+        return float(
+            np.average(np.log(np.add.reduce(sharp, axis=1, dtype=np.float64)) - own, weights=weights)
+        )
+
+    best = scipy.optimize.minimize_scalar(
+        loss, bounds=(least, _SHARPNESS[1]), method="bounded", options={"xatol": 1e-3}
+    )
+    # Coarse on purpose: the last digits of the search are noise, and must not decide between classifiers.
+    return float(np.exp(np.round(best.x, 2))), round(float(best.fun), 6)

@@ -1,0 +1,644 @@
+"""Judging rows: which labels seem wrong, which rows lie outside their class, and which rows to believe.
+
+A sample of the rows, drawn by their values and held in memory (all rows, where they are few), teaches what
+rows are judged by: centres and limits of the classes, a classifier of the labels, a noise model. One read
+then judges every row and adds up the believed ones of each class. What is kept is O(rows) numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
+from ..compute import kernels
+from ..compute.blocks import by_group
+from ..compute.counting import count_gathered, count_reads
+from ..compute.keys import draw_order, draw_usable, gather, hold_rows, row_keys, take_rows
+from ..compute.passes import PerRow, map_blocks
+from ..facts import WRONG, Evidence
+from ..location.distances import group_distances
+from ..location.geometric_median import group_medians
+from .classifiers import Classifier, Taught, choose, fit, fit_with_reference, left_out_loss, too_large
+from .evidence.duplicate import find_copies
+from .evidence.place import SURE_REACH, Limits, find_gate
+from .noise import (
+    MANY_CLASSES,
+    STRAY,
+    NoiseModel,
+    fit_noise,
+    fitted_rows,
+    judge_labels,
+    outside_of_all,
+    stray_share,
+)  # fmt: skip
+
+TRUSTED, UNLIKELY_LABEL, OUTSIDE = 0, 1, 2
+TIERS = ("trusted", "unlikely label", "outside its class")
+"""Names of the tiers, in the order in which rows are picked from them."""
+
+_SAMPLE_ROWS = 1 << 16
+_ROWS_PER_FEATURE, _ROWS_PER_CLASS = 32, 128
+_ORIGIN_ROWS = 4096
+_OUT_OF_SIGHT = 1e3  # times the median distance: rows beyond say nothing of where the others are
+_MANY_WRONG = 0.05  # share of labels of another class from which the classifier is fitted again without them
+_LEAST_WEIGHT = 0.02  # of a row in the second fit, however wrong its label seems
+_FOLDS = 5  # of rows that belong together
+_SURE = 0.1  # probability of being wrong below which a label speaks for the place of its row
+_FEWEST_ROWS = 5  # with labels, below which nothing can be learned
+_LEAST_SAID = 0.2  # what then is left of the probability that a label is wrong
+_LITTLE_KNOWN = 0.02  # gain over guessing by class size, as a share of it, below which rows say little
+
+Recall = Callable[[str, Callable[[], Any]], Any]
+"""Returns what a run before finished under a name, or what the function makes."""
+
+
+def make_now(name: str, make: Callable[[], Any]) -> Any:
+    """Recall nothing."""
+    return make()
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What the user knows of the labels beside the rows themselves."""
+
+    # Class probabilities of all rows by a model of the user's, in the order of the classes.
+    probabilities: FloatArray | None = None
+    # Rows whose labels are known to be right, and the class of each.
+    reference: FloatArray | None = None
+    reference_codes: IntArray | None = None
+    # Number of the group of each row (patient, user, video), from 0: rows of one group are judged by
+    # classifiers that learned from none of it. Beside a reference, groups are not looked at.
+    groups: IntArray | None = None
+
+    def folds(self, seed: int) -> IntArray | None:
+        """Return the fold of each row, all rows of a group in one; None without two groups or more."""
+        if self.groups is None or self.reference is not None:
+            return None
+        names, place = np.unique(self.groups, return_inverse=True)
+        if len(names) < 2:
+            return None
+        found: IntArray = (np.random.default_rng([seed, 0x666F6C]).permutation(len(names)) % _FOLDS)[place]
+        return found
+
+    def recipe(self) -> dict[str, str]:
+        """Return digests of what is known, by name: a saved state belongs to one of them."""
+        return {
+            name: hashlib.blake2b(np.ascontiguousarray(values).tobytes(), digest_size=8).hexdigest()
+            for name, values in vars(self).items()
+            if values is not None
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """What the sample taught."""
+
+    origin: Vector  # middle of the rows, and their typical distance to it
+    scale: float
+    limits: Limits  # centres of the classes, and how far their rows reach
+    # The classifier and the noise model; None where labels are not judged, and no classifier where the
+    # caller has class probabilities.
+    classifier: Classifier | None = None
+    noise: NoiseModel | None = None
+    leverage: FloatArray = field(default_factory=lambda: np.empty(0, np.float32))  # of each sample row
+    thin: Mask = field(default_factory=lambda: np.empty(0, bool))  # classes of a single distinct row
+    losses: Mapping[str, float] = field(default_factory=dict)  # of each kind of classifier that was tried
+    known: float = 1.0  # how much better than guessing the classifier is, from 0 to 1
+    stray: float = STRAY  # probability that a row far outside every class belongs to none
+    rounds: int = 1  # how often the classifier was fitted
+
+
+@dataclass(frozen=True, eq=False)
+class LabelColumns:
+    """What is known of each row's label."""
+
+    wrong: FloatArray  # probability that it is wrong
+    suggested: npt.NDArray[np.int32]  # the likeliest other class
+    likely: FloatArray  # its probability
+    outside: FloatArray  # probability that the row belongs to no class
+    probability: FloatArray  # of the label, by the classifier alone
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What was found of every row."""
+
+    tiers: npt.NDArray[np.int8]  # 0 (trusted), 1 (unlikely label) or 2 (outside its class)
+    # Distance of each row to the centre of its class, whether it is far outside, or in a dense cluster.
+    distances: Vector
+    far: Mask
+    clumped: Mask
+    labels: LabelColumns | None  # None where labels are not judged
+    rules: Rules
+    keys: Keys  # hashes of the rows, by which samples are drawn
+    reason: str | None = None  # why labels are not judged; None where they are
+    notes: tuple[str, ...] = ()  # what users should know of the verdict, a sentence each
+    # By class, then over all classes: rows judged, the share of wrong labels, its least and its most.
+    estimate: Vector | None = None
+    light: Mask | None = None  # rows of light clusters, where rows without labels were divided into clusters
+    sample: int | None = None  # how many rows were learned from; None: all of them
+    leverage: FloatArray | None = None  # of each row in the classifier, for `class_probabilities`
+    means: Vector | None = None  # of the believed rows of each class; NaN where there are none
+    reads: int = 0  # how often all rows were read
+
+    @property
+    def origin(self) -> Vector:
+        """Middle of the rows."""
+        return self.rules.origin
+
+    @property
+    def scale(self) -> float:
+        """Typical distance of the rows to their middle."""
+        return self.rules.scale
+
+    @property
+    def centers(self) -> Vector:
+        """Centre of each class."""
+        return self.rules.limits.centers
+
+    @property
+    def thresholds(self) -> Vector:
+        """Distance to its centre that each class allows."""
+        return self.rules.limits.thresholds
+
+    @property
+    def kernel(self) -> bool:
+        """Whether a kernel classifier judges labels better than a linear one."""
+        return self.rules.classifier is not None and self.rules.classifier.kernel
+
+    def with_light(self, light: Mask) -> Verdict:
+        """Return the verdict that rows of light clusters are outside as well."""
+        return replace(
+            self, tiers=np.where(light & (self.tiers == TRUSTED), OUTSIDE, self.tiers), light=light
+        )
+
+    def class_probabilities(self, rows: FloatArray, codes: IntArray) -> Vector:
+        """Return the class probabilities of all rows, each by a classifier that did not learn from it."""
+        classifier, leverage = self.rules.classifier, self.leverage
+        assert classifier is not None
+        assert leverage is not None
+        scores = classifier.scores(rows, codes, leverage)
+        return _softmax(scores)
+
+    def evidence(self, codes: IntArray | None) -> Evidence:
+        """Return what speaks against each row; `codes` are those that were judged."""
+        code = np.zeros(len(self.tiers), np.int64) if codes is None else codes
+        # Rows beyond what the class allows that are not far have a label that is sure.
+        sure = ~(self.far | self.clumped) & (self.distances > self.thresholds[code])
+        reach = self.distances + self.thresholds[code] * np.where(sure, SURE_REACH, 1.0)
+        outlier = np.divide(self.distances, reach, out=np.zeros(len(code)), where=(reach > 0) & (code >= 0))
+        nothing = np.zeros(len(code), np.float32)
+        labels = self.labels or LabelColumns(nothing, code.astype(np.int32), nothing, nothing, nothing)
+        return Evidence(
+            tiers=self.tiers,
+            wrong=labels.wrong,
+            suggested=labels.suggested,
+            likely=labels.likely,
+            outside=labels.outside,
+            outlier=outlier.astype(np.float32),
+            far=self.far,
+            clumped=self.clumped,
+            light=self.light,
+            labels_judged=self.labels is not None,
+            estimate=self.estimate,
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return what was judged and why, as plain data."""
+        limits = self.thresholds[np.isfinite(self.thresholds)]
+        found: dict[str, Any] = {
+            "mode": "auto",
+            "tiers": dict(zip(TIERS, np.bincount(self.tiers, minlength=len(TIERS)).tolist(), strict=True)),
+            "gate": {
+                "rule": "distance to the class centre at most median + 3 * 1.4826 * MAD; no clumps",
+                "far": int(self.far.sum()),
+                "clumped": int(self.clumped.sum()),
+                "thresholds": [float(limits.min()), float(limits.max())] if limits.size else None,
+                "classes_too_small": int(len(self.thresholds) - limits.size),
+            },
+            "sample": self.sample,
+            "reads": self.reads,
+            "notes": list(self.notes),
+        }
+        if self.labels is None or self.rules.noise is None:
+            return found | {"labels": {"used": False, "reason": self.reason}}
+        noise = self.rules.noise
+        classifier = "given" if self.rules.classifier is None else "kernel" if self.kernel else "linear"
+        judged = self.estimate[-1].tolist() if self.estimate is not None else [0.0, 0.0, 0.0, 0.0]
+        return found | {
+            "labels": {
+                "used": True,
+                "rule": f"the probability that the label is wrong is at least {WRONG}",
+                "rounds": self.rules.rounds,
+                "unlikely": int((self.labels.wrong >= WRONG).sum()),
+                "classifier": classifier,
+                "losses": dict(self.rules.losses),
+                "known": round(self.rules.known, 4),
+                "sharpness": {
+                    str(k): round(float(w), 4) for k, w in zip(noise.sharpness, noise.weights, strict=True)
+                },
+                "estimate": round(judged[1], 6),
+                "interval": [round(judged[2], 6), round(judged[3], 6)],
+            }
+        }
+
+
+def sample_size(n_features: int, n_classes: int) -> int:
+    """Return from how many rows is learned, where there are more.
+
+    A classifier has a weight per feature and class, so that the sample grows with both: 32 rows for each
+    feature and 128 for each class, set by reason. `python -m benchmarks.sample` tells what it costs.
+
+    >>> sample_size(512, 10), sample_size(4096, 10), sample_size(512, 1000)
+    (65536, 131072, 128000)
+    """
+    return max(_SAMPLE_ROWS, _ROWS_PER_FEATURE * n_features, _ROWS_PER_CLASS * n_classes)
+
+
+def judge(
+    rows: FloatArray,
+    codes: IntArray | None,
+    n_classes: int,
+    seed: int,
+    labelled: bool = True,
+    one_cloud: bool = True,
+    keys: Keys | None = None,
+    recall: Recall = make_now,
+    known: Known | None = None,
+) -> Verdict:
+    """Judge which rows to believe.
+
+    `rows`: rows; slices and small sorted gathers are read. `codes`: given class of each row, none empty;
+    None: all rows are of one class. Rows of a negative class take no part; their values may be anything.
+    `n_classes`: number of classes; 1 without labels. `seed`: seed of the hashes by which samples are drawn.
+    `labelled`: whether the classes are labels that may be wrong; if not, distances alone decide.
+    `one_cloud`: whether the rows of a class are one cloud; if not, only gross outliers are outside. `keys`:
+    hashes of the rows by this seed, from `compute.keys.row_keys`, where they are known already. `recall`:
+    what keeps `learned`, the work of seconds, across a kill. `known`: what the user knows of the labels.
+
+    Deterministic, and a function of the rows' values alone: another order of the rows gives the same
+    tiers in that order. Time: one read of all rows, O(rows * features * classes), beside one for hashes
+    where they are not known, and O(sample * features^2) in BLAS, with the sample of `sample_size`. Memory
+    beyond the input: the sample, that of the classifier, and some 50 bytes per row.
+    """
+    known = known or Known()
+    usable = np.ones(len(rows), dtype=bool) if codes is None else codes >= 0
+    reason = _too_little(rows.shape[1], codes, n_classes, known) if labelled else "no labels"
+    code = np.zeros(len(rows), np.int64) if codes is None else codes
+    with count_reads(rows) as counter:
+        if not usable.all():
+            rows = cast(FloatArray, UsableRows(rows, usable))
+        hashes = row_keys(rows, seed) if keys is None else keys
+        drawn = _draw_sample(hashes, codes, usable, sample_size(rows.shape[1], n_classes))
+        sample = np.flatnonzero(usable) if drawn is None else drawn
+        if drawn is None:
+            rows = hold_rows(rows)
+        else:
+            count_gathered(rows, len(drawn))
+
+        def learned() -> Rules:
+            part, own = take_rows(rows, sample), None if codes is None else codes[sample]
+            limits = find_gate(part, own, n_classes, hashes[sample], one_cloud)
+            rules = Rules(*_origin(part, hashes[sample]), limits)
+            if reason is not None or own is None:
+                return rules
+            return _learn_labels(rules, part, own, n_classes, hashes[sample], sample, seed, known)
+
+        rules = recall("learned", learned)
+        leverage, folds = np.zeros(len(rows), np.float32), known.folds(seed)
+        if rules.classifier is not None and folds is not None:
+            leverage = folds.astype(np.float32)
+        elif len(rules.leverage):
+            leverage[sample] = rules.leverage
+        distances, far, clumped, labels, means = _judge_rows(rows, code, rules, leverage, known)
+    tiers = np.where(~(far | clumped) & usable, TRUSTED, OUTSIDE).astype(np.int8)
+    if labels is not None:
+        tiers[(tiers == TRUSTED) & (labels.wrong >= WRONG)] = UNLIKELY_LABEL
+    found = Verdict(tiers, distances, far, clumped, labels, rules, hashes, reason)
+    return replace(
+        found,
+        notes=_notes(tiers, labels, code, rules, n_classes),
+        estimate=None if labels is None else _estimate(labels, code, rules),
+        sample=None if drawn is None else len(drawn),
+        leverage=None if rules.classifier is None else leverage,
+        means=means,
+        reads=counter.reads,
+    )
+
+
+def _learn_labels(
+    rules: Rules,
+    rows: FloatArray,
+    codes: IntArray,
+    n_classes: int,
+    keys: Keys,
+    numbers: IntArray,
+    seed: int,
+    known: Known,
+) -> Rules:
+    """Add the classifier and the noise model, in one round or two."""
+    order = draw_order(keys)
+    if known.probabilities is not None:
+        some = order[: fitted_rows(n_classes)]
+        noise = fit_noise(log_odds(known.probabilities[numbers[some]]), codes[some])
+        return replace(rules, noise=noise, thin=np.zeros(n_classes, bool))
+    _, far, clumped = rules.limits.judge(rows, codes)
+    # Of duplicates with the same label one teaches, and all are judged as it is: however often a row is
+    # there, it counts once and never speaks for itself.
+    stands = _stand_ins(rows, codes, keys)
+    teaching = (stands == np.arange(len(codes))) & ~(far | clumped)
+    thin = np.bincount(codes[teaching], minlength=n_classes) < 2
+    folds = known.folds(seed)
+    taught = Taught(
+        rows, codes, n_classes, teaching.astype(np.float64), None if folds is None else folds[numbers]
+    )
+    # The noise model sees rows outside their class too: wrong labels are among them. Rows far outside every
+    # class say nothing of the labels.
+    with threadpool_limits(1):
+        strays = np.flatnonzero(rules.limits.strays(rows, far))
+    fitted = stands == np.arange(len(codes))
+    fitted[strays] = False
+    some = order[fitted[order]][: fitted_rows(n_classes)]
+    order = order[teaching[order]]
+    best, losses = choose(taught, order, rules.origin, rules.scale, seed)
+    given = codes[some]
+    if known.reference is not None and known.reference_codes is not None:
+        classifier, leverage, count = fit_with_reference(taught, best, known.reference, known.reference_codes)
+        noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given)
+        losses, thin = {"reference": round(classifier.loss, 3), "weight of a row": count}, 0 * thin > 0
+        loss, rounds = classifier.loss, 1
+    else:
+        classifier, leverage, noise, loss, rounds = _learn_in_rounds(taught, best, order, some)
+    guessing = float(np.log(max(2, len(np.unique(given)))))
+    found = judge_labels(
+        noise, classifier.scores(rows[strays], codes[strays], leverage[strays]), codes[strays]
+    )
+    return replace(
+        rules,
+        classifier=classifier,
+        noise=noise,
+        leverage=leverage[stands],
+        thin=thin,
+        losses=losses,
+        known=max(0.0, 1.0 - loss / guessing),
+        stray=stray_share(found.evidence, noise.frequency[codes[strays]]),
+        rounds=rounds,
+    )
+
+
+def _learn_in_rounds(
+    taught: Taught, like: Classifier, order: IntArray, some: IntArray
+) -> tuple[Classifier, FloatArray, NoiseModel, float, int]:
+    """Fit a classifier and a noise model, and again with rows weighed by it where many labels are wrong.
+
+    Returns the two, the leverage of each row, the loss of the first classifier on `some` rows, which the
+    noise model is fitted to, and the number of rounds.
+    """
+    rows, codes, given = taught.rows, taught.codes, taught.codes[some]
+    classifier, leverage = fit(taught, like, order)
+    scores = classifier.scores(rows[some], given, leverage[some])
+    noise, loss = fit_noise(scores, given), left_out_loss(scores, given, taught.n_classes)
+    found = judge_labels(noise, scores, given)
+    if float(np.mean(found.wrong - found.outside)) <= _MANY_WRONG:
+        return classifier, leverage, noise, loss, 1
+    wrong = judge_labels(noise, classifier.scores(rows, codes, leverage), codes).wrong
+    weighed = replace(taught, weights=taught.weights * np.maximum(1.0 - wrong, _LEAST_WEIGHT))
+    classifier, leverage = fit(weighed, classifier, order)
+    noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given)
+    return classifier, leverage, noise, loss, 2
+
+
+def _stand_ins(rows: FloatArray, codes: IntArray, keys: Keys) -> IntArray:
+    """Return for each row the first of its near-duplicates with the same label, itself where it has none."""
+    found = find_copies(rows, keys, np.ones(len(rows), bool)).groups
+    members = np.flatnonzero(found >= 0)
+    stands = np.arange(len(codes))
+    if len(members):
+        pairs = found[members] * (int(codes.max()) + 1) + codes[members]
+        _, first, place = np.unique(pairs, return_index=True, return_inverse=True)
+        stands[members] = members[first][place]
+    return stands
+
+
+def _judge_rows(
+    rows: FloatArray, codes: IntArray, rules: Rules, leverage: FloatArray, known: Known
+) -> tuple[Vector, Mask, Mask, LabelColumns | None, Vector | None]:
+    """Judge every row, and add up the believed ones of each class, in one read.
+
+    Sums are in float64, over blocks of a fixed size, added in the order of the rows. One thread of BLAS per
+    block: the same bits on any number of cores.
+    """
+    own_code, own_leverage = PerRow(codes), PerRow(leverage)
+    given = None if known.probabilities is None else PerRow(known.probabilities)
+    n_classes = len(rules.limits.centers)
+
+    def part(block: slice) -> tuple[tuple[npt.NDArray[Any], ...], tuple[IntArray, IntArray, Vector] | None]:
+        values, code = np.asarray(rows[block]), own_code[block]
+        distances, far, clumped = place = rules.limits.judge(values, code)
+        if rules.noise is None:
+            return place, None
+        strays = rules.limits.strays(values, far)
+        labels = _judge_block(
+            rules, values, code, own_leverage[block], strays, None if given is None else given[block]
+        )
+        # A label that is sure speaks for the place of its row.
+        far &= (labels[0] >= _SURE) | (distances > SURE_REACH * rules.limits.thresholds[code])
+        passed = ~(far | clumped) & (code >= 0)
+        believed = np.where(passed & (labels[0] < WRONG), code, -1)
+        present, counts = np.unique(believed[believed >= 0], return_counts=True)
+        among = np.where(believed >= 0, np.searchsorted(present, believed), -1)
+        return (*place, *labels), (present, counts, kernels.group_sums(values, among, len(present))[0])
+
+    columns: list[npt.NDArray[Any]] = []
+    done = 0
+    counts, totals = np.zeros(n_classes, np.int64), np.zeros((n_classes, rows.shape[1]))
+    step = None if rules.classifier is None else rules.classifier.block_rows
+    with threadpool_limits(1):
+        for found, sums in map_blocks(part, rows, "judging rows", step):
+            # Filled block by block: joined in the end, all would be held twice.
+            columns = columns or [np.empty(len(rows), own.dtype) for own in found]
+            for column, own in zip(columns, found, strict=True):
+                column[done : done + len(own)] = own
+            done += len(found[0])
+            if sums is not None:
+                counts[sums[0]] += sums[1]
+                totals[sums[0]] += sums[2]
+    distances, far, clumped, *rest = columns
+    if rules.noise is None:
+        return distances, far, clumped, None, None
+    with np.errstate(invalid="ignore"):
+        means: Vector = totals / counts[:, None]
+    return distances, far, clumped, LabelColumns(*rest), means
+
+
+def _judge_block(
+    rules: Rules,
+    values: FloatArray,
+    codes: IntArray,
+    leverage: FloatArray,
+    strays: Mask,
+    given: FloatArray | None,
+) -> tuple[npt.NDArray[Any], ...]:
+    """Return the columns of `LabelColumns` for a block; rows of a negative class have zeros.
+
+    `strays`: rows far outside every class, of which a classifier knows nothing.
+    """
+    code = np.maximum(codes, 0)
+    assert rules.noise is not None
+    scores: FloatArray
+    if rules.classifier is not None:
+        scores = rules.classifier.scores(values, code, leverage)
+    else:
+        assert given is not None
+        scores = log_odds(given)
+        strays = np.zeros_like(strays)  # what the user's model reads is not these numbers
+    found = judge_labels(rules.noise, scores, code)
+    probability = _softmax(scores)[np.arange(len(code)), code]
+    # Where the rows say little about the labels, their order stands, and they are believed.
+    weight = min(1.0, max(_LEAST_SAID, rules.known / _LITTLE_KNOWN))
+    away = strays * outside_of_all(rules.stray, found.evidence, rules.noise.frequency[code])
+    left = weight * (1.0 - away)
+    # A class of a single row has no other to compare it with: its label is believed.
+    taken = (codes >= 0) & ~rules.thin[code]
+    wrong, likely, outside = (
+        np.where(taken, part, 0.0).astype(np.float32)
+        for part in (away + left * found.wrong, left * found.likely, away + left * found.outside)
+    )
+    return wrong, found.suggested.astype(np.int32), likely, outside, probability.astype(np.float32)
+
+
+def log_odds(probabilities: FloatArray) -> Vector:
+    """Return scores from class probabilities: their logarithms, above that of guessing."""
+    n_classes = probabilities.shape[1]
+    scores: Vector = np.log(np.maximum(np.asarray(probabilities, np.float64), 1e-6 / n_classes))
+    scores += np.log(n_classes)
+    return scores
+
+
+def _softmax(scores: FloatArray) -> Vector:
+    powers = scores - scores.max(axis=1, keepdims=True)
+    np.exp(powers, out=powers)
+    powers /= np.add.reduce(powers, axis=1)[:, None]
+    probabilities: Vector = np.asarray(powers, np.float64).round(9)
+    return probabilities
+
+
+def _estimate(labels: LabelColumns, codes: IntArray, rules: Rules) -> Vector:
+    """Return by class, then over all: rows judged, the share of wrong labels, its least and its most."""
+    assert rules.noise is not None
+    n_classes = len(rules.limits.centers)
+    judged = codes >= 0
+    sizes = np.bincount(codes[judged], minlength=n_classes).astype(np.float64)
+    wrong = np.bincount(codes[judged], labels.wrong[judged], n_classes)
+    sizes, wrong = np.append(sizes, sizes.sum()), np.append(wrong, wrong.sum())
+    share = wrong / np.maximum(sizes, 1.0)
+    low, high = share - rules.noise.spread[:, 0], share + rules.noise.spread[:, 1]
+    if rules.known < _LITTLE_KNOWN:  # whatever the share, the rows would look the same
+        low, high = np.zeros_like(low), np.ones_like(high)
+    return np.stack([sizes, share, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)], axis=1)
+
+
+def _notes(
+    tiers: npt.NDArray[np.int8], labels: LabelColumns | None, codes: IntArray, rules: Rules, n_classes: int
+) -> tuple[str, ...]:
+    """Say what of the verdict users should not overlook."""
+    if labels is None:
+        return ()
+    notes = []
+    if rules.known < _LITTLE_KNOWN:
+        notes.append(
+            "the rows say little about the labels (a classifier is hardly better than guessing), so wrong"
+            " labels can hardly be found"
+        )
+    judged = codes >= 0
+    sizes = np.bincount(codes[judged], minlength=n_classes)
+    believed = np.bincount(codes[judged & (tiers == TRUSTED)], minlength=n_classes)
+    poor = int((2 * believed < sizes).sum())
+    if int(believed.sum()) * 10 < int(sizes.sum()):
+        notes.append(
+            f"only {int(believed.sum()):,} of {int(sizes.sum()):,} rows are believed; check the labels, or"
+            " pass rows that are known to be right as a reference"
+        )
+    elif poor:
+        notes.append(f"of {poor:,} of {n_classes:,} classes fewer than half of the rows are believed")
+    return tuple(notes)
+
+
+def _draw_sample(keys: Keys, codes: IntArray | None, usable: Mask, size: int) -> IntArray | None:
+    """Return the rows to learn from, drawn by their values, in the order of the file; None: all of them.
+
+    Classes of which few rows were drawn give 256 rows (128 where classes are many), or all that they have.
+    """
+    if int(usable.sum()) <= size:
+        return None
+    n_classes = 0 if codes is None else int(codes.max()) + 1
+    enough = _ROWS_PER_CLASS * (1 if n_classes > MANY_CLASSES else 2)
+    drawn = draw_usable(keys, usable, size)
+    if codes is not None:
+        missing = enough - np.bincount(codes[drawn], minlength=n_classes)
+        if (missing > 0).any():
+            order = draw_order(keys)
+            rest = order[usable[order]][size:]
+            rest = rest[missing[codes[rest]] > 0]
+            rest = rest[by_group(codes[rest])]
+            groups, starts, counts = np.unique(codes[rest], return_index=True, return_counts=True)
+            place = np.arange(len(rest)) - np.repeat(starts, counts)
+            drawn = np.r_[drawn, rest[place < np.repeat(missing[groups], counts)]]
+    return np.sort(drawn)
+
+
+def _too_little(n_features: int, codes: IntArray | None, n_classes: int, known: Known) -> str | None:
+    """Return why labels cannot be judged, or None if they can."""
+    if codes is None or n_classes < 2:
+        return "one class only"
+    sizes = np.bincount(codes[codes >= 0], minlength=n_classes)
+    if int(sizes.sum()) < _FEWEST_ROWS or (sizes < 2).all():
+        return "there are too few rows to learn from"
+    if known.probabilities is None and too_large(n_features, n_classes):
+        return f"a classifier of {n_features} features and {n_classes} classes would take more than 4 GB"
+    return None
+
+
+def _origin(rows: FloatArray, keys: Keys) -> tuple[Vector, float]:
+    """Return the middle of the rows and their typical distance to it, from a sample."""
+    sample = _in_sight(gather(rows, draw_order(keys)[:_ORIGIN_ROWS]))
+    origin = group_medians(sample, None, 1, 1e-4)[0].point
+    distances = group_distances(sample, None, origin[None])
+    scale = float(np.sort(distances)[len(distances) // 2]) or float(distances.mean()) or 1.0
+    return origin, scale
+
+
+def _in_sight(sample: FloatArray) -> FloatArray:
+    """Leave out rows that are so far off that they say nothing of where the others are."""
+    middle = np.median(sample.astype(np.float64), axis=0)
+    distances = group_distances(sample, None, middle[None])
+    reach = _OUT_OF_SIGHT * float(np.median(distances))
+    return sample[distances <= reach] if 0 < reach < distances.max() else sample
+
+
+class UsableRows:
+    """Rows of which some must not be looked at: those read as zeros."""
+
+    ndim = 2
+
+    def __init__(self, rows: FloatArray, usable: Mask) -> None:
+        self.rows = rows
+        self.usable = PerRow(usable)
+        self.shape = rows.shape
+        self.dtype = rows.dtype
+        self.itemsize = rows.dtype.itemsize
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, chosen: Any) -> FloatArray:
+        read: FloatArray = np.array(self.rows[chosen])
+        read[~self.usable[chosen]] = 0.0
+        return read

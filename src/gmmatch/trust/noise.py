@@ -1,0 +1,269 @@
+"""One model of wrong labels: how likely each given label is wrong, and which class is likelier.
+
+A row has a true class, one of the known classes or none of them (open set). What a classifier that did not
+learn from the row scores for each class gives the probability of each true class; a transition matrix gives
+the probability of the given label. Both are fitted to the given labels by expectation maximisation, and
+Bayes' rule gives the rest.
+
+- Rare confusions: every class starts from the noise rate of all classes, as if it had been seen on
+  `PRIOR_ROWS` rows, so that a class of few rows is believed until there is evidence. Which class is given in
+  its place starts alike for all, as if seen on `PRIOR_WRONG` wrong labels. A confusion counts from its second
+  row on: otherwise every hard row would be its own evidence of a confusion.
+- Class weights start from the frequency of the labels, as if it had been seen on `PRIOR_WEIGHT` rows.
+- Open set: a row that no class scores for fits a true class whose score is constant, and which is given any
+  label as often as that label occurs. Models with and without one are compared.
+- Sharpness: wrong labels flatten a classifier. How much sharper its scores should be, the likelihood of the
+  labels tells; several values are averaged by it. Few rows leave all of them possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import FloatArray, IntArray, Vector
+from ..compute.blocks import by_group
+
+SHARPNESS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6)
+"""Factors of the scores that are tried; neighbours differ by what the likelihood of labels hardly tells."""
+
+PRIOR_ROWS, PRIOR_WRONG, PRIOR_WEIGHT = 100.0, 50.0, 2.0
+"""What the pooled noise rate, even confusions and the class weights count, in rows, in every class."""
+
+STRAY = 0.9
+"""Probability that a row far outside every class belongs to none, before its label is seen."""
+
+MANY_CLASSES = 256
+"""With more classes, which pairs of them are confused is not learned: rows per pair are too few."""
+
+_STEPS = 16
+_FIT_VALUES, _FEWEST_FITTED, _MOST_FITTED = 1 << 19, 2048, 16384
+_OPEN_ROWS = 0.05  # share of the rows that fit no class better than the open set, to begin with
+_OPEN_PENALTY = 6.0  # logarithm of the odds against an open set before any label is seen
+_STRAY_ROWS = 10.0  # what that counts beside the rows that there are
+_FIRST_RATE, _LEAST_RATE, _MOST_RATE = 0.1, 0.002, 0.6
+_LONGEST_STEP = 1.0  # of the logarithm of a class weight
+_NEGLIGIBLE = 1e-3  # weight below which a sharpness is left out
+_DECIMALS = 6
+_NORMAL_90 = 1.645
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseModel:
+    """How labels come about, for each sharpness that the labels leave possible."""
+
+    sharpness: Vector  # factor of the scores
+    weights: Vector  # probability of each sharpness; they add up to 1
+    # (sharpness, classes + 1): logarithm of the weight of each true class; the last is the open set.
+    bias: Vector
+    # (sharpness, classes + 1, classes): probability of the given label by true class. With more than
+    # MANY_CLASSES classes (sharpness, 1, 1): the noise rate, shared alike by all other classes.
+    transition: Vector
+    frequency: Vector  # how often each label occurs
+    spread: Vector  # (classes + 1, 2): how far the share of wrong labels may be below and above; last: of all
+
+
+@dataclass(frozen=True, eq=False)
+class LabelVerdict:
+    """What the model concludes for each row of a block."""
+
+    wrong: Vector  # probability that the given label is wrong
+    suggested: IntArray  # the likeliest other class
+    likely: Vector  # its probability
+    outside: Vector  # probability that the row belongs to no class
+    evidence: Vector  # probability of the given label
+
+
+def judge_labels(model: NoiseModel, scores: FloatArray, codes: IntArray) -> LabelVerdict:
+    """Return what the model concludes from the scores of rows and their given classes.
+
+    Time and memory: O(rows * classes) for each sharpness. Values are rounded to six decimals, so that the
+    order of additions inside BLAS does not decide.
+    """
+    n_rows, n_classes = scores.shape
+    joint, evidence = np.zeros((n_rows, n_classes + 1)), np.zeros(n_rows)
+    for at, weight in enumerate(model.weights.tolist()):
+        part = _true_classes(scores, float(model.sharpness[at]), model.bias[at])
+        part *= _given(model.transition[at], model.frequency, codes, n_classes).T
+        total = np.add.reduce(part, axis=1)
+        evidence += weight * total
+        part *= (weight / total)[:, None]
+        joint += part
+    place = np.arange(n_rows)
+    wrong = np.clip(1.0 - joint[place, codes], 0.0, 1.0)
+    outside = joint[:, n_classes].copy()
+    joint[place, codes] = -1.0
+    suggested = joint[:, :n_classes].argmax(axis=1)
+    likely = np.maximum(joint[place, suggested], 0.0)
+    columns = (part.round(_DECIMALS) for part in (likely, outside, evidence))
+    return LabelVerdict(wrong.round(_DECIMALS), suggested, *columns)
+
+
+def stray_share(evidence: Vector, frequency: Vector) -> float:
+    """Return which share of rows far outside every class belongs to none, by how their labels fit the model.
+
+    `evidence`, `frequency`: probability of each row's label by the model, and how often that label occurs.
+    """
+    share = STRAY
+    for _ in range(_STEPS):
+        odds = outside_of_all(share, evidence, frequency)
+        share = (float(odds.sum()) + _STRAY_ROWS * STRAY) / (len(odds) + _STRAY_ROWS)
+    return round(share, _DECIMALS)
+
+
+def outside_of_all(share: float, evidence: Vector, frequency: Vector) -> Vector:
+    """Return the probability that rows belong to no class, of which a share does whatever their labels."""
+    strays = share * frequency
+    found: Vector = strays / np.maximum(strays + (1.0 - share) * evidence, 1e-300)
+    return found
+
+
+def fitted_rows(n_classes: int) -> int:
+    """Return how many rows the model is fitted to, where there are more."""
+    return max(_FEWEST_FITTED, min(_MOST_FITTED, _FIT_VALUES // (n_classes + 1)))
+
+
+def fit_noise(scores: FloatArray, codes: IntArray) -> NoiseModel:
+    """Fit the model to rows by the scores of classifiers that did not learn from them.
+
+    `scores`: (rows, classes), up to a constant per row the logarithm of the likelihood of each class,
+    class sizes divided out. `codes`: the given class of each row.
+
+    Time: some 200 steps of O(rows * classes). Memory: O(rows * classes + classes^2).
+    """
+    rows = _Fitted(scores, codes)
+    found = [rows.fit(sharpness, open_set) for open_set in (False, True) for sharpness in SHARPNESS]
+    return _averaged(found, rows.sizes, rows.frequency)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """The model of one sharpness, with an open set or without."""
+
+    evidence: float  # logarithm of the likelihood of the labels, and of the prior
+    bias: Vector
+    transition: Vector
+    wrong: Vector  # expected number of wrong labels by given class
+
+
+class _Fitted:
+    """Rows that a model is fitted to, one per column, sorted by their given class."""
+
+    def __init__(self, scores: FloatArray, codes: IntArray) -> None:
+        order = by_group(codes)
+        self.scores, self.codes = np.ascontiguousarray(scores[order].T, np.float64), codes[order]
+        n_classes, n_rows = self.scores.shape
+        self.sizes = np.bincount(codes, minlength=n_classes)
+        self.frequency = self.sizes / max(1, n_rows)
+        self.starts = np.flatnonzero(np.r_[n_rows > 0, self.codes[1:] != self.codes[:-1]])
+        self.first = np.log((self.sizes + 0.5) / (n_rows + 0.5 * n_classes) * n_classes)
+
+    def fit(self, sharpness: float, open_set: bool) -> _Fit:
+        """Fit class weights and transitions by expectation maximisation."""
+        n_classes, n_rows = self.scores.shape
+        logits = np.zeros((n_classes + open_set, n_rows))
+        np.multiply(self.scores, sharpness, out=logits[:n_classes])
+        first, firm, opening = self.first, np.full(n_classes, PRIOR_WEIGHT), -np.inf
+        if open_set:
+            closed = np.sort(np.logaddexp.reduce(logits[:n_classes] + first[:, None], axis=0))
+            opening = logits[n_classes] = closed[int(_OPEN_ROWS * (n_rows - 1))]
+            first, firm = np.append(first, 0.0), np.append(firm, 0.0)
+        likelihood = np.exp(logits - logits.max(axis=0))
+        bias, transition = first, _transition(None, _FIRST_RATE, self.frequency)
+        for _ in range(_STEPS):
+            joint = likelihood * np.exp(bias)[:, None]
+            joint /= np.add.reduce(joint, axis=0)
+            expected = np.add.reduce(joint, axis=1)
+            curvature = expected - np.einsum("ij,ij->i", joint, joint)
+            joint *= _given(transition, self.frequency, self.codes, n_classes)[: len(joint)]
+            total = np.add.reduce(joint, axis=0)
+            joint /= total
+            counts = np.zeros((n_classes + 1, n_classes))
+            counts[: len(joint), self.codes[self.starts]] = np.add.reduceat(joint, self.starts, axis=1)
+            # Half a Newton step, each class on its own, towards weights under which the true classes are as
+            # frequent as they seem.
+            slope = counts.sum(axis=1)[: len(joint)] - expected - firm * (bias - first)
+            bias = bias + np.clip(0.5 * slope / (curvature + firm + 1e-9), -_LONGEST_STEP, _LONGEST_STEP)
+            wrong = float(counts[:n_classes].sum() - np.trace(counts))
+            rate = float(np.clip(wrong / max(1, n_rows), _LEAST_RATE, _MOST_RATE))
+            transition = _transition(counts, rate, self.frequency)
+        evidence = float(np.log(total).sum()) - 0.5 * float(firm @ (bias - first) ** 2)
+        weights = np.append(bias[:n_classes], bias[n_classes:].sum() + opening)
+        unlike: Vector = self.sizes.astype(np.float64) - counts.diagonal()
+        return _Fit(evidence - _OPEN_PENALTY * open_set, weights, transition, unlike)
+
+
+def _averaged(found: list[_Fit], sizes: IntArray, frequency: Vector) -> NoiseModel:
+    """Weigh the fits by the likelihood of the labels, and tell how far shares may be off."""
+    evidence = np.array([fit.evidence for fit in found])
+    weights = np.exp(evidence - evidence.max())
+    weights /= weights.sum()
+    chosen = np.flatnonzero(weights > _NEGLIGIBLE)
+    counts = np.append(sizes, sizes.sum())
+    shares = np.stack([np.append(fit.wrong, fit.wrong.sum()) for fit in found]) / np.maximum(counts, 1)
+    middle = weights @ shares
+    # The labels hardly tell neighbouring values of the sharpness apart where classes are not what the
+    # classifier can draw: the interval reaches one step beyond those that they leave possible.
+    steps = np.arange(len(found)) % len(SHARPNESS)
+    kind = np.arange(len(found)) // len(SHARPNESS)
+    likely = weights > 0.05
+    near = np.zeros(len(found), bool)
+    for at in np.flatnonzero(likely):
+        near |= (kind == kind[at]) & (np.abs(steps - steps[at]) <= 1)
+    low, high = shares[near].min(axis=0), shares[near].max(axis=0)
+    error = _NORMAL_90 * np.sqrt(middle * (1 - middle) * counts + 1.0) / (counts + 2.0)
+    spread = np.stack([np.maximum(middle - low, 0.0) + error, np.maximum(high - middle, 0.0) + error], axis=1)
+    return NoiseModel(
+        np.array(2 * SHARPNESS)[chosen],
+        weights[chosen] / weights[chosen].sum(),
+        np.stack([found[at].bias for at in chosen]),
+        np.stack([found[at].transition for at in chosen]),
+        frequency,
+        spread,
+    )
+
+
+def _true_classes(scores: FloatArray, sharpness: float, bias: Vector) -> Vector:
+    """Return the probability of each true class, the open set last, whose score is zero."""
+    n_classes = scores.shape[1]
+    found = np.empty((len(scores), n_classes + 1))
+    np.multiply(scores, sharpness, out=found[:, :n_classes])
+    found[:, n_classes] = 0.0
+    found += bias
+    found -= found.max(axis=1, keepdims=True)
+    np.exp(found, out=found)
+    found /= np.add.reduce(found, axis=1)[:, None]
+    return found
+
+
+def _given(transition: Vector, frequency: Vector, codes: IntArray, n_classes: int) -> Vector:
+    """Return the probability of each row's given class by true class, (classes + 1, rows)."""
+    if transition.size > 1 or n_classes == 1:
+        return np.take(transition, codes, axis=1)
+    rate = float(transition[0, 0])
+    given = np.full((n_classes + 1, len(codes)), rate / max(1, n_classes - 1))
+    given[codes, np.arange(len(codes))] = 1.0 - rate
+    given[n_classes] = frequency[codes]
+    return given
+
+
+def _transition(counts: Vector | None, rate: float, frequency: Vector) -> Vector:
+    """Return the probability of each given class by true class, from counts and the pooled noise rate."""
+    n_classes = len(frequency)
+    if n_classes > MANY_CLASSES:
+        return np.full((1, 1), rate)
+    prior = np.full((n_classes + 1, n_classes), rate / max(1, n_classes - 1))
+    np.fill_diagonal(prior, 1.0 - rate)
+    prior[n_classes] = frequency
+    if counts is None:
+        return prior
+    own = np.diag_indices(n_classes)
+    masses, right = counts[:n_classes].sum(axis=1), counts.diagonal()
+    wrong = (masses - right + PRIOR_ROWS * rate) / (masses + PRIOR_ROWS)
+    seen = np.maximum(counts[:n_classes] - 1.0, 0.0) + PRIOR_WRONG / max(1, n_classes - 1)
+    seen[own] = 0.0
+    transition = prior
+    transition[:n_classes] = seen * (wrong / np.maximum(np.add.reduce(seen, axis=1), 1e-12))[:, None]
+    transition[own] = 1.0 - wrong
+    return transition

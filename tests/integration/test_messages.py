@@ -1,0 +1,135 @@
+"""What users are told first, and the way out."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import gmmatch
+from gmmatch.cli import app
+from gmmatch.encoders.trial import try_encoder
+from gmmatch.errors import InvalidInput, InvalidInputType, MissingExtra
+
+from .photos import photo_folder, text_table
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMMATCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.parquet").write_bytes(b"")
+    (tmp_path / "there.csv").write_bytes(b"")
+    (tmp_path / "there.html").write_bytes(b"")
+    np.save("rows.npy", np.random.default_rng(0).normal(size=(60, 4)))
+    np.save("labels.npy", np.repeat(["a", "b"], 30))
+    gmmatch.select(np.load("rows.npy"), np.load("labels.npy"), keep=6).save("kept.parquet")
+    return tmp_path
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("select", "none.npy", "--keep", "6", "-o", "there.parquet"), "there is no file none.npy"),
+        (("select", "rows.npy", "--labels", "nose", "--keep", "6", "-o", "there.parquet"), "nose"),
+        (("select", "photos", "--keep", "6", "-o", "there.parquet"), "name an encoder"),
+        (("suspects", "none.npy", "-o", "there.csv"), "there is no file none.npy"),
+        (("suspects", "rows.npy", "--labels", "nose", "-o", "there.csv"), "nose"),
+        (("report", "kept.parquet", "none.npy", "-o", "there.html"), "there is no file none.npy"),
+        (("embed", "none", "-o", "there.npy"), "none"),
+        (("train", "none.npy", "-o", "there.parquet"), "none.npy"),
+    ],
+)
+def test_what_is_wrong_with_inputs_is_said_before_outputs(here, words, message):
+    photo_folder(here / "photos", 2)
+    done = invoke(*words)
+    assert done.exit_code in (2, 3)
+    assert message in done.output
+    assert "there.parquet: it exists" not in done.output
+
+
+def test_a_dry_run_is_never_refused_for_an_output_and_writes_nothing(here):
+    before = sorted(path.name for path in here.rglob("*"))
+    done = invoke("select", "rows.npy", "--keep", "6", "-o", "there.parquet", "--dry-run")
+    assert done.exit_code == 0, done.output
+    text_table(here / "tickets.csv")
+    (here / "tickets.csv").rename(here / "rows.csv")
+    assert sorted(path.name for path in here.rglob("*")) == sorted([*before, "rows.csv"])
+
+
+def test_a_dry_run_estimates_encoding(here):
+    pytest.importorskip("wordllama")
+    text_table(here / "tickets.csv")
+    words = ("select", "tickets.csv", "--text", "body", "--labels", "intent", "--keep", "9")
+    found = json.loads(invoke(*words, "--dry-run", "--json").stdout)
+    assert (found["encode"], found["features"]) == (72, 256)
+    assert 0 < found["encode_seconds"] < found["seconds"]
+    assert not (here / "cache").exists()
+    assert invoke(*words, "-o", "new.parquet").exit_code == 0
+    again = json.loads(invoke(*words, "--dry-run", "--json").stdout)
+    assert (again["encode"], again["encode_seconds"]) == (0, 0.0)
+
+
+class Slow:
+    """An encoder that takes a known time."""
+
+    name, kind, dimension, revision, batch_size = "slow", "text", 2, None, 8
+
+    def prepare(self, item):
+        return item
+
+    def encode(self, batch):
+        time.sleep(0.02 * len(batch))
+        return np.ones((len(batch), 2), np.float32)
+
+
+def test_the_estimate_of_encoding_is_right_within_a_factor_of_two():
+    data = gmmatch.open([f"text {number}" for number in range(500)])
+    found = try_encoder(Slow(), data)
+    assert 0.01 < found.seconds < 0.04
+    assert found.dimension == 2
+
+
+def test_notes_on_duplicate_ids_equal_rows_and_a_budget_of_one():
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    twice = gmmatch.open(rows, ids=["a", "a", *map(str, range(18))])
+    assert "1 id is there more than once (first: 'a')" in gmmatch.select(twice, keep=2).info.hint
+    assert "all rows are alike" in gmmatch.select(np.ones((20, 3)), keep=2).info.hint
+    assert "100% keeps all" in gmmatch.select(rows, keep=1).info.hint
+    assert gmmatch.select(rows, keep=1.0).info.hint is None
+
+
+def test_bad_rows_are_called_by_their_ids(here):
+    (here / "rows.csv").write_text("x,y,kind,name\n1,2,a,first.png\n3,4,,second.png\n5,6,b,third.png\n")
+    done = invoke("select", "rows.csv", "--labels", "kind", "--ids", "name", "--keep", "2")
+    assert "row 1 (second.png)" in done.output
+    assert "--on-bad-rows drop" in done.output
+
+
+def test_a_loader_is_told_apart_from_its_dataset():
+    torch = pytest.importorskip("torch")
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.zeros(9, 2)))
+    with pytest.raises(InvalidInputType, match=r"loader\.dataset"):
+        gmmatch.select(loader, keep=2)
+
+
+def test_advice_to_install_names_packages_that_there_are():
+    words = str(MissingExtra("umap-learn", "umap"))
+    assert words.endswith("pip install umap-learn (the extra gmmatch[umap])")
+
+
+def test_data_that_was_opened_to_drop_bad_rows_is_selected_from():
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    rows[5, 1] = np.nan
+    labels = ["a", None, *["b", "a"] * 19]
+    data = gmmatch.open(rows, labels, on_bad_rows="drop")
+    found = gmmatch.select(data, keep=38)
+    assert {1, 5}.isdisjoint(found.indices.tolist())
+    assert {1, 5}.isdisjoint(gmmatch.suspects(data).rows.tolist())
+    with pytest.raises(InvalidInput, match="on_bad_rows='drop'"):
+        gmmatch.select(rows, labels, keep=4)

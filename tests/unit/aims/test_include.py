@@ -1,0 +1,182 @@
+"""Rows that are in already, or out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gmmatch
+from gmmatch.errors import InvalidInput, InvalidInputType
+from gmmatch.matching.budgets import Weights, sequence, share
+from tests.unit.aims.blobs import blobs
+
+ROWS, LABELS = blobs()
+
+
+@pytest.fixture(scope="module")
+def whole() -> gmmatch.Selection:
+    return gmmatch.select(ROWS, LABELS, keep=100)
+
+
+@pytest.mark.parametrize("picks", [1, 3, 17, 60, 99])
+def test_a_prefix_is_followed_by_the_rest_of_the_sequence(whole: gmmatch.Selection, picks: int) -> None:
+    found = gmmatch.select(ROWS, LABELS, keep=100, include=whole[:picks])
+    assert (found.indices == whole.indices).all()
+    assert np.allclose(found.scores, whole.scores)
+    assert found.objective == pytest.approx(whole.objective)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"guard": "off"}, {"guard": "off", "center": "mean"}, {"budgets": "equal", "strategy": "rows"}],
+)
+def test_a_prefix_is_followed_by_the_rest_whatever_the_parameters(params: Any) -> None:
+    first = gmmatch.select(ROWS, LABELS, keep=60, **params)
+    found = gmmatch.select(ROWS, LABELS, keep=60, include=first.indices[:23], **params)
+    assert (found.indices == first.indices).all()
+
+
+def test_the_sequence_goes_on_from_any_of_its_places() -> None:
+    weights, sizes = Weights(np.array([50, 30, 7])), np.array([[50, 30, 7]])
+    classes, turns = sequence(weights, sizes)
+    for begun in (0, 1, 2, 3, 10, 86):
+        counts = np.bincount(classes[:begun], minlength=3)
+        rest = sequence(weights, sizes, counts)
+        assert (rest[0] == classes[begun:]).all()
+        assert (rest[1] == turns[begun:]).all()
+        assert (share(weights, sizes, 87, counts) == sizes[0]).all()
+
+
+@pytest.mark.parametrize("method", ["gm-matching", "random", "easy", "k-center", "herding"])
+def test_included_rows_come_first_and_count(method: str) -> None:
+    included = np.flatnonzero(LABELS == 2)[:30]
+    found = gmmatch.select(ROWS, LABELS, keep=60, include=included, method=method)
+    assert (found.indices[:30] == included).all()
+    assert len(set(found.indices.tolist())) == len(found) == 60
+    # The class has its share already, and the others share the rest.
+    assert np.bincount(LABELS[found.indices], minlength=4).tolist() == [10, 10, 30, 10]
+
+
+def test_the_mean_of_included_rows_is_made_up_for() -> None:
+    offsets = ROWS[LABELS == 1] - ROWS[LABELS == 1].mean(axis=0)
+    odd = np.flatnonzero(LABELS == 1)[np.argsort(-offsets[:, 0])[:5]]
+    found = gmmatch.select(ROWS, LABELS, keep=100, include=odd)
+    own = found.indices[LABELS[found.indices] == 1]
+    center = ROWS[LABELS == 1].mean(axis=0)
+    alone = np.linalg.norm(ROWS[odd].mean(axis=0) - center)
+    assert np.linalg.norm(ROWS[own].mean(axis=0) - center) < 0.3 * alone
+
+
+def test_rows_can_be_named_in_many_ways(whole: gmmatch.Selection, tmp_path: Path) -> None:
+    file, names = tmp_path / "kept.parquet", np.array([f"row-{row}" for row in range(len(ROWS))])
+    part = whole[:20]
+    part.save(file)
+    mask = np.zeros(len(ROWS), bool)
+    mask[part.indices] = True
+    for given in (part, file, str(file), part.indices.tolist(), mask):
+        found = gmmatch.select(ROWS, LABELS, keep=40, exclude=given)
+        assert not np.intersect1d(found.indices, part.indices).size
+    data = gmmatch.open(ROWS, LABELS, ids=names)
+    (tmp_path / "ids.txt").write_text("\n".join(names[part.indices]))
+    for given in (names[part.indices], tmp_path / "ids.txt"):
+        found = gmmatch.select(data, keep=40, include=given)
+        assert (found.indices[:20] == part.indices).all()
+
+
+def test_excluded_rows_play_no_part_where_nothing_is_judged() -> None:
+    out = np.random.default_rng(1).choice(len(ROWS), 150, replace=False)
+    left = np.setdiff1d(np.arange(len(ROWS)), out)
+    found = gmmatch.select(ROWS, LABELS, keep=50, exclude=out, guard="off")
+    assert (
+        found.indices == left[gmmatch.select(ROWS[left], LABELS[left], keep=50, guard="off").indices]
+    ).all()
+    assert found.info.aims == {"exclude": {"rows": 150}}
+
+
+def test_batches_and_memory_change_nothing() -> None:
+    rows, labels = blobs(3000)
+    asked: Any = {"keep": 200, "include": np.arange(40), "exclude": np.arange(40, 900), "batch_size": 64}
+    found = gmmatch.select(rows, labels, **asked)
+    assert (found.indices[:40] == np.arange(40)).all()
+    assert len(np.unique(found.indices)) == 200
+    assert found.indices[40:].min() >= 900
+    assert (gmmatch.select(rows, labels, memory="70MB", **asked).indices == found.indices).all()
+
+
+def test_a_count_beyond_what_is_in(whole: gmmatch.Selection) -> None:
+    found = gmmatch.select(ROWS, LABELS, keep="+75", include=whole[:25])
+    assert (found.indices == whole.indices).all()
+    with pytest.raises(InvalidInput, match=r'include has 25 already; keep more.*keep="\+10"'):
+        gmmatch.select(ROWS, LABELS, keep=10, include=whole[:25])
+
+
+def test_refused() -> None:
+    with pytest.raises(InvalidInput, match="exclude names row 400; expected numbers from 0 to 399"):
+        gmmatch.select(ROWS, exclude=[400])
+    with pytest.raises(InvalidInput, match="include and exclude both name row 7; name it once"):
+        gmmatch.select(ROWS, include=[7], exclude=[5, 7])
+    with pytest.raises(InvalidInput, match="exclude names ids, and X has none"):
+        gmmatch.select(ROWS, exclude=["a"])
+    with pytest.raises(InvalidInput, match="names 1 ids that X does not have"):
+        gmmatch.select(gmmatch.open(ROWS, ids=[f"r{row}" for row in range(400)]), exclude=["a"])
+    with pytest.raises(
+        InvalidInputType, match="exclude takes a selection, its file, ids, row numbers or a mask"
+    ):
+        gmmatch.select(ROWS, exclude=1.5)
+    with pytest.raises(InvalidInput, match="no row may be picked"):
+        gmmatch.select(ROWS, exclude=np.ones(400, bool))
+
+
+@pytest.mark.parametrize("strategy", ["rows", "auto"])
+def test_other_data_goes_on_from_an_earlier_selection(tmp_path: Path, strategy: str) -> None:
+    file, kept, shards = tmp_path / "kept.parquet", [], np.array_split(np.arange(len(ROWS)), 4)
+    found = None
+    for shard in shards:
+        earlier = None if found is None else file
+        found = gmmatch.select(ROWS[shard], LABELS[shard], keep="+20", include=earlier, strategy=strategy)
+        found.save(file)
+        kept.append(shard[found.indices])
+    assert found is not None
+    every = np.concatenate(kept)
+    again = gmmatch.load_selection(file)
+    assert [len(own) for own in again.included] == [20, 20, 20]
+    assert [
+        (own.rows == rows).all() for own, rows in zip(again.included, [found.included[0].rows], strict=False)
+    ]
+    assert again.carried is not None
+    assert again.carried.counts.tolist() == np.bincount(LABELS[every]).tolist()
+    for code in range(4):
+        own = ROWS[every][LABELS[every] == code]
+        assert np.allclose(again.carried.totals[code], own.sum(axis=0, dtype=np.float64), atol=1e-3)
+    # Not far from the error of one run over all rows; Fourier features are not carried.
+    one = gmmatch.select(ROWS, LABELS, keep=80, strategy=strategy)
+
+    def error(rows: Any) -> float:
+        means = [
+            (ROWS[rows[LABELS[rows] == code]].mean(axis=0), ROWS[code == LABELS].mean(axis=0))
+            for code in range(4)
+        ]
+        return float(np.mean([np.linalg.norm(own - center) for own, center in means]))
+
+    random = gmmatch.select(ROWS, LABELS, keep=80, method="random").indices
+    most = 1.6 * error(one.indices) if strategy == "rows" else 0.7 * error(random)
+    assert error(every) <= most
+
+
+def test_a_total_counts_what_is_elsewhere() -> None:
+    half = slice(0, 200)
+    earlier = gmmatch.select(ROWS[half], LABELS[half], keep=40)
+    found = gmmatch.select(ROWS[200:], LABELS[200:], keep=100, include=earlier)
+    assert len(found) == 60
+    assert np.bincount(LABELS[200:][found.indices]).tolist() == [15, 15, 15, 15]
+    with pytest.raises(InvalidInput, match="include has 40 of other data"):
+        gmmatch.select(ROWS[200:], LABELS[200:], keep=30, include=earlier)
+    with pytest.raises(InvalidInput, match="pass labels"):
+        gmmatch.select(ROWS[200:], keep=30, include=earlier)
+    with pytest.raises(InvalidInput, match="does not say how to go on"):
+        gmmatch.select(ROWS[200:], LABELS[200:], keep="+30", include=earlier[:10])
+    with pytest.raises(InvalidInput, match="exclude is a selection of other data"):
+        gmmatch.select(ROWS[200:], LABELS[200:], exclude=earlier)
