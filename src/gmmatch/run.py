@@ -270,7 +270,7 @@ def _check_scores_file(path: Path, entry: Method) -> None:
 def check_engine(engine: str | Engine, entry: Method) -> None:
     """Refuse an engine that there is not, or that cannot run a method."""
     if not hasattr(engine, "holds"):
-        check_choice(engine, ENGINES, "engine")
+        check_choice(engine, tuple(ENGINES), "engine")
     if engine != "local" and not entry.engine:
         able = [method.name for method in METHODS.values() if method.engine]
         raise InvalidParameter(

@@ -1,5 +1,6 @@
 """Who runs the passes: this machine, or a cluster. The picks are the same."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -9,9 +10,19 @@ from ..validation import check_choice
 from .passes import Engine
 from .processes import process_engine
 from .ray import ray_engine
-from .threads import local_engine
 
-ENGINES = ("local", "processes", "ray")
+_Open = Callable[[Dataset | None, str | None, int | None], AbstractContextManager[Engine | None]]
+
+
+def _threads(source: Dataset | None, address: str | None, workers: int | None) -> nullcontext[None]:
+    """Run passes on the threads of this machine: no engine at all."""
+    if address is not None or workers is not None:
+        raise InvalidParameter("address and workers are for the engine 'ray'; the engine is 'local'")
+    return nullcontext()
+
+
+ENGINES: dict[str, _Open] = {"local": _threads, "processes": process_engine, "ray": ray_engine}
+"""What opens each engine, given the rows, the address of a cluster and how many workers to use."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +50,4 @@ def open_engine(
         if source is not None and not engine.holds(source.rows):
             raise InvalidParameter(f"the engine is open for other rows than those of {source.name}")
         return nullcontext(engine)
-    if check_choice(engine, ENGINES, "engine") == "ray":
-        return ray_engine(source, address, workers)
-    if engine == "processes" and address is None:
-        return process_engine(source, workers)
-    if address is not None or workers is not None:
-        raise InvalidParameter(f"address and workers are for the engine 'ray'; the engine is {engine!r}")
-    return local_engine()
+    return ENGINES[check_choice(engine, tuple(ENGINES), "engine")](source, address, workers)

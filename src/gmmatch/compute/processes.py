@@ -151,11 +151,15 @@ def serve() -> None:
 
 
 @contextmanager
-def process_engine(source: Dataset | None, workers: int | None = None) -> Iterator[ProcessEngine]:
+def process_engine(
+    source: Dataset | None, address: str | None = None, workers: int | None = None
+) -> Iterator[ProcessEngine]:
     """Open an engine of processes; rows in memory are written to a temporary file that they map.
 
-    `workers`: how many processes; one per core by default.
+    `address`: for other engines. `workers`: how many processes; one per core by default.
     """
+    if address is not None:
+        raise InvalidParameter("address is for the engine 'ray'; the engine is 'processes'")
     if os.name != "posix":
         raise InvalidParameter("engine='processes' needs Linux or macOS; use 'local'")
     with tempfile.TemporaryDirectory(prefix="gmmatch-") as folder:

@@ -38,7 +38,7 @@ def test_processes_pick_the_same_rows(labels, params, tmp_path) -> None:
 def test_a_process_that_is_killed_is_replaced_and_its_work_done_again() -> None:
     source = open_dataset(ROWS)
     rows = source.rows
-    with process_engine(source, 2) as engine:
+    with process_engine(source, workers=2) as engine:
         results = engine.map(
             lambda part: float(rows[part].sum()), [slice(n, n + 10) for n in range(0, 1500, 10)]
         )
@@ -51,7 +51,7 @@ def test_a_process_that_is_killed_is_replaced_and_its_work_done_again() -> None:
 
 def test_a_call_that_ends_every_process_is_given_up() -> None:
     with (
-        process_engine(open_dataset(ROWS), 1) as engine,
+        process_engine(open_dataset(ROWS), workers=1) as engine,
         pytest.raises(WorkerFailed, match="processes ended in rows 0 to 10"),
     ):
         list(engine.map(lambda part: os._exit(1), [slice(0, 10)]))
@@ -61,7 +61,7 @@ def test_an_error_of_a_call_is_that_of_the_run() -> None:
     def fail(part):
         raise ValueError("nonsense")
 
-    with process_engine(open_dataset(ROWS), 1) as engine, pytest.raises(ValueError, match="nonsense"):
+    with process_engine(open_dataset(ROWS), workers=1) as engine, pytest.raises(ValueError, match="nonsense"):
         list(engine.map(fail, [slice(0, 10)]))
 
 
