@@ -29,7 +29,7 @@ Pairs = tuple[int, IntArray, IntArray, npt.NDArray[np.float64]]
 def find_rows(setting: Setting, measures: Measures, evidence: Suspicion) -> dict[str, Pairs]:
     """Return for each tab its number of rows, the first of them, those to compare them with, and scores."""
     typical = _typical(setting, measures, evidence)
-    wrong, outlier, duplicate = evidence["wrong"], evidence["outlier"], evidence["duplicate"]
+    wrong, outlier, duplicate = evidence["suspicion"], evidence["outlier"], evidence["duplicate"]
     group, keep, suggested = evidence["group"], evidence["keep"], evidence["suggested"]
     own = setting.codes[evidence.rows]
     compared = np.where(suggested >= 0, suggested, own)

@@ -44,7 +44,7 @@ def make_map(
     place[evidence.rows] = np.arange(len(evidence.rows))
     judged = place[shown]
     known = judged >= 0
-    suspicion = np.where(known, evidence["wrong"][judged], np.nan)
+    suspicion = np.where(known, evidence["suspicion"][judged], np.nan)
     suggested = np.where(known, evidence["suggested"][judged], -1)
     listed = listed_classes(setting)
     tiers = np.where(known, evidence.tiers[judged], -1)

@@ -15,19 +15,18 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..arrays import FloatArray, IntArray, Labels, Vector
+from ..arrays import FloatArray, IntArray, Labels, Mask, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, tiles
 from ..compute.passes import PerRow, map_blocks
 from ..errors import InvalidInput
-from ..facts import WRONG
 from ..handover import as_frame
 from ..records import verb
 from ..validation import check_probability
+from .evidence import KINDS
 from .evidence.duplicate import Copies
-from .evidence.place import ODD
 from .judge import TIERS, UsableRows, Verdict
-from .table import make_table
+from .table import make_table, suspected
 
 _CENTERS_AT_ONCE = 1024
 
@@ -126,29 +125,23 @@ class Suspects:
 
     def summary(self) -> dict[str, Any]:
         """Return how much of the data seems wrong, kind by kind, as plain data."""
-        wrong, far, copied = self.suspicion >= WRONG, self.outlier > ODD, self.duplicate > 0
-        suspect = int((wrong | far).sum())
-        groups = np.unique(self.group[self.group >= 0])
-        labels: dict[str, Any] = self._part(wrong)
+        kinds = {name: _counted(kind.flag(self)) for name, kind in KINDS.items()}
         if self.estimate is not None:
-            labels |= _told(self.estimate[-1]) | {
+            kinds["wrong_labels"] |= _told(self.estimate[-1]) | {
                 "by_class": {
                     str(name): {"rows": int(row[0])} | _told(row)
                     for name, row in zip(self.classes.tolist(), self.estimate[:-1], strict=True)
                 },
             }
+        kinds["duplicates"]["groups"] = len(np.unique(self.group[self.group >= 0]))
+        suspects = _counted(suspected(self))
         return {
             "rows": len(self),
-            "suspect": suspect,
-            "share": suspect / len(self),
+            "suspect": suspects["rows"],
+            "share": suspects["share"],
             **dict(zip(TIERS, np.bincount(self.tiers, minlength=len(TIERS)).tolist(), strict=True)),
-            "wrong_labels": labels,
-            "outliers": self._part(far),
-            "duplicates": self._part(copied) | {"groups": len(groups)},
+            **kinds,
         }
-
-    def _part(self, found: npt.NDArray[np.bool_]) -> dict[str, Any]:
-        return {"rows": int(found.sum()), "share": float(found.mean())}
 
     def changes(self, above: float) -> list[dict[str, Any]]:
         """Return `row`, `from`, `to` and `probability` of what `fix` changes, most suspicious rows first."""
@@ -215,6 +208,10 @@ _BY_ROW = tuple(
 )
 
 
+def _counted(found: Mask) -> dict[str, Any]:
+    return {"rows": int(found.sum()), "share": float(found.mean())}
+
+
 def _told(estimate: Vector) -> dict[str, Any]:
     share, low, high = (round(float(part), 6) for part in estimate[1:])
     return {"estimate": share, "interval": [low, high]}
@@ -239,7 +236,7 @@ def suspects_from(
     suggested[named] = classes[found.suggested[order][named]].tolist()
     return Suspects(
         rows=order,
-        suspicion=found.wrong[order],
+        suspicion=found.suspicion[order],
         outside=found.outside[order],
         outlier=found.outlier[order],
         duplicate=found.duplicate[order],
@@ -249,7 +246,7 @@ def suspects_from(
         labels=classes[codes[order]],
         suggested=suggested,
         probability=probability[order].astype(np.float64),
-        suggested_probability=found.likely[order],
+        suggested_probability=found.suggested_probability[order],
         distance=verdict.distances[order],
         other=classes[other[order]],
         other_distance=other_distance[order],

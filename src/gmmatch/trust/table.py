@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,28 @@ from .evidence.place import ODD
 _LETTERS = 60
 
 
+class Columns(Protocol):
+    """The scores of rows, in any order of these; see `gmmatch.Suspects`."""
+
+    @property
+    def suspicion(self) -> Vector: ...  # noqa: D102
+    @property
+    def outlier(self) -> Vector: ...  # noqa: D102
+    @property
+    def duplicate(self) -> Vector: ...  # noqa: D102
+
+
+def suspected(table: Columns) -> Mask:
+    """Return True for rows with a fault: whose label or place is hard to believe."""
+    found: Mask = np.logical_or.reduce([kind.flag(table) for kind in KINDS.values() if kind.FAULT])
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """The columns of every row; see `gmmatch.Suspects`."""
 
-    wrong: Vector
+    suspicion: Vector
     outside: Vector
     outlier: Vector
     duplicate: Vector
@@ -30,19 +47,18 @@ class Table:
     copies: IntArray
     keep: IntArray
     suggested: IntArray  # the class that is likelier than the label, -1 where none is
-    likely: Vector  # its probability; NaN where there is none
+    suggested_probability: Vector  # its probability; NaN where there is none
     clumped: Mask
     numbers: IntArray  # of the rows in the input
 
     @property
     def suspect(self) -> Mask:
-        """Rows whose label or place is hard to believe; duplicates alone are no fault."""
-        found: Mask = KINDS["wrong_labels"].flag(self) | KINDS["outliers"].flag(self)
-        return found
+        """Rows with a fault."""
+        return suspected(self)
 
     def order(self, rows: IntArray) -> IntArray:
         """Return rows ordered by how likely their label is wrong, then by place, then duplicates."""
-        columns = self.duplicate, self.outlier, self.wrong
+        columns = (kind.score(self) for kind in reversed(KINDS.values()))
         return rows[np.lexsort((rows, *(-column[rows] for column in columns)))]
 
     def reasons(self, codes: IntArray, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:

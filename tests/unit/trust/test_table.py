@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gmmatch.facts import Evidence
 from gmmatch.trust import Copies, Table, make_table
+from gmmatch.trust.evidence import KINDS
 
 
 def evidence(n: int, **given: Any) -> Evidence:
@@ -41,7 +43,7 @@ def test_the_row_to_keep_is_the_first_with_the_label_most_believed_in_its_group(
     assert found.copies.tolist() == [4, 4, 4, 4, 2, 2, 1, 1]
     assert found.group.tolist() == [0, 0, 0, 0, 1, 1, -1, -1]
     assert found.duplicate.tolist() == [1, 0, 1, 1, 0, 1, 0, 0]
-    np.testing.assert_array_equal(found.wrong, wrong)  # copies say nothing of the label
+    np.testing.assert_array_equal(found.suspicion, wrong)  # copies say nothing of the label
     told = found.reasons(codes, NAMES).tolist()
     assert told[0] == "It is a copy of row 1, which bears the label 'bee', one of 4."
     assert told[1] == told[4] == told[6] == told[7] == ""
@@ -75,7 +77,7 @@ def test_what_is_suggested_is_told_with_its_probability() -> None:
     found = make_table(evidence(5, wrong=wrong, likely=likely, suggested=suggested), codes, copies([-1] * 5))
     # A class is suggested where it is likelier than the label.
     assert found.suggested.tolist() == [1, 1, -1, -1, -1]
-    np.testing.assert_allclose(found.likely, [0.876, 0.874, np.nan, np.nan, np.nan])
+    np.testing.assert_allclose(found.suggested_probability, [0.876, 0.874, np.nan, np.nan, np.nan])
     told = found.reasons(codes, NAMES).tolist()
     assert told[0] == "The label 'ant' is unlikely, 'bee' is likelier (88%)."
     assert told[1] == "The label 'ant' is unlikely, 'bee' is likelier (87%)."
@@ -91,7 +93,7 @@ def test_rows_are_ordered_by_label_then_place_then_duplicates() -> None:
     group = np.where(rng.random(n) < 0.3, rng.integers(0, 20, n), -1)
     found = make_table(evidence(n, wrong=wrong, outlier=outlier), np.zeros(n, int), copies(group.tolist()))
     expected = sorted(
-        range(n), key=lambda row: (-found.wrong[row], -found.outlier[row], -found.duplicate[row], row)
+        range(n), key=lambda row: (-found.suspicion[row], -found.outlier[row], -found.duplicate[row], row)
     )
     assert found.order(np.arange(n)).tolist() == expected
     assert found.suspect.tolist() == ((wrong >= 0.5) | (outlier > 0.5)).tolist()
@@ -112,3 +114,32 @@ def test_long_names_are_shortened_in_the_middle() -> None:
         found = make_table(evidence(1, wrong=wrong), np.array([0]), copies([-1]))
         reason = found.reasons(np.array([0]), np.array(["x" * length]))[0]
         assert reason == f"The label {shown} is unlikely, and no other is likelier."
+
+
+KINDS_BY_HAND = {
+    "wrong_labels": lambda table, row: table.suspicion[row] >= 0.5,
+    "outliers": lambda table, row: table.outlier[row] > 0.5,
+    "duplicates": lambda table, row: table.keep[row] != row,
+}
+"""The rule of each kind of evidence, for one row."""
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_of_evidence_flags_scores_and_tells_the_same_rows(name: str) -> None:
+    rng = np.random.default_rng(4)
+    n = 200
+    wrong, outlier = rng.random(n), rng.random(n)
+    group = np.where(rng.random(n) < 0.3, rng.integers(0, 20, n), -1)
+    codes = rng.integers(0, 3, n)
+    found = make_table(evidence(n, wrong=wrong, outlier=outlier), codes, copies(group.tolist()))
+    kind, names = KINDS[name], NAMES.tolist()
+    expected = [bool(KINDS_BY_HAND[name](found, row)) for row in range(n)]
+    assert 0 < sum(expected) < n
+    assert kind.flag(found).tolist() == expected
+    assert [kind.sentence(found, row, names, codes) is not None for row in range(n)] == expected
+    scores = kind.score(found)
+    assert scores.min() >= 0
+    assert scores.max() <= 1
+    assert scores[kind.flag(found)].min() >= scores[~kind.flag(found)].max()
+    if kind.FAULT:
+        assert found.suspect[kind.flag(found)].all()

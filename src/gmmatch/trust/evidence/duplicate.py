@@ -24,10 +24,11 @@ from ...compute.passes import map_blocks
 from ...validation import key_factors
 
 if TYPE_CHECKING:
-    from ..table import Table
+    from ..table import Columns, Table
 
 _Sketch = npt.NDArray[np.float32]
 
+FAULT = False  # of data in which rows repeat
 _NEAR = 0.1  # of the typical distance to the nearest neighbour; cleanlab's near duplicates are within 0.13
 _PROBES, _FEW_OTHERS, _OTHERS = 256, 1024, 8192
 _DIRECTIONS = 16
@@ -195,7 +196,12 @@ def _components(links: IntArray, n_rows: int) -> IntArray:
     return groups
 
 
-def flag(table: Table) -> Mask:
+def score(table: Columns) -> Vector:
+    """Return how near to the row that stands for it each duplicate is."""
+    return table.duplicate
+
+
+def flag(table: Columns) -> Mask:
     """Return True for rows that another row stands for."""
     found: Mask = table.duplicate > 0
     return found

@@ -23,8 +23,9 @@ from ...location.distances import group_distances, group_quantiles
 from ...location.mean import group_means
 
 if TYPE_CHECKING:
-    from ..table import Table
+    from ..table import Columns, Table
 
+FAULT = True
 ODD = 0.5
 """A row whose score of the place exceeds this is beyond what its class allows."""
 
@@ -246,7 +247,12 @@ def find_clumps(sample: Sample) -> tuple[Vector, float]:
     return (sample.origin + sample.offsets[spots], limit) if spots else nothing
 
 
-def flag(table: Table) -> Mask:
+def score(table: Columns) -> Vector:
+    """Return how far outside its class, or how dense, the place of each row is."""
+    return table.outlier
+
+
+def flag(table: Columns) -> Mask:
     """Return True for rows beyond what their class allows."""
     found: Mask = table.outlier > ODD
     return found
