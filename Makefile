@@ -116,12 +116,12 @@ $(BUILT): $(LOOPS)/loops.c $(LOOPS)/rows.h hatch_build.py | $(BIN)/python
 # Named here: a comma inside a call would end its argument.
 SHOWN := .[report,figures]
 SITE := .[report,figures,docs]
-.venv/.core: pyproject.toml constraints.txt | $(BIN)/python $(BUILT)
+.venv/.core: pyproject.toml src/gmmatch/version.py constraints.txt | $(BIN)/python $(BUILT)
 	$(call stage,install,$(PIP) -e '$(SHOWN)')
 	@touch $@
 
 # The test tools bring the core along: nothing is resolved twice, and what `make demo` installed stays.
-.venv/.dev: pyproject.toml constraints.txt | $(BIN)/python $(BUILT)
+.venv/.dev: pyproject.toml src/gmmatch/version.py constraints.txt | $(BIN)/python $(BUILT)
 	@echo "Installing the project with its test tools (once; some hundred megabytes)"
 	$(call stage,install,$(PIP) -e '.[dev]')
 	@touch .venv/.core $@
