@@ -22,6 +22,7 @@ from gmmatch import estimating
 from gmmatch.cli import app
 from gmmatch.compute import blocks
 from gmmatch.data import spill
+from gmmatch.data.arrow import Decoder
 from gmmatch.matching import batches
 from gmmatch.matching.budgets import class_budgets
 from gmmatch.selectors import gm_matching
@@ -381,6 +382,22 @@ def test_a_plan_says_what_decoded_rows_take_and_whether_there_is_room(tmp_path, 
     assert "where there is no room for them, so that rows are decoded at every read" in (
         CliRunner().invoke(app, words).stdout
     )
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.usefixtures("small_windows")
+def test_a_run_decodes_each_row_once(labelled, tmp_path, monkeypatch):
+    decoded, decode = [], Decoder.rows
+    monkeypatch.setattr(
+        Decoder,
+        "rows",
+        lambda self, batch, start: (decoded.append(batch.num_rows), decode(self, batch, start))[1],
+    )
+    monkeypatch.setattr(spill, "_STRETCH_BYTES", 1 << 18)
+    pq.write_table(pa.table({"vector": list(ROWS)}), tmp_path / "rows.parquet", row_group_size=3_000)
+    source = gmmatch.open(tmp_path / "rows.parquet", memory=1 << 20)
+    gmmatch.select(source, LABELS if labelled else None, keep=0.1)
+    assert sum(decoded) == len(ROWS)
 
 
 @pytest.mark.parametrize("labelled", [False, True])
