@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .aims import Cost
-from .data import Dataset, machine_memory, open_dataset
+from .data import Dataset, ForwardRows, machine_memory, open_dataset, temporary_room
 from .matching.candidates import GRAM_BYTES
 from .run import JUDGED_ROW_BYTES, Plan, expected_reads, fits, memory_needed, open_plan
 from .selectors.gm_matching import AUTO_BATCH, WHOLE_ROWS
@@ -41,9 +41,12 @@ class Estimate:
     # Memory that is needed, and whether the cap (a quarter of the machine by default) allows it.
     memory_bytes: int | None = None
     enough_memory: bool | None = None
-    # Room for the selection, and an estimate of the time, beside that of a training run if there is one.
-    disk_bytes: int = 0
-    seconds: float | None = None
+    disk_bytes: int = 0  # room for the selection
+    # Room in the temporary folder for rows that are decoded once, and whether it is there; if not, they are
+    # decoded at every read.
+    temporary_bytes: int = 0
+    enough_temporary: bool = True
+    seconds: float | None = None  # an estimate of the time, beside that of a training run if there is one
     trains: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -86,6 +89,7 @@ def estimate(plan: Plan) -> Estimate:
     rest = _START_SECONDS + _ROW_SECONDS * len(rows)
     k = _rows_kept(plan, data, len(rows))
     seconds = 2 * reads * data.nbytes / read_rate + (work + judged) / work_rate + rest
+    decoded = data.nbytes if isinstance(data.rows, ForwardRows) else 0
     return Estimate(
         rows=len(rows),
         features=rows.shape[1],
@@ -99,6 +103,8 @@ def estimate(plan: Plan) -> Estimate:
         memory_bytes=needed,
         enough_memory=fits(needed, machine_memory() // 4 if plan.cap is None else plan.cap),
         disk_bytes=48 * k + (0 if encoding is None else 4 * encoding.items * rows.shape[1]),
+        temporary_bytes=decoded,
+        enough_temporary=decoded <= temporary_room(),
         trains=plan.entry.needs_training,
         seconds=round(seconds + (0.0 if encoding is None else encoding.seconds), 3),
     )

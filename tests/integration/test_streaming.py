@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -17,8 +18,11 @@ from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
 import gmmatch
+from gmmatch import estimating
 from gmmatch.cli import app
 from gmmatch.compute import blocks
+from gmmatch.data import spill
+from gmmatch.data.arrow import Decoder
 from gmmatch.matching import batches
 from gmmatch.matching.budgets import class_budgets
 from gmmatch.selectors import gm_matching
@@ -363,6 +367,52 @@ def test_a_dry_run_plans_and_writes_nothing(tmp_path, monkeypatch):
     assert not small["enough_memory"]
     assert "nothing was written" in CliRunner().invoke(app, words).stdout
     assert sorted(os.listdir()) == ["labels.npy", "rows.npy"]
+
+
+def test_a_plan_says_what_decoded_rows_take_and_whether_there_is_room(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"vector": list(ROWS), "label": LABELS}), "rows.parquet")
+    words = ["select", "rows.parquet", "--labels", "label", "--keep", "10%", "--memory", "2MB", "--dry-run"]
+    facts = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert (facts["temporary_bytes"], facts["enough_temporary"]) == (ROWS.nbytes, True)
+    assert f" 2 MB in {tempfile.gettempdir()}, " in CliRunner().invoke(app, words).stdout
+    monkeypatch.setattr(spill, "temporary_room", lambda: 0)
+    monkeypatch.setattr(estimating, "temporary_room", lambda: 0)
+    assert not json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["enough_temporary"]
+    assert "where there is no room for them, so that rows are decoded at every read" in (
+        CliRunner().invoke(app, words).stdout
+    )
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.usefixtures("small_windows")
+def test_a_run_decodes_each_row_once(labelled, tmp_path, monkeypatch):
+    decoded, decode = [], Decoder.rows
+    monkeypatch.setattr(
+        Decoder,
+        "rows",
+        lambda self, batch, start: (decoded.append(batch.num_rows), decode(self, batch, start))[1],
+    )
+    monkeypatch.setattr(spill, "_STRETCH_BYTES", 1 << 18)
+    pq.write_table(pa.table({"vector": list(ROWS)}), tmp_path / "rows.parquet", row_group_size=3_000)
+    source = gmmatch.open(tmp_path / "rows.parquet", memory=1 << 20)
+    gmmatch.select(source, LABELS if labelled else None, keep=0.1)
+    assert sum(decoded) == len(ROWS)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.usefixtures("small_windows")
+def test_the_same_picks_where_rows_are_decoded_at_every_read(labelled, tmp_path, monkeypatch):
+    labels = LABELS if labelled else None
+    monkeypatch.setattr(spill, "temporary_room", lambda: 0)
+    pq.write_table(pa.table({"vector": list(ROWS)}), tmp_path / "rows.parquet", row_group_size=7_000)
+    source = gmmatch.open(tmp_path / "rows.parquet", memory=1 << 20)
+    for params in ({}, {"batch_size": 128, "guard": "off"}):
+        expected = gmmatch.select(ROWS, labels=labels, keep=0.1, random_state=5, **params)
+        picked = gmmatch.select(source, labels=labels, keep=0.1, random_state=5, **params)
+        assert picked.indices.tolist() == expected.indices.tolist()
+        assert picked.scores.tolist() == expected.scores.tolist()
+        assert picked.info.reads == expected.info.reads
 
 
 @pytest.mark.parametrize("params", [{}, {"guard": "off"}, {"batch_size": None, "guard": "off"}])

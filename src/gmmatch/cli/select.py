@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Annotated
 
 import typer
@@ -198,9 +199,13 @@ def describe(found: Estimate) -> str:
     batches = "against all rows of a class" if found.batch_size is None else "in batches"
     training = ", beside the training run" if found.trains else ""
     short = "" if found.enough_memory else " (more than --memory allows)"
+    decoded = f" {found.temporary_bytes / 1e6:,.0f} MB in {gettempdir()}," if found.temporary_bytes else ""
+    if not found.enough_temporary:
+        decoded += " where there is no room for them, so that rows are decoded at every read (TMPDIR names"
+        decoded += " another folder),"
     return (
         f"{start} of {found.features:,} numbers{classes} by {found.method}, {batches};"
         f" about {found.reads} reads, {(found.memory_bytes or 0) / 1e6:,.0f} MB of memory{short},"
-        f" {found.disk_bytes / 1e6:,.1f} MB of disk, {found.seconds or 0:,.0f} s{encoded}{training};"
+        f" {found.disk_bytes / 1e6:,.1f} MB of disk,{decoded} {found.seconds or 0:,.0f} s{encoded}{training};"
         " nothing was written"
     )

@@ -137,12 +137,12 @@ class AgendaEngine(ABC):
     """Runs functions on workers that open the rows by path; see `gmmatch.compute.passes.Engine`.
 
     `rows`: the rows that calls look at; None for functions that open what they read by themselves.
-    `workers`: how many there are, one core each. `pieces`: how many bundles of calls to make per worker.
+    `workers`: how many there are, one core each.
     """
 
-    def __init__(self, rows: Any, workers: int, pieces: int = 8) -> None:
+    def __init__(self, rows: Any, workers: int) -> None:
         self.workers = workers
-        self._rows, self._pieces = rows, pieces
+        self._rows = rows
 
     def holds(self, rows: Any) -> bool:
         """Tell whether these are the rows of the source, or a view of them."""
@@ -156,7 +156,7 @@ class AgendaEngine(ABC):
         if items and isinstance(items[0], slice):
             agenda = Shards(items, self.workers)
         else:
-            agenda = Bundles([size_of(item) for item in items], items, self.workers, self._pieces)
+            agenda = Bundles([size_of(item) for item in items], items, self.workers)
         waiting: dict[int, Any] = {}
         first = 0
         for task, results in self._run(function, agenda):

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..data import PieceRows, StackedRows
+from ..data import ForwardRows, StackedRows
 from ..data.formats.npy import unheld
 from ..errors import InvalidInput
+from ..validation import glance
 
 
 @dataclass(frozen=True)
@@ -45,34 +46,38 @@ class MappedFiles:
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """Rows in pieces, which are read where they are by whoever needs them."""
+class Forward:
+    """Rows that can only be read forward: whoever needs some of them decodes these for itself, once."""
 
-    rows: PieceRows
+    rows: ForwardRows
 
-    def open(self) -> PieceRows:
-        """Return the rows, which are read in one thread: workers have a core each."""
-        for piece in {self.rows.pieces[0], self.rows.pieces[-1]}:
-            piece.check()
-        self.rows.threads, self.rows.keeps = 1, False
+    def open(self) -> ForwardRows:
+        """Return the rows, once the first and the last shard were seen to be what they should be."""
+        for shard in {self.rows.shards[0], self.rows.shards[-1]}:
+            shard.check()
         return self.rows
 
 
-Place = MappedFile | MappedFiles | Pieces
+Place = MappedFile | MappedFiles | Forward
 
 
 def by_path(rows: Any, name: str) -> Place:
     """Return where rows are that are mapped from files.
 
-    `rows`: a memory map, a `StackedRows` of some, or rows in pieces.
+    `rows`: a memory map, a `StackedRows` of some, or `ForwardRows`.
 
     Raises `InvalidInput`: the rows are held in memory.
     """
-    if isinstance(rows, PieceRows) and rows.can_travel:
-        return Pieces(rows)
+    if isinstance(rows, ForwardRows) and rows.can_travel:
+        return Forward(rows)
     if isinstance(rows, StackedRows):
         return MappedFiles(tuple(_locate(part, name) for part in rows.parts))
     return _locate(rows, name)
+
+
+def glimpse(rows: Any) -> str:
+    """Return what rows that a worker opens must look like; nothing of those that it checks by itself."""
+    return "" if rows is None or isinstance(rows, ForwardRows) else glance(rows)
 
 
 def _locate(array: Any, name: str) -> MappedFile:

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..errors import GmmatchError
-from ..validation import glance
-from ._by_path import Place
+from ._by_path import Place, glimpse
 from .blocks import limit_threads
 from .passes import PerRow
 from .reading import announced
@@ -182,7 +181,7 @@ class Worker:
             return
         try:
             self.rows = place.open()
-            found = glance(self.rows) if expected else ""  # pieces are checked when they are opened
+            found = glimpse(self.rows)
         except (GmmatchError, OSError) as error:
             self.failure = Failure("unreadable", self.node, str(error))
             return
@@ -210,9 +209,8 @@ class Worker:
             if number != self._round:
                 self._function, self._entries = unpack(content, self.rows)
                 self._round = number
-            if not hasattr(self.rows, "expect") or len(calls[0].arguments) > 1:
+            if len(calls[0].arguments) > 1:
                 return [self._call(call, dtypes) for call in calls]
-            self.rows.forget()
             asked = [_Asked(call) for call in calls]
             return [self._call(one.call, dtypes) for one in announced(self.rows, asked, _WORKER_BYTES)]
         except MemoryError as error:

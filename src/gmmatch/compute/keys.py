@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Keys, Mask
+from ..data import ForwardRows
 from ..validation import key_factors
 from .blocks import by_group, core_count, map_in_order
 from .counting import count_gathered, count_matched
 from .kernels import check_and_hash, mix
-from .passes import map_blocks
+from .passes import engine_for, map_blocks
 
 Part = TypeVar("Part")
 
@@ -63,8 +64,9 @@ def look_at_rows(rows: Any, seed: int = 0, sums: Sums[Any] | None = None) -> tup
     [True, False, True]
     """
     factors, fixed = key_factors(rows.shape[1], seed), key_factors(rows.shape[1])
-    # Rows that are not in memory are read once: those that samples are drawn from first are kept.
-    share = max(_SAMPLE_ROWS, 32 * rows.shape[1]) * _SPARE / len(rows) if hasattr(rows, "remember") else 0.0
+    # Rows that this process will not have decoded: those that samples are drawn from first are kept.
+    elsewhere = isinstance(rows, ForwardRows) and (engine_for(rows) is not None or not rows.spills)
+    share = max(_SAMPLE_ROWS, 32 * rows.shape[1]) * _SPARE / len(rows) if elsewhere else 0.0
     below = np.uint64(min(share, 1.0) * (2**64 - 2**11))
 
     def part(block: slice) -> tuple[Mask, Keys, Keys, IntArray, FloatArray, Any]:
@@ -87,7 +89,7 @@ def look_at_rows(rows: Any, seed: int = 0, sums: Sums[Any] | None = None) -> tup
         at, held = own.stop, new.stop
         if sums is not None:
             sums.add(added)
-    if share:
+    if elsewhere:
         rows.remember(drawn[:held], kept[:held])
     return good, keys, digest.hexdigest()
 

@@ -19,9 +19,8 @@ import numpy as np
 
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter, WorkerFailed
-from ..validation import glance
 from ._agenda import Agenda, AgendaEngine, Task, rows_of
-from ._by_path import MappedFile, Place, by_path
+from ._by_path import MappedFile, Place, by_path, glimpse
 from ._worker import Failure, Worker, call_of, pack
 from .blocks import core_count
 
@@ -37,11 +36,9 @@ class ProcessEngine(AgendaEngine):
     """
 
     def __init__(self, source: Dataset | None, place: Place | None, workers: int) -> None:
-        pieces = source is not None and hasattr(source.rows, "expect")
-        super().__init__(None if source is None else source.rows, workers, 1 if pieces else 8)
+        super().__init__(None if source is None else source.rows, workers)
         self._name = "the input" if source is None else source.name
-        expected = "" if source is None or pieces else glance(source.rows)
-        self._opening = place, expected
+        self._opening = place, glimpse(self._rows)
         self._round = 0
         self._processes: dict[Connection, tuple[int, subprocess.Popen[bytes]]] = {}
         self._known: dict[Connection, int] = {}  # the round whose function each process has

@@ -17,9 +17,8 @@ from typing import Any
 
 from ..data import Dataset
 from ..errors import InvalidInput, MissingExtra, WorkerFailed
-from ..validation import glance
 from ._agenda import Agenda, AgendaEngine, Task, rows_of
-from ._by_path import Place, by_path
+from ._by_path import Place, by_path, glimpse
 from ._worker import Failure, Parcel, Worker, call_of, count_bytes, pack
 
 _OBJECT_STORE_BYTES = 512 << 20  # picks of all workers wait there for their turn
@@ -49,14 +48,12 @@ class RayEngine(AgendaEngine):
     """
 
     def __init__(self, ray: Any, source: Dataset | None, workers: int) -> None:
-        pieces = source is not None and hasattr(source.rows, "expect")
-        # Rows in pieces are read by each bundle.
-        super().__init__(None if source is None else source.rows, workers, 1 if pieces else 8)
+        super().__init__(None if source is None else source.rows, workers)
         self.sent = self.received = 0
         self.source, self._ray = source, ray
         self._name = "the input" if source is None else source.name
         self._place: Place | None = None if source is None else by_path(source.rows, source.name)
-        self._expected = "" if self._rows is None or pieces else glance(self._rows)
+        self._expected = glimpse(self._rows)
         self._pickler = importlib.import_module("ray.cloudpickle").Pickler
         options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         self._actor = ray.remote(Worker).options(**options)

@@ -6,13 +6,13 @@ from .formats import FORMATS, Format, register_format
 from .items import Items, Kind, Unreadable
 from .memory import machine_memory
 from .opening import open_dataset, write_rows
-from .pieces import PieceRows
 from .remote import as_address, check_free, send
 from .rows import ChosenRows, MappedRows, Rows, StackedRows
+from .spill import ForwardRows, temporary_room
 
 __all__ = [
     "as_address", "check_free", "send",
-    "FORMATS", "ChosenRows", "Dataset", "Format", "Items", "Kind", "MappedRows", "PieceRows", "Rows",
+    "FORMATS", "ChosenRows", "Dataset", "Format", "ForwardRows", "Items", "Kind", "MappedRows", "Rows",
     "StackedRows", "Unreadable", "machine_memory", "open_dataset", "read_values", "register_format",
-    "values_of_rows", "write_rows",
+    "temporary_room", "values_of_rows", "write_rows",
 ]  # fmt: skip

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from ..arrays import FloatArray
 from ..errors import InvalidInput, first_line
-from .cursors import Source, rows_per_block
+from .cursors import rows_per_block
 from .http import shown
-from .pieces import PieceRows
 from .remote import LOST, Lost, is_remote, patiently, remote_stamp
 from .request import Request, refuse_bad
+from .spill import ForwardRows, Source
 from .tables import Table, list_matrix, plain_numbers
 
 BATCH_ROWS = 8192
@@ -33,8 +33,11 @@ class File(Source, Protocol):
     def name(self) -> str:
         """What to call it."""
 
-    def batches(self, names: list[str], start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns from row `start` on, `rows` at a time, each batch checked in full."""
+    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns between two rows, `rows` at a time, each batch checked in full.
+
+        The last batch may go on beyond `stop`.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +47,20 @@ class InMemory:
     name: str
     n_rows: int
     read: Callable[[list[str], int, int], pa.Table]
-    far: bool = False
     travels: bool = False
+
+    @property
+    def begins(self) -> Sequence[int]:
+        """Any row."""
+        return range(0, self.n_rows, BATCH_ROWS)
 
     def check(self) -> None:
         """Nothing could have changed."""
 
-    def batches(self, names: list[str], start: int, rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns."""
-        for first in range(start, self.n_rows, rows):
-            part = self.read(names, first, min(first + rows, self.n_rows)).combine_chunks()
+        for first in range(start, stop, rows):
+            part = self.read(names, first, min(first + rows, stop)).combine_chunks()
             yield from part.to_batches()
 
 
@@ -64,7 +71,6 @@ class Columns:
     name: str
     schema: pa.Schema
     files: Sequence[File]
-    stamp: str  # what tells the content from another one
     base: Path | None = None  # the folder that relative paths of images begin at
 
     @property
@@ -81,12 +87,12 @@ class Columns:
         """Yield the rows between two, in order, some thousand at a time."""
         begin, stop = 0, self.n_rows if stop is None else stop
         for file in self.files:
-            at = max(start - begin, 0)
-            if at < file.n_rows and begin < stop:
-                for batch in file.batches(names, at, BATCH_ROWS):
-                    yield batch.slice(0, stop - begin - at)
+            at, end = max(start - begin, 0), min(stop - begin, file.n_rows)
+            if at < end:
+                for batch in file.batches(names, at, end, BATCH_ROWS):
+                    yield batch.slice(0, end - at)
                     at += batch.num_rows
-                    if begin + at >= stop:
+                    if at >= end:
                         break
             begin += file.n_rows
 
@@ -173,7 +179,7 @@ class Decoder:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnPiece:
+class ColumnShard:
     """The rows that columns of a file hold."""
 
     file: File
@@ -188,12 +194,7 @@ class ColumnPiece:
     @property
     def begins(self) -> Sequence[int]:
         """The rows that reading can begin at without decoding others."""
-        return getattr(self.file, "begins", (0,))
-
-    @property
-    def far(self) -> bool:
-        """Whether reading means waiting for another machine."""
-        return self.file.far
+        return self.file.begins
 
     @property
     def travels(self) -> bool:
@@ -204,18 +205,20 @@ class ColumnPiece:
         """Refuse other content than what was described."""
         self.file.check()
 
-    def blocks(self, start: int) -> Iterator[FloatArray]:
-        """Yield the rows from `start` on; where a connection is lost, the rest is asked for again."""
+    def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
+        """Yield the rows between two; where a connection is lost, the rest is asked for again."""
         decoder, at = self.decoder, start
         names = [*decoder.names, *([decoder.scales] if decoder.scales else [])]
         size = rows_per_block(decoder.width * np.dtype(decoder.dtype).itemsize)
         for attempt in patiently(self.file.name):
             try:
-                for batch in self.file.batches(names, at, size):
-                    rows = decoder.rows(batch, self.first + at)
+                for batch in self.file.batches(names, at, stop, size):
+                    rows = decoder.rows(batch.slice(0, stop - at), self.first + at)
                     at += len(rows)
                     attempt.succeeded()
                     yield rows
+                    if at == stop:
+                        return
                 break
             except LOST as error:
                 attempt.failed(error)
@@ -223,30 +226,21 @@ class ColumnPiece:
 
 
 def _rows(columns: Columns, names: Sequence[str], request: Request) -> tuple[Any, dict[int, str]]:
-    """Return the rows that columns hold, read where they are or, where they are few, held in memory."""
+    """Return the rows that columns hold, decoded as they are read or, where they are few, held in memory."""
     decoder = _decoder(columns, names, request.drop)
     begins = np.cumsum([0, *(file.n_rows for file in columns.files)]).tolist()
-    pieces = [
-        ColumnPiece(file, decoder, first) for file, first in zip(columns.files, begins, strict=False)
+    shards = [
+        ColumnShard(file, decoder, first) for file, first in zip(columns.files, begins, strict=False)
         if file.n_rows
     ]  # fmt: skip
-    rows = PieceRows(pieces, decoder.width, decoder.dtype, f"{columns.stamp} {names}")
-    if rows.shape[0] * rows.shape[1] * rows.itemsize > min(_HELD_BYTES, request.memory // 2):
+    rows = ForwardRows(shards, decoder.width, decoder.dtype)
+    if rows.nbytes > min(_HELD_BYTES, request.memory // 2):
         return rows, {}
-    held = np.concatenate([block for piece in pieces for block in _all_blocks(piece)])
+    held = np.concatenate([block for shard in shards for block in shard.blocks(0, shard.n_rows)])
     bad: dict[int, str] = {}
     if request.drop:
         bad = {int(row): f"no number in column {names[0]!r}" for row in np.flatnonzero(np.isnan(held).any(1))}
     return held, bad
-
-
-def _all_blocks(piece: ColumnPiece) -> Iterator[FloatArray]:
-    left = piece.n_rows
-    for block in piece.blocks(0):
-        yield block
-        left -= len(block)
-        if left <= 0:
-            return
 
 
 def _decoder(columns: Columns, names: Sequence[str], drop: bool) -> Decoder:

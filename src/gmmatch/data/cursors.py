@@ -1,15 +1,14 @@
-"""Places in files that can be read from the front on only, so that each part of a file is decoded once.
+"""Places in files that can be read forward only, so that each part of a file is decoded once in a read.
 
-A *piece* is a file of Parquet or Arrow, or a span of a file of numbers. Reading it from some row on gives
-*blocks* of about a megabyte. A *cursor* is a place in a piece that goes on block by block. Whoever wants the
-rows between two is served by a cursor that is just before them or, where there is none, by a new one. Threads
-that want neighbouring rows share a cursor: blocks that it passed on the way to what was asked for are held
-until somebody has asked for every row of them.
+Decoding from some row on gives *blocks* of about a megabyte. A *cursor* is a place that goes on block by
+block. Whoever wants the rows between two is served by a cursor that is just before them or, where there is
+none, by a new one. Threads that want neighbouring rows share a cursor: blocks that it passed on the way to
+what was asked for are held until somebody has asked for every row of them.
 """
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,10 +17,9 @@ from ..arrays import FloatArray, IntArray
 
 BLOCK_BYTES = 1 << 20
 """What is decoded in one go: little enough to stay in the cache until it is used."""
-Background = Callable[[Callable[[], None]], object]
 
-_AHEAD = 4  # blocks that are read before they are asked for, where that means waiting
-_MOST_CURSORS = 64
+_KEPT_ASKS = 2  # of a cursor: threads do not ask in strict order
+_MOST_CURSORS = 16
 
 
 def rows_per_block(row_bytes: int) -> int:
@@ -29,27 +27,10 @@ def rows_per_block(row_bytes: int) -> int:
     return max(1, BLOCK_BYTES // row_bytes)
 
 
-class Source(Protocol):
-    """Where rows are, read from the front on."""
+class Forward(Protocol):
+    """Rows that are decoded in their order."""
 
-    @property
-    def n_rows(self) -> int:
-        """How many rows it has."""
-
-    @property
-    def far(self) -> bool:
-        """Whether reading means waiting for another machine."""
-
-    @property
-    def travels(self) -> bool:
-        """Whether another process can read it."""
-
-    def check(self) -> None:
-        """Refuse other content than what was described."""
-
-
-class Piece(Source, Protocol):
-    """Rows of numbers: a file of Parquet or Arrow, or a span of a file of numbers."""
+    n_rows: int
 
     def blocks(self, start: int) -> Iterator[FloatArray]:
         """Yield the rows from `start` on, about a megabyte at a time."""
@@ -67,21 +48,17 @@ class _Block:
 
 
 class Cursor:
-    """A place in a piece, and the blocks before it of which rows have yet to be asked for.
+    """A place, and the blocks before it of which rows have yet to be asked for.
 
     `kept`: how many blocks are held at most; the oldest are given up.
     """
 
-    def __init__(self, piece: Piece, start: int, kept: int) -> None:
+    def __init__(self, rows: Forward, start: int, kept: int) -> None:
         self.kept = kept
-        self.at = self.asked = start
-        self.ask = 0  # how many rows were asked for in one go
-        self.end = piece.n_rows
+        self.at, self.end = start, rows.n_rows
         self.lock = threading.Lock()
-        self._blocks = piece.blocks(start)
+        self._blocks = rows.blocks(start)
         self._held: list[_Block] = []
-        self._size = 0  # rows in a block
-        self._failed: Exception | None = None
 
     @property
     def first(self) -> int:
@@ -99,10 +76,11 @@ class Cursor:
         with self.lock:
             if start < self.first:
                 return None
-            self.asked, self.ask = max(self.asked, stop), stop - start
             passed = [block for block in self._held if block.first < stop]
             while self.at < stop:
-                passed.append(self._pull())
+                passed.append(_Block(self.at, next(self._blocks)))
+                self.at += len(passed[-1].rows)
+                self._held = [*self._held, passed[-1]][-self.kept :]
             parts = [(block, block.between(start, stop)) for block in passed]
             if sum(len(rows) for _, rows in parts) < stop - start:
                 return None
@@ -111,88 +89,46 @@ class Cursor:
             self._held = [block for block in self._held if block.left > 0]
             return [rows for _, rows in parts if len(rows)]
 
-    def ahead(self) -> None:
-        """Read what is likely to be asked for next, and give nothing up for it."""
-        if self.lock.acquire(blocking=False):
-            try:
-                upto = min(self.end, self.asked + min(self.ask, _AHEAD * self._size))
-                while self.at < upto and len(self._held) < self.kept:
-                    self._pull()
-            finally:
-                self.lock.release()
-
-    def _pull(self) -> _Block:
-        if self._failed is not None:
-            raise self._failed  # whoever read ahead met it and had nobody to tell
-        try:
-            found = _Block(self.at, next(self._blocks))
-        except Exception as error:
-            self._failed = error
-            raise
-        self._size = len(found.rows)
-        self.at += self._size
-        self._held = [*self._held, found][-self.kept :]
-        return found
-
 
 class Cursors:
-    """The cursors of pieces that follow each other.
+    """The cursors of stretches of rows that follow each other.
 
-    `ends`: the row after each piece. `background`: runs a function while others go on; None where reading
-    ahead does not pay.
+    `ends`: the row after each stretch. `step`: rows in a block.
     """
 
-    def __init__(self, pieces: Sequence[Piece], ends: IntArray, background: Background | None) -> None:
-        self.pieces, self.ends = pieces, ends
-        self._background = background
+    def __init__(self, stretches: Sequence[Forward], ends: IntArray, step: int) -> None:
+        self._stretches, self._ends, self._step = stretches, ends, step
         self._lock = threading.Lock()
         self._open: OrderedDict[int, tuple[int, Cursor]] = OrderedDict()
 
-    def between(self, start: int, stop: int, kept: int, step: int, threads: int) -> list[FloatArray]:
-        """Return the rows between two as the parts of blocks that they were decoded in.
-
-        `kept`: blocks that a new cursor holds at most. `step`: rows in a block. `threads`: how many cursors
-        that hold several blocks may be open.
-        """
+    def between(self, start: int, stop: int, asks: int = _KEPT_ASKS) -> FloatArray:
+        """Return the rows between two; `asks`: of how many such spans a new cursor holds the blocks."""
+        kept = asks * -(-(stop - start) // self._step)
         parts: list[FloatArray] = []
-        first = int(np.searchsorted(self.ends, start, side="right"))
-        for number in range(first, len(self.pieces)):
-            begin = int(self.ends[number]) - self.pieces[number].n_rows
-            if begin >= stop:
-                break
-            low, high = max(start - begin, 0), min(stop, int(self.ends[number])) - begin
-            if low < high:
-                parts += self._span(number, low, high, kept, kept * max(step, high - low), threads)
-        return parts
+        first, last = np.searchsorted(self._ends, (start, stop - 1), side="right").tolist()
+        for number in range(first, last + 1):
+            begin = int(self._ends[number]) - self._stretches[number].n_rows
+            low, high = max(start - begin, 0), min(stop, int(self._ends[number])) - begin
+            parts += self._span(number, low, high, kept)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def clear(self) -> None:
-        """Give up all places."""
-        with self._lock:
-            self._open.clear()
-
-    def _span(
-        self, number: int, start: int, stop: int, kept: int, reach: int, threads: int
-    ) -> list[FloatArray]:
+    def _span(self, number: int, start: int, stop: int, kept: int) -> list[FloatArray]:
         parts = None
         while parts is None:
-            cursor = self._nearest(number, start, kept, reach, threads)
+            cursor = self._nearest(number, start, kept, kept * max(self._step, stop - start))
             try:
                 parts = cursor.take(start, stop)
             except BaseException:
                 self._drop(cursor)  # it cannot go on
                 raise
-            if parts is None:
-                self._drop(cursor)  # it was left for another place
-        if cursor.done:
-            self._drop(cursor)
-        elif self._background is not None and cursor.at < cursor.end:
-            self._background(cursor.ahead)
+            if parts is None or cursor.done:
+                self._drop(cursor)  # it was left for another place, or is at its end
         return parts
 
-    def _nearest(self, number: int, start: int, kept: int, reach: int, threads: int) -> Cursor:
-        """Return the nearest cursor that is at most `reach` rows before a row, or open one.
+    def _nearest(self, number: int, start: int, kept: int, reach: int) -> Cursor:
+        """Return the nearest cursor at most `reach` rows before a row, or open one.
 
-        Those that were left longest ago are closed.
+        The one that was used longest ago is closed.
         """
         with self._lock:
             near = [
@@ -200,17 +136,13 @@ class Cursors:
                 for home, cursor in self._open.values()
                 if home == number and cursor.first <= start <= cursor.at + reach
             ]
-            if near:
-                cursor = max(near, key=lambda cursor: cursor.first)
-                self._open.move_to_end(id(cursor))
-                return cursor
-            cursor = Cursor(self.pieces[number], start, kept)
-            wide = [key for key, (_, one) in self._open.items() if one.kept > 1]
-            for key in wide[: len(wide) - threads if kept > 1 else 0]:
-                self._open.pop(key)
-            self._open[id(cursor)] = number, cursor
-            if len(self._open) > _MOST_CURSORS:
-                self._open.popitem(last=False)
+            cursor = max(near, key=lambda one: one.first, default=None)
+            if cursor is None:
+                cursor = Cursor(self._stretches[number], start, kept)
+                self._open[id(cursor)] = number, cursor
+                if len(self._open) > _MOST_CURSORS:
+                    self._open.popitem(last=False)
+            self._open.move_to_end(id(cursor))
             return cursor
 
     def _drop(self, cursor: Cursor) -> None:

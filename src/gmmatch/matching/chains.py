@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute.blocks import core_count
-from ..compute.reading import read_ahead, settle
+from ..compute.reading import read_ahead
 from .greedy import Matching, Step, match_batches
 
 SEGMENT_ROWS = 1 << 16
@@ -59,7 +59,6 @@ def match_turns(
         picks: list[Picked] = []
         for turn, (places, scores, distances) in zip(together, found, strict=True):
             picks.append((turn, turn.rows[places], scores, distances))
-            settle(rows, turn.rows, picks[-1][1])  # the reader of the rows may forget them
         return picks, matching
 
     threads = core_count()

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows
-from ..compute.counting import count_gathered, source_of
+from ..compute.counting import count_gathered
 from ..compute.passes import Engine, cut, engine_for
 from ..compute.reading import announced
 
@@ -71,13 +71,14 @@ def running_objectives(
     totals = {group: own[1] for group, own in enumerate(begun) if own is not None}
     engine = engine_for(rows)
     count_gathered(rows, sum(len(order) for order in orders))
-    if hasattr(source_of(rows), "expect"):  # picks in pieces are read once, and measured here
-        runs, engine = announced(rows, runs, engine=engine), None
     found = [(np.empty(len(order)), np.empty(len(order))) for order in orders]
     if engine is not None:
         runs = _with_carried(rows, runs, centers, engine)
     measure = _Measure(rows, centers)
-    measured = _each(measure, runs) if engine is None else zip(runs, engine.map(measure, runs), strict=True)
+    if engine is None:
+        measured = _each(measure, announced(rows, runs))
+    else:
+        measured = zip(runs, engine.map(measure, runs), strict=True)
     for run, (total, objectives, distances) in measured:
         totals[run.group] = total
         part = slice(run.first, run.first + len(run.order))

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute.bundles import bundles
-from ..compute.counting import count_matched, source_of
+from ..compute.counting import count_matched
 from ..compute.passes import Engine, engine_for
 from ..compute.reading import read_ahead
 from ..progress import task
@@ -123,11 +123,9 @@ class Stream:
 
     def _there(self, chains: list[Chain], engine: Engine) -> Iterator[int]:
         """Run the chains on an engine, side by side; yield how many rows were seen."""
-        # Rows in pieces are read by every bundle: one each.
-        many = 1 if hasattr(source_of(self.rows), "expect") else _BUNDLES
         left = [number for number, chain in enumerate(chains) if chain.seen < chain.n_rows]
         sizes = [chains[number].n_rows - chains[number].seen for number in left]
-        together = [[left[place] for place in own] for own in bundles(sizes, many * engine.workers)]
+        together = [[left[place] for place in own] for own in bundles(sizes, _BUNDLES * engine.workers)]
         home = {chain: number for number, bundle in enumerate(together) for chain in bundle}
         turns: list[list[Turn]] = [[] for _ in together]
         for turn in self._plan(chains, ahead=False):

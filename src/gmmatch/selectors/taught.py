@@ -8,7 +8,6 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute.keys import draw_usable, gather
-from ..compute.reading import hold_picks
 from ..location.centers import find_centers
 from ..matching.budgets import sequence, share
 from ..matching.teaching import Lesson, Pool, surely_right, teach, teaching_picks
@@ -72,9 +71,6 @@ def teach_groups(
         turns = sequence(shares.weights, shared[None], begun)[0]
         included = lesson.view(gather(rows, shares.included)) if len(shares.included) else None
         teach(lesson, pools, turns, None if included is None else (shares.included_groups, included))
-    taken = [chosen[pool.picks] for pool, chosen in zip(pools, places, strict=True) if pool is not None]
-    if taken:
-        hold_picks(rows, drawn[np.concatenate(taken)])
     return [
         group if pool is None else _begun(group, features, drawn, chosen[pool.picks])
         for group, pool, chosen in zip(groups, pools, places, strict=True)

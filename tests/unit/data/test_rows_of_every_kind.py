@@ -4,7 +4,6 @@ import json
 import pickle
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +13,7 @@ import pytest
 import gmmatch
 from gmmatch.compute import passes
 from gmmatch.compute.blocks import limit_threads
-from gmmatch.data import StackedRows, cursors, kept, open_dataset, pieces, write_rows
-from gmmatch.data.arrow import Decoder
-from gmmatch.data.kept import Buffers
-from gmmatch.data.pieces import PieceRows
+from gmmatch.data import ForwardRows, StackedRows, open_dataset, spill, write_rows
 from gmmatch.errors import InvalidInput, MissingExtra
 
 RNG = np.random.default_rng(0)
@@ -129,7 +125,7 @@ def test_columns_that_do_not_fit_are_read_where_they_are(make, tmp_path):
     path, columns = make(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     source = open_dataset(path, memory=1 << 10, **columns)
-    assert isinstance(source.rows, PieceRows)
+    assert isinstance(source.rows, ForwardRows)
     np.testing.assert_array_equal(np.asarray(source.rows), ROWS)
     for start, stop in ((0, 700), (50, 60), (40, 45), (399, 401), (690, 700), (7, 7)):
         np.testing.assert_array_equal(source.rows[start:stop], ROWS[start:stop])
@@ -141,131 +137,11 @@ def test_columns_that_do_not_fit_are_read_where_they_are(make, tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_rows_that_are_expected_are_held_until_they_are_taken(threads, tmp_path, monkeypatch):
-    monkeypatch.setattr(cursors, "BLOCK_BYTES", 24 * 10)
-    monkeypatch.setattr(pieces, "_SETTLED_ROWS", 100)
-    path, columns = make_parquet(tmp_path)
-    rows = open_dataset(path, memory=1 << 10, **columns).rows
-    rows.threads = threads
-    wanted = np.sort(RNG.permutation(700)[:300])
-    rows.expect(wanted)
-    monkeypatch.setattr(PieceRows, "_gather", None)  # nothing else is to be read
-    np.testing.assert_array_equal(rows[wanted[::3]], ROWS[wanted[::3]])
-    np.testing.assert_array_equal(rows[wanted[1::3]], ROWS[wanted[1::3]])
-    assert len(rows._expected) == 1
-    np.testing.assert_array_equal(rows[wanted[2::3]], ROWS[wanted[2::3]])
-    assert rows._expected == []
-    rows.expect_window(wanted)
-    for part in (wanted[:100], wanted[100:]):
-        np.testing.assert_array_equal(rows[part], ROWS[part])
-        rows.settle(part, part[::-10])  # picks are asked for once more, in their own order
-    assert rows._expected == []
-    picks = np.concatenate([wanted[:100][::-10], wanted[100:][::-10]])
-    assert rows.unknown(np.sort(picks)).size == 0
-    np.testing.assert_array_equal(rows[picks], ROWS[picks])
-    assert rows._expected == []
-    rows.remember(wanted, ROWS[wanted])
-    np.testing.assert_array_equal(rows[wanted[5:9]], ROWS[wanted[5:9]])
-
-
-def test_memory_is_used_again_once_nobody_looks_at_it():
-    buffers = Buffers(3, np.dtype(np.float32), most=2)
-    first, second = buffers.empty(8), buffers.empty(8)
-    part = first[2:5][1:]
-    part[:] = 7.0
-    place = first.base.ctypes.data
-    del first
-    third = buffers.empty(8)
-    third[:] = 0.0
-    second[:] = 0.0
-    assert (part == 7.0).all()
-    del part, third
-    found = [buffers.empty(8).base.ctypes.data for _ in range(3)]
-    assert len(set(found)) == 1  # one after the other
-    assert buffers.empty(100).base.ctypes.data != place
-
-
-def test_who_reads_ahead_waits_for_rows_to_be_given_back(monkeypatch):
-    monkeypatch.setattr(kept, "_PATIENCE_SECONDS", 600.0)
-    slots = kept.Slots(2, np.dtype(np.float32), most=30, enough=10)
-    assert slots.promise(8)
-    assert slots.promise(8)
-    assert not slots.promise(15)
-    first = slots.take(8, lambda: True)
-    with ThreadPoolExecutor(1) as pool:
-        later = pool.submit(slots.take, 5, lambda: True)
-        with pytest.raises(TimeoutError):
-            later.result(timeout=0.1)
-        slots.give_back(first[:4])
-        found = later.result()
-        assert set(first[:4].tolist()) <= set(found.tolist())  # what was used before, first
-        assert len({*first[4:].tolist(), *found.tolist()}) == 9
-        awaited = []
-        last = pool.submit(slots.take, 3, lambda: not awaited)
-        awaited.append(True)  # somebody waits for what is being read
-        slots.hurry()
-        assert not {*last.result().tolist()} & {*first[4:].tolist(), *found.tolist()}
-
-
-def test_a_sample_waits_in_a_file_or_in_memory_where_the_disk_is_full(monkeypatch):
-    values = ROWS[:50].copy()
-    mapped = kept.spill(values)
-    assert mapped.base is not None
-    assert not mapped.flags.writeable
-    np.testing.assert_array_equal(mapped, values, strict=True)
-
-    def full(*words, **options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(kept.tempfile, "TemporaryFile", full)
-    assert kept.spill(values) is values
-
-
-def test_threads_settle_rows_side_by_side(tmp_path, monkeypatch):
-    monkeypatch.setattr(pieces, "_SETTLED_ROWS", 5)
-    path, columns = make_parquet(tmp_path)
-    for attempt in range(20):
-        rows = open_dataset(path, memory=1 << 10, **columns).rows
-        rows.expect_window(np.arange(700))
-        parts = np.split(np.random.default_rng(attempt).permutation(700), 100)
-
-        def match(part, rows=rows):
-            np.testing.assert_array_equal(rows[part], ROWS[part])
-            rows.settle(np.sort(part), part[:2])
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(match, parts))
-        assert rows._expected == []  # nothing is left behind
-        picks = np.concatenate([part[:2] for part in parts])
-        assert rows.unknown(np.sort(picks)).size == 0
-        np.testing.assert_array_equal(rows[picks], ROWS[picks])
-
-
-def test_picks_that_the_disk_has_no_room_for_are_read_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(pieces, "_SETTLED_ROWS", 1)
-    path, columns = make_parquet(tmp_path)
-    wanted = np.arange(0, 700, 2)
-
-    def full(*words, **options):
-        raise OSError(28, "No space left on device")
-
-    for name in ("TemporaryFile", "gettempdir"):
-        rows = open_dataset(path, memory=1 << 10, **columns).rows
-        with monkeypatch.context() as patched:
-            patched.setattr(kept.tempfile, name, full)
-            rows.expect_window(wanted)
-            rows.settle(wanted[:100], wanted[:100:5])
-            rows.settle(wanted[100:], wanted[100::5])
-        picks = wanted[::5]
-        assert len(rows.unknown(picks)) == len(picks)
-        np.testing.assert_array_equal(rows[picks], ROWS[picks])
-
-
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("group", [3, 10, 64, 700])
 def test_stretches_side_by_side_give_blocks_in_order(threads, group, tmp_path, monkeypatch):
     monkeypatch.setattr(passes, "_STRETCH_ROWS", 20)
+    monkeypatch.setattr(spill, "_STRETCH_BYTES", 1)
     pq.write_table(table(), tmp_path / "rows.parquet", row_group_size=group)
     rows = open_dataset(tmp_path / "rows.parquet", labels="topic", ids="key", memory=1 << 10).rows
     assert rows.begins == list(range(0, 700, group))
@@ -273,44 +149,6 @@ def test_stretches_side_by_side_give_blocks_in_order(threads, group, tmp_path, m
         found = list(passes.map_blocks(lambda block: (block.start, rows[block].copy()), rows, "reading", 9))
     assert [start for start, _ in found] == list(range(0, 700, 9))
     np.testing.assert_array_equal(np.concatenate([block for _, block in found]), ROWS)
-
-
-def test_each_block_is_decoded_once_by_any_number_of_threads(tmp_path, monkeypatch):
-    monkeypatch.setattr(cursors, "BLOCK_BYTES", 24 * 10)
-    path, columns = make_parquet(tmp_path)
-    rows = open_dataset(path, memory=1 << 10, **columns).rows
-    decoded = []
-    decode = Decoder.rows
-    monkeypatch.setattr(
-        Decoder, "rows", lambda self, batch, start: (decoded.append(start), decode(self, batch, start))[1]
-    )
-    with ThreadPoolExecutor(2) as pool:
-        blocks = list(pool.map(lambda start: rows[start : start + 10], range(0, 700, 10)))
-    np.testing.assert_array_equal(np.concatenate(blocks), ROWS)
-    assert len(decoded) <= 1.2 * len(set(decoded))
-    decoded.clear()
-    rows.expect(np.arange(0, 700, 3))
-    rows[np.arange(0, 700, 3)]
-    assert len(decoded) == len(set(decoded))
-
-
-class Vanishing:
-    """A piece of which only the first ten rows can be read."""
-
-    n_rows, far, travels = 100, True, True
-
-    def blocks(self, start):
-        yield np.zeros((10, 2), np.float32)
-        raise InvalidInput("the object is gone")
-
-
-def test_what_stopped_reading_ahead_is_told_to_whoever_asks_next():
-    cursor = cursors.Cursor(Vanishing(), 0, 8)
-    cursor.take(0, 10)
-    with pytest.raises(InvalidInput, match="the object is gone"):
-        cursor.ahead()
-    with pytest.raises(InvalidInput, match="the object is gone"):
-        cursor.take(10, 20)
 
 
 def packed(kind):
@@ -354,7 +192,7 @@ def test_one_column_per_feature(kind, tmp_path):
     pq.write_table(pa.table(columns | {"topic": LABELS}), tmp_path / "rows.parquet", row_group_size=99)
     for memory in (1 << 10, None):
         source = open_dataset(tmp_path / "rows.parquet", labels="topic", memory=memory)
-        assert isinstance(source.rows, PieceRows) == (memory is not None)
+        assert isinstance(source.rows, ForwardRows) == (memory is not None)
         np.testing.assert_array_equal(np.asarray(source.rows), values.astype(source.rows.dtype))
         assert source.labels.tolist() == LABELS.tolist()
 

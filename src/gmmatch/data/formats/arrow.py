@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ...arrays import IntArray
 from ...errors import InvalidInput
-from ..arrow import Columns, arrow_errors, arrow_table, file_stamp, take_table
+from ..arrow import Columns, arrow_errors, arrow_table, take_table
 from ..dataset import Dataset
 from ..places import Place
 from ..remote import ask, is_remote, is_text, open_bytes
@@ -35,9 +35,9 @@ class ArrowFile:
         return self.ends[-1] if self.ends else 0
 
     @property
-    def far(self) -> bool:
-        """Whether it is behind an address."""
-        return is_remote(self.name)
+    def begins(self) -> Sequence[int]:
+        """The first row of each batch."""
+        return (0, *self.ends[:-1])
 
     def check(self) -> None:
         """Refuse other content than what was described."""
@@ -45,8 +45,8 @@ class ArrowFile:
         if found != self.n_rows:
             raise InvalidInput(f"{self.name} has {found} rows; expected {self.n_rows}")
 
-    def batches(self, names: list[str], start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns from row `start` on."""
+    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns between two rows."""
         first = int(np.searchsorted(self.ends, start, side="right"))
         with arrow_errors(self.name, "Arrow"), _reading(self.name, names) as (_, batches):
             begin = self.ends[first - 1] if first else 0
@@ -111,8 +111,7 @@ def ipc_columns(files: Sequence[str], name: str, base: Path | None) -> Columns:
             raise InvalidInput(f"{file.name} has other columns than {files[0]}")
     if not sum(file.n_rows for _, file in described):
         raise InvalidInput(f"{name} has no rows")
-    stamp = " ".join(ask(file, file_stamp, file) for file in files)
-    return Columns(name, described[0][0], [file for _, file in described], stamp, base)
+    return Columns(name, described[0][0], [file for _, file in described], base)
 
 
 def _open(place: Place, request: Request) -> Dataset:

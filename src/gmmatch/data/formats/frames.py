@@ -49,7 +49,7 @@ def _open(x: Any, request: Request) -> Dataset:
         return table.select(names).slice(start, stop - start)
 
     held = InMemory("the table", table.num_rows, read)
-    columns = Columns("the table", table.schema, [held], f"table {id(x)}")
+    columns = Columns("the table", table.schema, [held])
     found = table_dataset(arrow_table(columns), request, "table", ()).replace(original=x)
     return found.replace(ids=_index(x)) if found.ids is None else found
 

@@ -74,9 +74,8 @@ def _object_columns(dataset: Any) -> Columns:
     def read(names: list[str], start: int, stop: int) -> pa.Table:
         return arrow.select_columns(names)[start:stop]
 
-    stamp = str(getattr(dataset, "_fingerprint", id(dataset)))
     held = InMemory("the dataset", len(dataset), read)
-    return Columns("the dataset", dataset.features.arrow_schema, [held], stamp)
+    return Columns("the dataset", dataset.features.arrow_schema, [held])
 
 
 def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:

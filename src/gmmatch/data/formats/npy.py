@@ -2,7 +2,7 @@
 
 import mmap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
@@ -14,18 +14,18 @@ import pyarrow as pa
 
 from ...arrays import FloatArray, IntArray
 from ...errors import InvalidInput, first_line
-from ..arrow import arrow_errors, file_stamp
-from ..cursors import rows_per_block
+from ..arrow import arrow_errors
 from ..dataset import Dataset
-from ..http import shown
+from ..http import is_http, shown
 from ..items import array_items, joined_items
-from ..pieces import PieceRows
 from ..places import Place
 from ..remote import LOST, ask, is_remote, is_text, open_bytes, patiently
 from ..request import Request
 from ..rows import StackedRows, as_floats
+from ..spill import ForwardRows
 from .base import Format, is_shards, write_arrays
 
+_REQUEST_BYTES = 4 << 20  # of a file behind an address
 # What NumPy raises for headers that are not what they should be.
 DAMAGED = (
     OSError,
@@ -65,9 +65,9 @@ def _open(place: Place, request: Request) -> Dataset:
     if request.wanted == "text":
         raise InvalidInput(f"{place.name} holds no texts; expected a table or lines of text")
     if is_remote(place.files[0]):
-        pieces = [ask(file, _describe, file) for file in place.files]
-        sizes = tuple(piece.n_rows for piece in pieces)
-        return Dataset(_piece_rows(pieces), place.name, "npy", files=place.files, sizes=sizes)
+        shards = [ask(file, _describe, file) for file in place.files]
+        sizes = tuple(shard.n_rows for shard in shards)
+        return Dataset(_forward_rows(shards), place.name, "npy", files=place.files, sizes=sizes)
     if len(place.files) == 1:
         arrays = [map_npy(Path(place.files[0]))]
     else:
@@ -102,7 +102,7 @@ def unheld(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class NpyPiece:
+class NpyShard:
     """The rows of a file behind an address, of which any span can be asked for."""
 
     name: str
@@ -110,8 +110,7 @@ class NpyPiece:
     width: int
     kind: str  # type of the numbers
     offset: int  # byte where they begin
-    stamp: str
-    far = travels = True
+    travels = True
 
     @property
     def dtype(self) -> str:
@@ -119,21 +118,30 @@ class NpyPiece:
         kind = np.dtype(self.kind)
         return "float32" if kind.kind == "f" and kind.itemsize <= 4 else "float64"
 
+    @property
+    def begins(self) -> Sequence[int]:
+        """Any row; on the web, where an answer goes on to its end, the first one."""
+        return [0] if is_http(self.name) else range(0, self.n_rows, self._step)
+
+    @property
+    def _step(self) -> int:
+        """Rows of a request."""
+        return max(1, _REQUEST_BYTES // (self.width * np.dtype(self.kind).itemsize))
+
     def check(self) -> None:
         """Refuse other content than what was described."""
         if ask(self.name, _describe, self.name).n_rows != self.n_rows:
             raise InvalidInput(f"{shown(self.name)} has another number of rows than before")
 
-    def blocks(self, start: int) -> Iterator[FloatArray]:
-        """Yield the rows from `start` on; where a connection is lost, the rest is asked for again."""
-        size = self.width * np.dtype(self.kind).itemsize
-        step, at = rows_per_block(size), start
+    def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
+        """Yield the rows between two; where a connection is lost, the rest is asked for again."""
+        size, at = self.width * np.dtype(self.kind).itemsize, start
         for attempt in patiently(self.name):
             try:
                 with arrow_errors(self.name, ".npy"), open_bytes(self.name) as handle:
                     handle.seek(self.offset + at * size)
-                    while at < self.n_rows:
-                        content = handle.read(min(step, self.n_rows - at) * size)
+                    while at < stop:
+                        content = handle.read(min(self._step, stop - at) * size)
                         if len(content) % size or not content:
                             raise InvalidInput(f"{shown(self.name)} is shorter than it says")
                         values = np.frombuffer(content, self.kind).reshape(-1, self.width)
@@ -145,8 +153,7 @@ class NpyPiece:
                 attempt.failed(error)
 
 
-def _describe(file: str) -> NpyPiece:
-    stamp = file_stamp(file)
+def _describe(file: str) -> NpyShard:
     with arrow_errors(file, ".npy"), open_bytes(file) as handle:
         version = np.lib.format.read_magic(handle)
         read = (
@@ -156,15 +163,14 @@ def _describe(file: str) -> NpyPiece:
         offset = handle.tell()
     if len(shape) != 2 or by_column or dtype.kind not in "fiub" or 0 in shape:
         raise InvalidInput(f"{shown(file)} holds {dtype} of shape {shape}; expected rows of numbers")
-    return NpyPiece(file, shape[0], shape[1], dtype.str, offset, stamp)
+    return NpyShard(file, shape[0], shape[1], dtype.str, offset)
 
 
-def _piece_rows(pieces: list[NpyPiece]) -> PieceRows:
-    for piece in pieces:
-        if (piece.width, piece.kind) != (pieces[0].width, pieces[0].kind):
-            raise InvalidInput(f"{piece.name} has rows of another width or type than {pieces[0].name}")
-    stamp = " ".join(piece.stamp for piece in pieces)
-    return PieceRows(pieces, pieces[0].width, pieces[0].dtype, stamp)
+def _forward_rows(shards: list[NpyShard]) -> ForwardRows:
+    for shard in shards:
+        if (shard.width, shard.kind) != (shards[0].width, shards[0].kind):
+            raise InvalidInput(f"{shard.name} has rows of another width or type than {shards[0].name}")
+    return ForwardRows(shards, shards[0].width, shards[0].dtype)
 
 
 def is_images(array: npt.NDArray[Any]) -> bool:

@@ -1,6 +1,7 @@
 """Parquet files, one or many, here or behind an address."""
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -14,7 +15,7 @@ from ...arrays import IntArray
 from ...errors import InvalidInput
 from ..arrow import Columns, arrow_errors, arrow_table, file_stamp, take_table
 from ..dataset import Dataset
-from ..pages import Chunk, PlainColumn, column_chunks, plain_column
+from ..http import is_http
 from ..places import Place
 from ..remote import ask, is_remote, open_bytes
 from ..request import Request
@@ -35,18 +36,14 @@ class ParquetFile:
     travels = True
 
     @property
-    def begins(self) -> list[int]:
-        """The first row of each row group; behind an address, where reading overshoots, of the file."""
-        if self.far:
-            return [0]
-        facts = ask(self.name, _facts, self.name, self.stamp)
-        sizes = [facts.row_group(number).num_rows for number in range(facts.num_row_groups)]
-        return [0, *accumulate(sizes[:-1])]
-
-    @property
     def far(self) -> bool:
         """Whether it is behind an address."""
         return is_remote(self.name)
+
+    @property
+    def begins(self) -> Sequence[int]:
+        """The first row of each row group; on the web, where an answer goes on to its end, of the file."""
+        return [0] if is_http(self.name) else [0, *ask(self.name, _ends, self.name, self.stamp)[:-1]]
 
     def check(self) -> None:
         """Refuse other content than what was described."""
@@ -54,73 +51,36 @@ class ParquetFile:
         if found != self.n_rows:
             raise InvalidInput(f"{self.name} has {found} rows; expected {self.n_rows}")
 
-    def batches(self, names: list[str], start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns from row `start` on, each batch checked in full."""
+    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns between two rows, each batch checked in full."""
         with arrow_errors(self.name, "Parquet"), open_bytes(self.name) as handle:
-            facts = _metadata(self.name, self.stamp)
-            group = 0
-            while start >= facts.row_group(group).num_rows:
-                start -= facts.row_group(group).num_rows
-                group += 1
-            lists = names[0] if len(names) == 1 and not self.far else None
-            while lists is not None and group < facts.num_row_groups:
-                plain = _plain(self.name, self.stamp, group, lists)
-                if plain is None:
-                    break
-                yield from self._before(handle, facts, group, names, start, plain.first, rows)
-                start = max(start, plain.first)
-                for batch in plain.batches(handle, start, rows):
-                    start += batch.num_rows
-                    yield batch
-                if start < facts.row_group(group).num_rows:
-                    break
-                group, start = group + 1, 0
-            yield from self._arrow(handle, facts, group, names, start, rows)
-
-    def _before(
-        self, handle: Any, facts: Any, group: int, names: list[str], start: int, stop: int, rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows between two of a row group, by Arrow."""
-        if start >= stop:
-            return
-        for batch in self._arrow(handle, facts, group, names, start, rows):
-            yield batch.slice(0, stop - start)
-            start += batch.num_rows
-            if start >= stop:
-                return
-
-    def _arrow(
-        self, handle: Any, facts: Any, group: int, names: list[str], start: int, rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield some columns from row `start` of a row group on, by Arrow."""
-        if group == facts.num_row_groups:
-            return
-        last = facts.num_row_groups
-        chunks = _chunks(self.name, self.stamp) if self.far else None
-        for run in _runs(chunks, group, last, names) if self.far else [list(range(group, last))]:
-            # Small row groups behind an address are asked for together, large ones bit by bit.
-            buffer = {
-                "buffer_size": _FAR_BUFFER if self.far else _BUFFER,
-                "pre_buffer": len(run) > 1 and self.far,
-            }
-            reader = pq.ParquetFile(handle, metadata=facts, **buffer)
-            for batch in reader.iter_batches(rows, row_groups=run, columns=names, use_threads=False):
-                if start >= batch.num_rows:
-                    start -= batch.num_rows
-                    continue
-                batch.validate(full=True)
-                yield batch.slice(start).select(names)
-                start = 0
+            facts, ends = _metadata(self.name, self.stamp), _ends(self.name, self.stamp)
+            first, last = bisect_right(ends, start), bisect_left(ends, stop)
+            start -= ends[first - 1] if first else 0
+            groups = range(first, last + 1)
+            for run in _runs(facts, groups) if self.far else [list(groups)]:
+                # Small row groups behind an address are asked for together, large ones bit by bit.
+                reader = pq.ParquetFile(
+                    handle,
+                    metadata=facts,
+                    buffer_size=_FAR_BUFFER if self.far else _BUFFER,
+                    pre_buffer=len(run) > 1 and self.far,
+                )
+                for batch in reader.iter_batches(rows, row_groups=run, columns=names, use_threads=False):
+                    if start >= batch.num_rows:
+                        start -= batch.num_rows
+                        continue
+                    batch.validate(full=True)
+                    yield batch.slice(start).select(names)
+                    start = 0
 
 
-def _runs(chunks: list[list[Chunk]] | None, first: int, stop: int, names: list[str]) -> Iterator[list[int]]:
-    """Put row groups together whose columns are a few megabytes; one by one where that is not known."""
+def _runs(facts: Any, groups: Sequence[int]) -> Iterator[list[int]]:
+    """Put row groups together that are a few megabytes."""
     run: list[int] = []
     size = 0
-    for number in range(first, stop):
-        own = _FAR_BUFFER
-        if chunks is not None:
-            own = sum(chunk.size for chunk in chunks[number] if chunk.name in names)
+    for number in groups:
+        own = facts.row_group(number).total_byte_size
         if run and size + own > _FAR_BUFFER:
             yield run
             run, size = [], 0
@@ -141,22 +101,10 @@ def _metadata(file: str, stamp: str) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _chunks(file: str, stamp: str) -> list[list[Chunk]] | None:
-    """Return where the columns of each row group are; looked for once for each content."""
-    facts = _metadata(file, stamp)
-    with open_bytes(file) as handle:
-        found = column_chunks(handle, facts.serialized_size)
-    return found if found is not None and len(found) == facts.num_row_groups else None
-
-
-@lru_cache(maxsize=256)
-def _plain(file: str, stamp: str, group: int, name: str) -> PlainColumn | None:
-    """Return where a row group has the plain numbers of a column; looked for once for each content."""
-    facts, chunks = _metadata(file, stamp), _chunks(file, stamp)
-    if chunks is None:
-        return None
-    with open_bytes(file) as handle:
-        return plain_column(handle, facts, chunks[group], facts.row_group(group).num_rows, name)
+def _ends(file: str, stamp: str) -> list[int]:
+    """Return the row after each row group; found once for each content."""
+    facts = _facts(file, stamp)
+    return list(accumulate(facts.row_group(number).num_rows for number in range(facts.num_row_groups)))
 
 
 def _facts(file: str, stamp: str) -> Any:
@@ -167,7 +115,7 @@ def _facts(file: str, stamp: str) -> Any:
 def parquet_columns(place: Place) -> Columns:
     """Describe Parquet files of one schema."""
     schema: pa.Schema | None = None
-    files, stamps = [], []
+    files = []
     for file in place.files:
         stamp = ask(file, file_stamp, file)
         facts = ask(file, _facts, file, stamp)
@@ -176,9 +124,8 @@ def parquet_columns(place: Place) -> Columns:
             raise InvalidInput(f"{file} has other columns than {place.files[0]}")
         schema = found
         files.append(ParquetFile(file, facts.num_rows, stamp))
-        stamps.append(f"{stamp} {facts.num_rows} {facts.serialized_size}")
     base = None if is_remote(place.name) else place.folder or place.path.parent
-    return Columns(place.name, schema, files, " ".join(stamps), base)
+    return Columns(place.name, schema, files, base)
 
 
 def _open(place: Place, request: Request) -> Dataset:

@@ -27,7 +27,7 @@ class RayBlock:
     name: str
     n_rows: int
     reference: Any
-    far = False
+    begins = (0,)
     travels = True
 
     def check(self) -> None:
@@ -37,9 +37,9 @@ class RayBlock:
         """Return the block."""
         return sys.modules["ray"].get(self.reference)
 
-    def batches(self, names: list[str], start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns from row `start` on."""
-        chosen = self.table().select(names).slice(start).combine_chunks()
+    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns between two rows."""
+        chosen = self.table().select(names).slice(start, stop - start).combine_chunks()
         for batch in chosen.to_batches(max_chunksize=rows):
             batch.validate(full=True)
             yield batch
@@ -63,8 +63,7 @@ def _open(x: Any, request: Request) -> Dataset:
     if not blocks:
         raise InvalidInput("the dataset has no rows")
     schema = next(schema for n_rows, schema in facts if n_rows)
-    stamp = " ".join(block.reference.hex() for block in blocks)
-    columns = Columns("the dataset", schema, blocks, stamp)
+    columns = Columns("the dataset", schema, blocks)
     found = table_dataset(arrow_table(columns), request, "ray", ())
     return found.replace(original=(held, blocks))
 
