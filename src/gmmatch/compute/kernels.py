@@ -10,6 +10,9 @@ from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
 from ..validation import LARGEST_VALUE
 from .loops import run
 
+LINE = 16
+"""Numbers per class come in lines of a multiple of this length."""
+
 
 def group_distances(block: FloatArray, codes: IntArray | None, points: Vector) -> Vector:
     """Return the distance of each row of a block to the point of its group; None: to the first point."""
@@ -146,8 +149,10 @@ def scale_rows(block: FloatArray, origin: Vector, scale: float, most: float, fou
     run("scale_rows", block, origin, scale, most, found)
 
 
-def clip_rows(block: FloatArray, origin: Vector, scale: float, longest: float, found: Vector) -> None:
+def clip_rows(block: FloatArray, origin: Vector, scale: float, longest: float, found: FloatArray) -> None:
     """Fill the first columns of `found` with (row - origin) / scale, no row longer than `longest`.
+
+    `found` is float64 or float32: what it holds is rounded once.
 
     Examples
     --------
@@ -158,7 +163,8 @@ def clip_rows(block: FloatArray, origin: Vector, scale: float, longest: float, f
            [0. , 1. , 1. ]])
     """
     _check_room(found.shape[1] >= len(origin))
-    run("clip_rows", block, origin, scale, longest, found)
+    loop = "clip_rows_single" if found.dtype == np.float32 else "clip_rows"
+    run(loop, block, origin, scale, longest, found)
 
 
 def cosines_and_sines(angles: Vector, factor: float, found: Vector) -> None:
@@ -274,6 +280,56 @@ def running_means(rows: FloatArray, center: Vector, count: int, total: Vector) -
     objectives, distances = np.empty(len(rows)), np.empty(len(rows))
     run("running_means", rows, center, count, total, objectives, distances)
     return objectives, distances
+
+
+def judge_labels(
+    scores: FloatArray,
+    codes: IntArray,
+    factors: FloatArray,
+    bias: FloatArray,
+    weights: FloatArray,
+    given: FloatArray,
+    right: FloatArray,
+    empty: FloatArray,
+) -> tuple[Vector, IntArray, Vector, Vector, Vector, Vector]:
+    """Return what a noise model, as `NoiseModel.tables` tells it, concludes of rows by their scores.
+
+    Of each row: how likely its label is wrong, the likeliest other class and its probability, how likely it
+    belongs to no class, and the probability of its label by the model and by the classifier alone.
+    """
+    (n_rows, n_classes), width = scores.shape, bias.shape[1]
+    wrong, likely, outside, evidence, probability = np.empty((5, n_rows))
+    suggested, memory = np.empty(n_rows, np.int64), np.empty((3, width), scores.dtype)
+    _check_inside(codes, n_classes)
+    _check_room(width % LINE == 0 and width > n_classes and len(factors) == len(weights) + 1)
+    _check_room(given.shape[1] in (1, n_classes))
+    columns = wrong, suggested, likely, outside, evidence, probability
+    run("judge_labels", scores, codes, factors, bias, weights, given, right, empty, memory, *columns)
+    return columns
+
+
+def noise_step(
+    likelihood: Vector, codes: IntArray, odds: Vector, given: Vector, right: Vector, empty: Vector
+) -> tuple[Vector, Vector, Vector, Vector, Vector | None, Vector]:
+    """Take one step of expectation maximisation of a noise model.
+
+    `likelihood`: of each row by true class, in lines. `odds`: weights of the true classes. `given`, `right`,
+    `empty`: the probability of each given class by true class, in lines (one for all where classes are
+    many), from the class itself, and from none.
+
+    Returns by true class the sums of its probability without the label, of the squares, and with the label;
+    by given class that of the class itself and, unless classes are many, of each, in lines; and the
+    probability of the label of each row.
+    """
+    n_classes, width = len(right), likelihood.shape[1]
+    _check_inside(codes, n_classes)
+    _check_room(width % LINE == 0 and width > n_classes and len(given) in (1, n_classes))
+    memory, expected, squares, truth = np.empty((4, width))
+    own, totals = np.empty(n_classes), np.empty(len(codes))
+    counts = np.empty((n_classes, width)) if len(given) > 1 else None
+    columns = expected, squares, truth, own, counts, totals
+    run("noise_step", likelihood, codes, odds, given, right, empty, memory, *columns)
+    return columns
 
 
 def _check_inside(places: IntArray, size: int) -> None:

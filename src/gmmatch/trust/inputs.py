@@ -29,16 +29,10 @@ class Inputs:
 
     def __call__(self, rows: FloatArray, precision: npt.DTypeLike = np.float64) -> FloatArray:
         """Return the scaled rows, none longer than the clip, their lift, and a one."""
-        if (
-            precision != np.float64
-        ):  # few rows at a time: in double precision they would take twice the memory
-            found = np.empty((len(rows), self.width), precision)
-            for some in tiles(len(rows), self.width):
-                found[some] = self(rows[some])
-            return found
-        inputs = np.empty((len(rows), self.width))
+        inputs = np.empty((len(rows), self.width), precision)
         inputs[:, -1] = 1.0
         kernels.clip_rows(rows, self.origin, self.scale, _CLIP, inputs)
         if self.lift is not None:
-            inputs[:, len(self.origin) : -1] = self.lift(rows)
+            for some in tiles(len(rows), self.width):  # in double precision: few rows at a time
+                inputs[some, len(self.origin) : -1] = self.lift(rows[some])
         return inputs

@@ -500,7 +500,6 @@ def _judge_block(
         scores = log_odds(given)
         strays = np.zeros_like(strays)  # what the user's model reads is not these numbers
     found = judge_labels(rules.noise, scores, code)
-    probability = _softmax(scores)[np.arange(len(code)), code]
     # Where the rows say little about the labels, their order stands, and they are believed.
     weight = min(1.0, max(_LEAST_SAID, rules.known / _LITTLE_KNOWN))
     away = strays * outside_of_all(rules.stray, found.evidence, rules.noise.frequency[code])
@@ -511,7 +510,7 @@ def _judge_block(
         np.where(taken, part, 0.0).astype(np.float32)
         for part in (away + left * found.wrong, left * found.likely, away + left * found.outside)
     )
-    return wrong, found.suggested.astype(np.int32), likely, outside, probability.astype(np.float32)
+    return wrong, found.suggested.astype(np.int32), likely, outside, found.probability.astype(np.float32)
 
 
 def log_odds(probabilities: FloatArray) -> Vector:

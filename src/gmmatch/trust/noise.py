@@ -21,9 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Vector
-from ..compute.blocks import by_group
+from ..compute import kernels
 
 SHARPNESS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6)
 """Factors of the scores that are tried; neighbours differ by what the likelihood of labels hardly tells."""
@@ -63,6 +64,15 @@ class NoiseModel:
     frequency: Vector  # how often each label occurs
     spread: Vector  # (classes + 1, 2): how far the share of wrong labels may be below and above; last: of all
 
+    def tables(self, precision: npt.DTypeLike) -> tuple[FloatArray, ...]:
+        """Return the model as `kernels.judge_labels` reads it, the classifier alone before its parts."""
+        bias = np.full((len(self.weights) + 1, _width(len(self.frequency))), -np.inf)
+        bias[0, : len(self.frequency)] = 0.0
+        bias[1:, : len(self.frequency) + 1] = self.bias
+        lines = zip(*(_lines(part, self.frequency) for part in self.transition), strict=True)
+        given = (np.stack(part).astype(precision) for part in lines)
+        return np.r_[1.0, self.sharpness].astype(precision), bias.astype(precision), self.weights, *given
+
 
 @dataclass(frozen=True, eq=False)
 class LabelVerdict:
@@ -73,31 +83,19 @@ class LabelVerdict:
     likely: Vector  # its probability
     outside: Vector  # probability that the row belongs to no class
     evidence: Vector  # probability of the given label
+    probability: Vector  # the same by the classifier alone
 
 
 def judge_labels(model: NoiseModel, scores: FloatArray, codes: IntArray) -> LabelVerdict:
     """Return what the model concludes from the scores of rows and their given classes.
 
-    Time and memory: O(rows * classes) for each sharpness. Values are rounded to six decimals, so that the
-    order of additions inside BLAS does not decide.
+    Time: O(rows * classes) for each sharpness, in the precision of the scores. Values are rounded to six
+    decimals, so that the order of additions inside BLAS does not decide.
     """
-    n_rows, n_classes = scores.shape
-    joint, evidence = np.zeros((n_rows, n_classes + 1)), np.zeros(n_rows)
-    for at, weight in enumerate(model.weights.tolist()):
-        part = _true_classes(scores, float(model.sharpness[at]), model.bias[at])
-        part *= _given(model.transition[at], model.frequency, codes, n_classes).T
-        total = np.add.reduce(part, axis=1)
-        evidence += weight * total
-        part *= (weight / total)[:, None]
-        joint += part
-    place = np.arange(n_rows)
-    wrong = np.clip(1.0 - joint[place, codes], 0.0, 1.0)
-    outside = joint[:, n_classes].copy()
-    joint[place, codes] = -1.0
-    suggested = joint[:, :n_classes].argmax(axis=1)
-    likely = np.maximum(joint[place, suggested], 0.0)
-    columns = (part.round(_DECIMALS) for part in (likely, outside, evidence))
-    return LabelVerdict(wrong.round(_DECIMALS), suggested, *columns)
+    found = kernels.judge_labels(scores, codes, *model.tables(scores.dtype))
+    columns = found[0], found[2], found[3], found[4]
+    wrong, likely, outside, evidence = (part.round(_DECIMALS) for part in columns)
+    return LabelVerdict(wrong, found[1], likely, outside, evidence, found[5].round(9))
 
 
 def stray_share(evidence: Vector, frequency: Vector) -> float:
@@ -148,50 +146,46 @@ class _Fit:
 
 
 class _Fitted:
-    """Rows that a model is fitted to, one per column, sorted by their given class."""
+    """Rows that a model is fitted to."""
 
     def __init__(self, scores: FloatArray, codes: IntArray) -> None:
-        order = by_group(codes)
-        self.scores, self.codes = np.ascontiguousarray(scores[order].T, np.float64), codes[order]
-        n_classes, n_rows = self.scores.shape
+        self.scores, self.codes = np.asarray(scores, np.float64), codes
+        n_rows, n_classes = scores.shape
         self.sizes = np.bincount(codes, minlength=n_classes)
         self.frequency = self.sizes / max(1, n_rows)
-        self.starts = np.flatnonzero(np.r_[n_rows > 0, self.codes[1:] != self.codes[:-1]])
         self.first = np.log((self.sizes + 0.5) / (n_rows + 0.5 * n_classes) * n_classes)
 
     def fit(self, sharpness: float, open_set: bool) -> _Fit:
         """Fit class weights and transitions by expectation maximisation."""
-        n_classes, n_rows = self.scores.shape
-        logits = np.zeros((n_classes + open_set, n_rows))
-        np.multiply(self.scores, sharpness, out=logits[:n_classes])
+        n_rows, n_classes = self.scores.shape
+        logits = np.full((n_rows, _width(n_classes)), -np.inf)
+        np.multiply(self.scores, sharpness, out=logits[:, :n_classes])
         first, firm, opening = self.first, np.full(n_classes, PRIOR_WEIGHT), -np.inf
         if open_set:
-            closed = np.sort(np.logaddexp.reduce(logits[:n_classes] + first[:, None], axis=0))
-            opening = logits[n_classes] = closed[int(_OPEN_ROWS * (n_rows - 1))]
+            closed = logits[:, :n_classes] + first
+            top = closed.max(axis=1)
+            closed = np.sort(np.log(np.add.reduce(np.exp(closed - top[:, None]), axis=1)) + top)
+            opening = logits[:, n_classes] = closed[int(_OPEN_ROWS * (n_rows - 1))]
             first, firm = np.append(first, 0.0), np.append(firm, 0.0)
-        likelihood = np.exp(logits - logits.max(axis=0))
+        logits -= logits.max(axis=1, keepdims=True)
+        likelihood = np.exp(logits, out=logits)
         bias, transition = first, _transition(None, _FIRST_RATE, self.frequency)
+        odds, some = np.zeros(logits.shape[1]), slice(0, len(first))
         for _ in range(_STEPS):
-            joint = likelihood * np.exp(bias)[:, None]
-            joint /= np.add.reduce(joint, axis=0)
-            expected = np.add.reduce(joint, axis=1)
-            curvature = expected - np.einsum("ij,ij->i", joint, joint)
-            joint *= _given(transition, self.frequency, self.codes, n_classes)[: len(joint)]
-            total = np.add.reduce(joint, axis=0)
-            joint /= total
-            counts = np.zeros((n_classes + 1, n_classes))
-            counts[: len(joint), self.codes[self.starts]] = np.add.reduceat(joint, self.starts, axis=1)
+            odds[some] = np.exp(bias)
+            told = likelihood, self.codes, odds, *_lines(transition, self.frequency)
+            expected, squares, truth, own, counts, total = kernels.noise_step(*told)
             # Half a Newton step, each class on its own, towards weights under which the true classes are as
             # frequent as they seem.
-            slope = counts.sum(axis=1)[: len(joint)] - expected - firm * (bias - first)
-            bias = bias + np.clip(0.5 * slope / (curvature + firm + 1e-9), -_LONGEST_STEP, _LONGEST_STEP)
-            wrong = float(counts[:n_classes].sum() - np.trace(counts))
+            slope = truth[some] - expected[some] - firm * (bias - first)
+            curvature = expected[some] - squares[some] + firm + 1e-9
+            bias = bias + np.clip(0.5 * slope / curvature, -_LONGEST_STEP, _LONGEST_STEP)
+            wrong = float(truth[:n_classes].sum() - own.sum())
             rate = float(np.clip(wrong / max(1, n_rows), _LEAST_RATE, _MOST_RATE))
-            transition = _transition(counts, rate, self.frequency)
+            transition = _transition(None if counts is None else counts.T, rate, self.frequency)
         evidence = float(np.log(total).sum()) - 0.5 * float(firm @ (bias - first) ** 2)
         weights = np.append(bias[:n_classes], bias[n_classes:].sum() + opening)
-        unlike: Vector = self.sizes.astype(np.float64) - counts.diagonal()
-        return _Fit(evidence - _OPEN_PENALTY * open_set, weights, transition, unlike)
+        return _Fit(evidence - _OPEN_PENALTY * open_set, weights, transition, self.sizes - own)
 
 
 def _averaged(found: list[_Fit], sizes: IntArray, frequency: Vector) -> NoiseModel:
@@ -224,28 +218,25 @@ def _averaged(found: list[_Fit], sizes: IntArray, frequency: Vector) -> NoiseMod
     )
 
 
-def _true_classes(scores: FloatArray, sharpness: float, bias: Vector) -> Vector:
-    """Return the probability of each true class, the open set last, whose score is zero."""
-    n_classes = scores.shape[1]
-    found = np.empty((len(scores), n_classes + 1))
-    np.multiply(scores, sharpness, out=found[:, :n_classes])
-    found[:, n_classes] = 0.0
-    found += bias
-    found -= found.max(axis=1, keepdims=True)
-    np.exp(found, out=found)
-    found /= np.add.reduce(found, axis=1)[:, None]
-    return found
+def _width(n_classes: int) -> int:
+    """Return the length of a line with a number for each class and for the open set."""
+    return -(-(n_classes + 1) // kernels.LINE) * kernels.LINE
 
 
-def _given(transition: Vector, frequency: Vector, codes: IntArray, n_classes: int) -> Vector:
-    """Return the probability of each row's given class by true class, (classes + 1, rows)."""
-    if transition.size > 1 or n_classes == 1:
-        return np.take(transition, codes, axis=1)
-    rate = float(transition[0, 0])
-    given = np.full((n_classes + 1, len(codes)), rate / max(1, n_classes - 1))
-    given[codes, np.arange(len(codes))] = 1.0 - rate
-    given[n_classes] = frequency[codes]
-    return given
+def _lines(transition: Vector, frequency: Vector) -> tuple[Vector, Vector, Vector]:
+    """Return the probability of each given class by true class, from the class itself, and from none.
+
+    Where classes are many there is one line for all, of classes other than the given one.
+    """
+    n_classes = len(frequency)
+    many = transition.size == 1
+    given = np.zeros((1 if many else n_classes, _width(n_classes)))
+    if many:
+        rate = float(transition[0, 0])
+        given[:, :n_classes] = rate / max(1, n_classes - 1)
+        return given, np.full(n_classes, 1.0 - rate), frequency
+    given[:, : n_classes + 1] = transition.T
+    return given, transition.diagonal(), transition[n_classes]
 
 
 def _transition(counts: Vector | None, rate: float, frequency: Vector) -> Vector:
@@ -253,17 +244,16 @@ def _transition(counts: Vector | None, rate: float, frequency: Vector) -> Vector
     n_classes = len(frequency)
     if n_classes > MANY_CLASSES:
         return np.full((1, 1), rate)
-    prior = np.full((n_classes + 1, n_classes), rate / max(1, n_classes - 1))
-    np.fill_diagonal(prior, 1.0 - rate)
-    prior[n_classes] = frequency
+    transition = np.full((n_classes + 1, n_classes), rate / max(1, n_classes - 1))
+    np.fill_diagonal(transition, 1.0 - rate)
+    transition[n_classes] = frequency
     if counts is None:
-        return prior
+        return transition
     own = np.diag_indices(n_classes)
     masses, right = counts[:n_classes].sum(axis=1), counts.diagonal()
     wrong = (masses - right + PRIOR_ROWS * rate) / (masses + PRIOR_ROWS)
     seen = np.maximum(counts[:n_classes] - 1.0, 0.0) + PRIOR_WRONG / max(1, n_classes - 1)
     seen[own] = 0.0
-    transition = prior
     transition[:n_classes] = seen * (wrong / np.maximum(np.add.reduce(seen, axis=1), 1e-12))[:, None]
     transition[own] = 1.0 - wrong
     return transition

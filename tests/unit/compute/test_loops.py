@@ -62,6 +62,7 @@ def cases(seed, kind):
         yield "median_sums", rows, code, weight, points, numbers, np.zeros((g, d)), np.zeros((g, d))
     yield "scale_rows", rows, points[0], 0.7 * scale, 1.3, np.zeros((n, d + 2), np.float32)
     yield "clip_rows", rows, points[0], 0.7 * scale, 1.3, np.zeros((n, d + 2))
+    yield "clip_rows_single", rows, points[0], 0.7 * scale, 1.3, np.zeros((n, d + 2), np.float32)
     yield (
         "cosines_and_sines",
         rng.normal(size=(n, d)) * rng.choice([1.0, 1e5, 1e7]),
@@ -91,6 +92,22 @@ def cases(seed, kind):
     odd[0] = 1e30
     chosen = rng.integers(0, n, 2 * n)
     yield "name_cells", odd, chosen, sides, shifts, 0.3 * scale, factors[: len(sides)], cells
+    own, parts, width = rng.integers(0, d, n), int(rng.integers(1, 4)), -(-(d + 1) // 16) * 16
+    bias = rng.normal(size=(parts + 1, width)).astype(kind)
+    bias[0, d:] = bias[:, d + 1 :] = -np.inf
+    columns = [np.empty(n, np.int64 if place == 1 else float) for place in range(6)]
+    for lines in (1, d):
+        given = np.zeros((parts, lines, width), kind)
+        given[..., : d + 1] = rng.random((parts, lines, d + 1)) + 1e-3
+        told = (1.0 + rng.random(parts + 1)).astype(kind), bias, rng.random(parts), given
+        right, other = rng.random((2, parts, d)).astype(kind)
+        memory = np.empty((3, width), kind)
+        yield "judge_labels", rows, own, *told, right, other, memory, *columns
+        sums = [np.empty(width, kind) for _ in range(4)]
+        likely, odds = rng.random((n, width)).astype(kind), rng.random(width).astype(kind)
+        seen = None if lines == 1 else np.empty((d, width), kind)
+        told = likely, own, odds, given[0], right[0], other[0], *sums, np.empty(d, kind), seen
+        yield "noise_step", *told, np.empty(n, kind)
     center, quota = rows.mean(axis=0, dtype=float), int(rng.integers(1, n + 1))
     offsets = (rows - center).astype(kind)
     gram = offsets @ offsets.T
@@ -118,6 +135,8 @@ def outcome(build, loop, given):
     if loop == "greedy_batches":
         done = int(given[3][:found].sum())
         given = [*given[:12], *(filled[:done] for filled in given[15:])]
+    if loop in ("judge_labels", "noise_step"):
+        del given[8 if loop == "judge_labels" else 6]
     returned = found if loop in ("greedy", "greedy_batches", "spread_out") else None
     return returned, [value.tobytes() for value in given if isinstance(value, np.ndarray)]
 

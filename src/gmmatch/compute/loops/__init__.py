@@ -30,6 +30,7 @@ _LOOPS = {
     "median_sums": "rows:x:nd codes:i?:n weights:f?:n points:f:gd numbers:f=:gq pull:f=:gd near:f=:gd",
     "scale_rows": "rows:x:nd origin:f:d scale:f most:f found:s=:nw",
     "clip_rows": "rows:x:nd origin:f:d scale:f longest:f found:f=:nw",
+    "clip_rows_single": "rows:x:nd origin:f:d scale:f longest:f found:s=:nw",
     "cosines_and_sines": "angles:f:nh factor:f found:f=:nw",
     "check_and_hash": "rows:x:nd factors:u:d fixed:u:d largest:f good:b=:n keys:u=:n marks:u=:n",
     "running_means": "rows:x:nd center:f:d count:i total:f=:d objectives:f=:n distances:f=:n",
@@ -43,6 +44,11 @@ _LOOPS = {
     "nearest_moved": "products:x:nm moved:i:g numbers:i:m sizes:x:m errors:f:n found:i=:n unsure:b=:n "
     "least:f=:n second:f=:n",
     "name_cells": "points:x:nd rows:i:m sides:i:s shifts:x:s width:f factors:u:s names:u=:m",
+    "judge_labels": "scores:x:nc codes:i:n factors:x:a bias:x:ap weights:f:k given:x:kgp right:x:kc "
+    "empty:x:kc memory:x=:mp wrong:f=:n suggested:i=:n likely:f=:n outside:f=:n evidence:f=:n "
+    "probability:f=:n",
+    "noise_step": "likelihood:x:np codes:i:n odds:x:p given:x:gp right:x:c empty:x:c memory:x=:p "
+    "expected:x=:p squares:x=:p truth:x=:p own:x=:c counts:x?=:cp totals:x=:n",
 }
 _TYPES = {"f": np.float64, "s": np.float32, "i": np.int64, "u": np.uint64, "b": np.bool_}
 

@@ -125,15 +125,20 @@ EXPORT void N(scale_rows)(const X *rows, const double *origin, double scale, dou
     }
 }
 
-EXPORT void N(clip_rows)(const X *rows, const double *origin, double scale, double longest, double *found, i64 n,
-                         i64 d, i64 w) {
-    for (i64 row = 0; row < n; row++) {
-        const X *x = rows + row * d;
-        double *restrict y = found + row * w, length = sqrt(N(square)(x, origin, d));
-        double most = longest / (scale > length ? scale : length), factor = most < 1.0 / scale ? most : 1.0 / scale;
-        for (i64 i = 0; i < d; i++) y[i] = (x[i] - origin[i]) * factor;
+#define CLIP_ROWS(name, Y)                                                                                     \
+    EXPORT void name(const X *rows, const double *origin, double scale, double longest, Y *found, i64 n, i64 d,\
+                     i64 w) {                                                                                  \
+        for (i64 row = 0; row < n; row++) {                                                                    \
+            const X *x = rows + row * d;                                                                       \
+            Y *restrict y = found + row * w;                                                                   \
+            double length = sqrt(N(square)(x, origin, d)), most = longest / (scale > length ? scale : length); \
+            double factor = most < 1.0 / scale ? most : 1.0 / scale;                                           \
+            for (i64 i = 0; i < d; i++) y[i] = (Y)((x[i] - origin[i]) * factor);                               \
+        }                                                                                                      \
     }
-}
+CLIP_ROWS(N(clip_rows), double)
+CLIP_ROWS(N(clip_rows_single), float)
+#undef CLIP_ROWS
 
 EXPORT void N(check_and_hash)(const X *rows, const uint64_t *factors, const uint64_t *fixed, double largest,
                               uint8_t *good, uint64_t *keys, uint64_t *marks, i64 n, i64 d) {
@@ -441,6 +446,139 @@ EXPORT void N(name_cells)(const X *points, const i64 *rows, const i64 *sides, co
     }
 }
 
+/* Return e^x, of each number, for numbers up to zero; those below LEAST count as LEAST. */
+static inline N(vector) N(power)(N(vector) x) {
+    const N(vector) none = {0};
+    N(mask) above = x > none + (X)LEAST;
+    x = (N(vector))((above & (N(mask))x) | (~above & (N(mask))(none + (X)LEAST)));
+    /* In the last bits of `moved` is a whole number k, and what is added to it in the exponent of 2^k. */
+    N(vector) moved = x * (X)1.4426950408889634 + (X)WHOLE, k = moved - (X)WHOLE;
+    N(vector) r = (x - k * (X)LN2) - k * (X)LN2_REST, sum = none + (X)(1.0 / factorials[TERMS]);
+    UNROLL for (int term = TERMS - 1; term >= 0; term--) sum = sum * r + (X)(1.0 / factorials[term]);
+    return sum * (N(vector))((N(mask))moved << DIGITS);
+}
+
+/* Return the largest of p numbers, a multiple of the width of a vector. */
+static inline X N(largest)(const X *x, i64 p) {
+    N(vector) top = (N(vector)){0} - (X)INFINITY;
+    X most = -(X)INFINITY;
+    for (i64 i = 0; i < p; i += N(width)) {
+        N(vector) value = *(const N(vector) *)(x + i);
+        N(mask) above = value > top;
+        top = (N(vector))((above & (N(mask))value) | (~above & (N(mask))top));
+    }
+    for (int j = 0; j < N(width); j++) most = top[j] > most ? top[j] : most;
+    return most;
+}
+
+/* Return the sum of p numbers, a multiple of the lanes. */
+static inline X N(total)(const X *x, i64 p) {
+    N(vector) sum[N(vectors)] = {{0}};
+    for (i64 i = 0; i < p; i += N(lanes))
+        UNROLL for (int v = 0; v < N(vectors); v++) sum[v] += *(const N(vector) *)(x + i + v * N(width));
+    return N(add_lanes)(sum);
+}
+
+/* Fill in e^(factor * x + bias), all divided by the largest; return their sum. `p` is a multiple of the lanes. */
+static inline X N(powers)(const X *x, X factor, const X *bias, X *found, i64 p) {
+    N(vector) sum[N(vectors)] = {{0}};
+    for (i64 i = 0; i < p; i += N(width))
+        *(N(vector) *)(found + i) = *(const N(vector) *)(x + i) * factor + *(const N(vector) *)(bias + i);
+    X most = N(largest)(found, p);
+    for (i64 i = 0; i < p; i += N(lanes))
+        UNROLL for (int v = 0; v < N(vectors); v++) {
+            N(vector) *own = (N(vector) *)(found + i + v * N(width));
+            sum[v] += *own = N(power)(*own - most);
+        }
+    return N(add_lanes)(sum);
+}
+
+/* Fill in what a noise model concludes of rows from their scores and given classes; see trust/noise.py.
+
+   `factors`, `bias`: of each of the model's parts, behind those of the classifier alone. `given`, `right`, `empty`:
+   by part and given class the probability of that class by true class (one line for all classes where they are
+   many), from the class itself, and from none. The c classes are followed by the open set, and by bias of minus
+   infinity and zeros up to p. Memory: three lines. */
+EXPORT void N(judge_labels)(const X *scores, const i64 *codes, const X *factors, const X *bias, const double *weights,
+                            const X *given, const X *right, const X *empty, X *memory, double *wrong, i64 *suggested,
+                            double *likely, double *outside, double *evidence, double *probability, i64 n, i64 c,
+                            i64 a, i64 p, i64 k, i64 g, i64 m) {
+    X *own = memory, *part = own + p, *joint = part + p;
+    (void)a, (void)m;
+    memset(own, 0, (size_t)p * sizeof(X));
+    for (i64 row = 0; row < n; row++) {
+        i64 code = codes[row], best = 0;
+        memcpy(own, scores + row * c, (size_t)c * sizeof(X));
+        X all = N(powers)(own, factors[0], bias, part, p);
+        probability[row] = part[code] / all;
+        evidence[row] = 0.0;
+        memset(joint, 0, (size_t)p * sizeof(X));
+        for (i64 at = 0; at < k; at++) {
+            const X *by = given + (at * g + (g > 1 ? code : 0)) * p;
+            all = N(powers)(own, factors[at + 1], bias + (at + 1) * p, part, p);
+            X mine = part[code] * right[at * c + code], none = part[c] * empty[at * c + code];
+            for (i64 i = 0; i < p; i += N(width)) *(N(vector) *)(part + i) *= *(const N(vector) *)(by + i);
+            part[code] = mine;
+            part[c] = none;
+            X total = N(total)(part, p), share = (X)(weights[at] / total);
+            evidence[row] += weights[at] * (double)(total / all);
+            for (i64 i = 0; i < p; i += N(width)) *(N(vector) *)(joint + i) += *(N(vector) *)(part + i) * share;
+        }
+        double doubt = 1.0 - joint[code];
+        wrong[row] = doubt < 0.0 ? 0.0 : doubt;
+        outside[row] = joint[c];
+        joint[code] = joint[c] = -1;
+        X top = N(largest)(joint, p);
+        while (best + 1 < c && joint[best] != top) best++;
+        suggested[row] = best;
+        likely[row] = joint[best] < 0 ? 0.0 : joint[best];
+    }
+}
+
+/* Take one step of expectation maximisation of a noise model; see trust/noise.py.
+
+   `odds`: weights of the true classes beside the likelihood of each row. `given`, `right`, `empty`: as in
+   judge_labels. Fills in by true class the sums of its probability without the label, of the squares, and with the
+   label; the last by given class for that class, and, unless `counts` is NULL, for each; and the probability of each
+   label. Memory: a line. */
+EXPORT void N(noise_step)(const X *likelihood, const i64 *codes, const X *odds, const X *given, const X *right,
+                          const X *empty, X *memory, X *expected, X *squares, X *truth, X *own, X *counts, X *totals,
+                          i64 n, i64 p, i64 g, i64 c) {
+#define AT(array) (*(N(vector) *)((array) + i))
+#define READ(array) (*(const N(vector) *)((array) + i))
+    memset(expected, 0, (size_t)p * sizeof(X));
+    memset(squares, 0, (size_t)p * sizeof(X));
+    memset(truth, 0, (size_t)p * sizeof(X));
+    memset(own, 0, (size_t)c * sizeof(X));
+    if (counts) memset(counts, 0, (size_t)(c * p) * sizeof(X));
+    for (i64 row = 0; row < n; row++) {
+        i64 code = codes[row];
+        const X *x = likelihood + row * p, *by = given + (g > 1 ? code : 0) * p;
+        X *restrict seen = counts ? counts + code * p : NULL;
+        for (i64 i = 0; i < p; i += N(width)) AT(memory) = READ(x) * READ(odds);
+        X share = 1 / N(total)(memory, p);
+        X mine = memory[code] * share * right[code], none = memory[c] * share * empty[code];
+        for (i64 i = 0; i < p; i += N(width)) {
+            N(vector) likely = AT(memory) * share;
+            AT(expected) += likely;
+            AT(squares) += likely * likely;
+            AT(memory) = likely * READ(by);
+        }
+        memory[code] = mine;
+        memory[c] = none;
+        totals[row] = N(total)(memory, p);
+        share = 1 / totals[row];
+        own[code] += mine * share;
+        for (i64 i = 0; i < p; i += N(width)) {
+            N(vector) likely = AT(memory) * share;
+            AT(truth) += likely;
+            if (seen) AT(seen) += likely;
+        }
+    }
+#undef AT
+#undef READ
+}
+
 /* Run every loop on made-up numbers. */
 static void N(test)(struct made *made) {
     X rows[ROWS * WIDTH], gram[ROWS * ROWS], offsets[(ROWS + 2) * WIDTH];
@@ -463,6 +601,8 @@ static void N(test)(struct made *made) {
     N(clip_rows)(rows, points, 0.7, 3.0, wide, ROWS, WIDTH, WIDTH);
     N(scale_rows)(rows, points, 0.7, 1.5, narrow, ROWS, WIDTH, WIDTH);
     HASH(one), HASH(two), HASH(wide), HASH(narrow);
+    N(clip_rows_single)(rows, points, 0.7, 3.0, narrow, ROWS, WIDTH, WIDTH);
+    HASH(narrow);
     N(check_and_hash)(rows, made->keys, made->keys, 0.99, good, keys, marks, ROWS, WIDTH);
     HASH(good), HASH(keys), HASH(marks);
     N(name_cells)(rows, made->numbers, made->numbers, rows, 0.1, made->keys, keys, ROWS, WIDTH, ROWS, ROWS);
@@ -479,5 +619,13 @@ static void N(test)(struct made *made) {
     HASH(found), HASH(offsets), HASH(one), HASH(two), HASH(wide), HASH(sums);
     N(spread_out)(rows, shares, 0.999, found, one, two, sums, ROWS, WIDTH, PICKS, PICKS + 1, 1);
     HASH(found), HASH(one);
+    X factors[] = {1, 3}, lines[3 * LINE];
+    for (int i = 0; i < 3 * LINE; i++) lines[i] = i < WIDTH ? 0 : i < LINE ? -(X)INFINITY : offsets[i];
+    N(judge_labels)(rows, made->numbers, factors, lines, shares, gram, gram + WIDTH, gram + 2 * WIDTH, offsets, one,
+                    found, two, sums, near, wide, ROWS, WIDTH, 2, LINE, 1, 1, 3);
+    HASH(found), HASH(one), HASH(two), HASH(sums), HASH(near), HASH(wide);
+    N(noise_step)(gram, made->numbers, rows, rows, rows, rows, lines, offsets, offsets + LINE, offsets + 2 * LINE,
+                  offsets + 3 * LINE, NULL, gram + 8 * LINE, 8, LINE, 1, WIDTH);
+    HASH(offsets), HASH(gram);
 #undef HASH
 }

@@ -97,6 +97,9 @@ def clip_rows(rows: _Array, origin: _Array, scale: float, longest: float, found:
     found[:, : len(origin)] = gaps * factors[:, None]
 
 
+clip_rows_single = clip_rows
+
+
 def cosines_and_sines(angles: _Array, factor: float, found: _Array) -> None:
     """Fill in the cosines of each row's angles, then the sines, times a factor."""
     angle = np.clip(angles, -1e6, 1e6)
@@ -329,3 +332,96 @@ def name_cells(
     inside = (cells >= -(2.0**63)) & (cells < 2.0**63)
     whole = np.where(inside, np.where(inside, cells, 0.0).astype(np.int64), np.iinfo(np.int64).min)
     names[:] = (whole.view(np.uint64) * factors).sum(axis=1)
+
+
+def _powers(x: _Array, factor: Any, bias: _Array) -> tuple[_Array, _Array]:
+    """Return e^(factor * x + bias) of each row, divided by the largest of the row, and their sums."""
+    single = x.dtype == np.float32
+    digits, terms, least = (23, 7, -80) if single else (52, 13, -700)
+    whole = x.dtype.type(1.5 * 2.0**digits + (127 if single else 1023))
+    logarithm, rest = (
+        ("0x1.63p-1", "-0x1.bd0106p-13") if single else ("0x1.62e42feep-1", "0x1.a39ef35793c76p-33")
+    )
+    value = x * factor + bias
+    value = np.maximum(value - value.max(axis=1, keepdims=True), x.dtype.type(least))
+    moved = value * x.dtype.type(1.4426950408889634) + whole
+    k = moved - whole
+    r = (value - k * x.dtype.type(float.fromhex(logarithm))) - k * x.dtype.type(float.fromhex(rest))
+    factorials = np.cumprod(np.r_[1.0, 1.0:14.0])
+    total = np.full_like(r, 1.0 / factorials[terms])
+    for term in range(terms - 1, -1, -1):
+        total = total * r + x.dtype.type(1.0 / factorials[term])
+    found = total * (moved.view(f"i{x.itemsize}") << digits).view(x.dtype)
+    return found, _lane_sums(found, 64 // x.itemsize)
+
+
+def judge_labels(
+    scores: _Array,
+    codes: _Array,
+    factors: _Array,
+    bias: _Array,
+    weights: _Array,
+    given: _Array,
+    right: _Array,
+    empty: _Array,
+    memory: _Array,
+    wrong: _Array,
+    suggested: _Array,
+    likely: _Array,
+    outside: _Array,
+    evidence: _Array,
+    probability: _Array,
+) -> None:
+    """Fill in what a noise model concludes of rows from their scores and given classes."""
+    (n_rows, n_classes), place = scores.shape, np.arange(len(scores))
+    own = np.zeros((n_rows, bias.shape[1]), scores.dtype)
+    own[:, :n_classes] = scores
+    part, total = _powers(own, factors[0], bias[0])
+    probability[:] = part[place, codes] / total
+    evidence[:] = 0.0
+    joint = np.zeros_like(own)
+    for at, weight in enumerate(weights):
+        part, total = _powers(own, factors[at + 1], bias[at + 1])
+        mine, none = part[place, codes] * right[at, codes], part[:, n_classes] * empty[at, codes]
+        part *= given[at, codes if given.shape[1] > 1 else 0]
+        part[place, codes], part[:, n_classes] = mine, none
+        every = _lane_sums(part, 64 // scores.itemsize)
+        evidence += weight * (every / total).astype(np.float64)
+        joint += part * (weight / every.astype(np.float64)).astype(scores.dtype)[:, None]
+    wrong[:] = np.maximum(1.0 - joint[place, codes].astype(np.float64), 0.0)
+    outside[:] = joint[:, n_classes]
+    joint[place, codes] = joint[:, n_classes] = -1.0
+    suggested[:] = joint[:, :n_classes].argmax(axis=1)
+    likely[:] = np.maximum(joint[place, suggested], 0.0)
+
+
+def noise_step(
+    likelihood: _Array,
+    codes: _Array,
+    odds: _Array,
+    given: _Array,
+    right: _Array,
+    empty: _Array,
+    memory: _Array,
+    expected: _Array,
+    squares: _Array,
+    truth: _Array,
+    own: _Array,
+    counts: _Array | None,
+    totals: _Array,
+) -> None:
+    """Take one step of expectation maximisation of a noise model."""
+    place, n_classes, lanes = np.arange(len(codes)), len(right), 64 // likelihood.itemsize
+    part = likelihood * odds
+    part *= (1 / _lane_sums(part, lanes))[:, None]
+    expected[:], squares[:] = np.add.reduce(part), np.add.reduce(part * part)
+    mine, none = part[place, codes] * right[codes], part[:, n_classes] * empty[codes]
+    part *= given[codes if len(given) > 1 else 0]
+    part[place, codes], part[:, n_classes] = mine, none
+    totals[:] = _lane_sums(part, lanes)
+    part *= (1 / totals)[:, None]
+    truth[:], own[:] = np.add.reduce(part), 0.0
+    np.add.at(own, codes, part[place, codes])
+    if counts is not None:
+        counts[:] = 0.0
+        np.add.at(counts, codes, part)
