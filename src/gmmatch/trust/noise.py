@@ -124,13 +124,18 @@ def fitted_rows(n_classes: int) -> int:
     return max(_FEWEST_FITTED, min(_MOST_FITTED, _FIT_VALUES // (n_classes + 1)))
 
 
+def noise_bytes(n_classes: int) -> int:
+    """Return what fitting the model takes: scores, likelihoods and what rows count in each class."""
+    return 5 * 8 * fitted_rows(n_classes) * (n_classes + 1)
+
+
 def fit_noise(scores: FloatArray, codes: IntArray) -> NoiseModel:
     """Fit the model to rows by the scores of classifiers that did not learn from them.
 
     `scores`: (rows, classes), up to a constant per row the logarithm of the likelihood of each class,
     class sizes divided out. `codes`: the given class of each row.
 
-    Time: some 200 steps of O(rows * classes). Memory: O(rows * classes + classes^2).
+    Time: some 200 steps of O(rows * classes). Memory: O(rows * classes); see `noise_bytes`.
     """
     rows = _Fitted(scores, codes)
     found = [rows.fit(sharpness, open_set) for open_set in (False, True) for sharpness in SHARPNESS]
@@ -179,19 +184,34 @@ class _Fitted:
             joint *= _given(transition, self.frequency, self.codes, n_classes)[: len(joint)]
             total = np.add.reduce(joint, axis=0)
             joint /= total
-            counts = np.zeros((n_classes + 1, n_classes))
-            counts[: len(joint), self.codes[self.starts]] = np.add.reduceat(joint, self.starts, axis=1)
+            masses, right, wrong, counts = self._tally(joint)
             # Half a Newton step, each class on its own, towards weights under which the true classes are as
             # frequent as they seem.
-            slope = counts.sum(axis=1)[: len(joint)] - expected - firm * (bias - first)
+            slope = masses - expected - firm * (bias - first)
             bias = bias + np.clip(0.5 * slope / (curvature + firm + 1e-9), -_LONGEST_STEP, _LONGEST_STEP)
-            wrong = float(counts[:n_classes].sum() - np.trace(counts))
             rate = float(np.clip(wrong / max(1, n_rows), _LEAST_RATE, _MOST_RATE))
             transition = _transition(counts, rate, self.frequency)
         evidence = float(np.log(total).sum()) - 0.5 * float(firm @ (bias - first) ** 2)
         weights = np.append(bias[:n_classes], bias[n_classes:].sum() + opening)
-        unlike: Vector = self.sizes.astype(np.float64) - counts.diagonal()
+        unlike: Vector = self.sizes.astype(np.float64) - right
         return _Fit(evidence - _OPEN_PENALTY * open_set, weights, transition, unlike)
+
+    def _tally(self, joint: Vector) -> tuple[Vector, Vector, float, Vector | None]:
+        """Return the rows of each true class, those labelled so, how many are not, and all pairs.
+
+        `joint`: (classes, rows), what each row counts in each true class. With more than `MANY_CLASSES`
+        classes pairs are not learned, and their matrix, which could take any memory, is not made.
+        """
+        n_classes = len(self.scores)
+        if n_classes > MANY_CLASSES:
+            masses = np.add.reduce(joint, axis=1)
+            own = joint[self.codes, np.arange(joint.shape[1])]
+            right: Vector = np.bincount(self.codes, own, n_classes).astype(np.float64)
+            return masses, right, float(masses[:n_classes].sum() - right.sum()), None
+        counts = np.zeros((n_classes + 1, n_classes))
+        counts[: len(joint), self.codes[self.starts]] = np.add.reduceat(joint, self.starts, axis=1)
+        wrong = float(counts[:n_classes].sum() - np.trace(counts))
+        return counts.sum(axis=1)[: len(joint)], counts.diagonal(), wrong, counts
 
 
 def _averaged(found: list[_Fit], sizes: IntArray, frequency: Vector) -> NoiseModel:
