@@ -1,6 +1,7 @@
 """Labels as users hold them: whole numbers or text, of which those that differ stay different."""
 
 import numbers
+import re
 import unicodedata
 from typing import Any, NoReturn
 
@@ -17,6 +18,10 @@ _MOST_BYTES = 1 << 30
 _MANY_NUMBERS = 30  # of classes, from which whole numbers may be amounts
 _MOST_NAMED = 4  # classes in a note
 _NO_LABEL = {"nan", "na", "n/a", "null", "none", "?", "-"}
+# Letters that are not seen but are none of those that only format: fillers, joiners, variants of emoji.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 _LETTERS_AT_ONCE = 1 << 20  # that are looked at together
 _FEW_NUMBERS = 1 << 16  # that are counted, however few of them there are
 
@@ -40,7 +45,7 @@ def label_values(labels: Any, name: str = "labels") -> tuple[npt.NDArray[Any], I
         return _whole_floats(np.where(np.isnan(array), 0, array), name), missing
     if array.dtype.kind not in "iubUS":
         raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
-    if array.dtype.kind == "U":
+    if array.dtype.kind in "US":
         _check_letters(array, name)
     empty = array.dtype.kind in "US" and array == array.dtype.type()
     return np.asarray(array), np.flatnonzero(empty)
@@ -176,7 +181,7 @@ def _look(name: str) -> str:
 
 def _visible(name: str) -> str:
     """Return a name without letters that are not seen, such as zero-width spaces, with composed accents."""
-    seen = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
+    seen = "".join(letter for letter in _UNSEEN.sub("", name) if unicodedata.category(letter) != "Cf")
     return unicodedata.normalize("NFC", seen)
 
 
@@ -193,11 +198,12 @@ def _is_plain(text: str) -> bool:
 
 def _check_letters(array: npt.NDArray[Any], name: str) -> None:
     """Refuse an array of text with NUL inside or with halves of letters; NumPy itself cuts NUL at the end."""
-    width = array.dtype.itemsize // 4
+    letter: type[np.integer[Any]] = np.uint32 if array.dtype.kind == "U" else np.uint8
+    width = array.dtype.itemsize // np.dtype(letter).itemsize
     step = _LETTERS_AT_ONCE // max(width, 1) + 1
     for start in range(0, len(array) if width else 0, step):
         part = np.ascontiguousarray(array[start : start + step], array.dtype.newbyteorder("="))
-        codes = part.view(np.uint32).reshape(len(part), width)
+        codes: npt.NDArray[Any] = part.view(letter).reshape(len(part), width)
         odd = (codes >= 0xD800) & (codes <= 0xDFFF)
         odd[:, :-1] |= (codes[:, :-1] == 0) & (codes[:, 1:] != 0)
         if odd.any():

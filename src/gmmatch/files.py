@@ -223,7 +223,20 @@ def _names_of(given: Any) -> list[str]:
         return []
     name = os.fspath(given)
     matches = glob.glob(name) if glob.has_magic(name) and not os.path.exists(name) else []
-    return [name, name.rpartition(":")[0] or name, *matches]
+    return [name, file_and_column(name)[0], *matches]
+
+
+def file_and_column(name: str) -> tuple[str, str | None]:
+    """Return the file and the column that ``FILE:COLUMN`` names, of which either may have colons.
+
+    Without a column, or where there is no such file, the column is None.
+    """
+    file = "" if os.path.exists(name) else name
+    while ":" in file:
+        file = file.rpartition(":")[0]
+        if os.path.isfile(file):
+            return file, name[len(file) + 1 :]
+    return name, None
 
 
 def _file_number(path: str | os.PathLike[str]) -> tuple[int, int] | None:

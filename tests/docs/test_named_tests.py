@@ -6,9 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, name
+from tests.docs.pages import FENCE, PAGES, ROOT, name
 
 NAMED = re.compile(r"<!-- (tests/[\w/]+\.py)((?:::\w+)*) -->")
+
+
+# Sections in which every item, or every paragraph, names a test of what it promises.
+PROMISES = {
+    "docs/reliability.md": ("What is promised",),
+    "docs/reference/files.md": ("How labels meet rows",),
+    "docs/scale.md": ("Where rows may be", "The three reads"),
+    "SECURITY.md": ("What is defended against",),
+}
+ITEM = re.compile(r"^(?=- )|\n\n", re.MULTILINE)
 
 
 def names_in(file: Path) -> set[str]:
@@ -27,3 +37,14 @@ def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
     for path, test in NAMED.findall(page.read_text("utf-8")):
         assert (ROOT / path).is_file(), path
         assert not test or test in names_in(ROOT / path), f"{path}{test}"
+
+
+@pytest.mark.parametrize(("page", "title"), [(page, title) for page in PROMISES for title in PROMISES[page]])
+def test_every_promise_names_a_test(page: str, title: str) -> None:
+    _, _, text = (ROOT / page).read_text("utf-8").partition(f"\n## {title}\n")
+    text = FENCE.sub("", text.partition("\n## ")[0])
+    items = [item.strip() for item in ITEM.split(text)]
+    promises = [item for item in items if item.endswith((".", "-->"))]  # neither a table nor a beginning
+    assert promises
+    silent = [item.splitlines()[0] for item in promises if not NAMED.search(item)]
+    assert silent == [], silent

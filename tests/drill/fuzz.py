@@ -113,6 +113,8 @@ def run_calls(kind: str, first: int, count: int, limits: Limits) -> list[str]:
 
 def main(sort: str, kind: str, first: int, count: int, mark: Path) -> None:
     warnings.simplefilter("error")
+    # Former ways are tried too; that they go is no fault.
+    warnings.filterwarnings("ignore", ".*the former way goes with 0.4", DeprecationWarning)
     limits = Limits(kind, mark)
     try:
         run = run_files if sort == "files" else run_calls

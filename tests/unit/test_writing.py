@@ -110,6 +110,13 @@ class TestWhatIsReadIsNotOverwritten:
             gmmatch.select("sh", keep=5, state="sh/s2.npy")
         assert contents(".") == before
 
+    def test_a_column_whose_name_has_a_colon(self, folder):
+        text = "a: b,other\n" + "".join(f"{row % 2},0\n" for row in range(len(gmmatch.open("sh"))))
+        Path("labels.csv").write_text(text)
+        with pytest.raises(InvalidParameter, match=r"labels\.csv is the input"):
+            gmmatch.select("sh", labels="labels.csv:a: b", keep=5, output="labels.csv", overwrite=True)
+        assert Path("labels.csv").read_text() == text
+
     def test_a_file_that_is_no_state_is_not_removed_as_one(self, folder):
         Path("notes.txt").write_text("precious")
         np.savez("mine.npz", a=np.arange(3))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..arrays import IntArray
 from ..classes import is_missing, label_values
 from ..errors import InvalidInput, InvalidInputType
+from ..files import file_and_column
 from ..validation import nearest
 from .arrow import arrow_table
 from .dataset import Dataset
@@ -226,11 +227,9 @@ def _typed(values: Values, what: str) -> tuple[npt.NDArray[Any], IntArray]:
 def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = None) -> Values:
     """Read values from a file, or from a column of one (``FILE:COLUMN``)."""
     name = os.fspath(given)
-    column = None
     if is_remote(name):
         name = fetched(name)
-    if not os.path.exists(name) and os.path.isfile(name.rpartition(":")[0]):
-        name, _, column = name.rpartition(":")
+    name, column = file_and_column(name)
     path = Path(name)
     if not path.is_file():
         raise InvalidInput(f"there is no file {path}")
@@ -306,7 +305,12 @@ def _table_values(table: Table, what: str, path: Path, column: str | None) -> Va
     for row, reason in table.broken.items():
         raise InvalidInput(f"row {row} of {path} cannot be read as {what}: {reason}")
     column = pick_column(table.names, what, path, column)
-    beside = None if what == "ids" else id_column(table.names, column, table.values)
+
+    def read(name: str) -> Any:
+        of_content = isinstance(next(iter(table.values(name, 0, 1)), None), (dict, list, bytes))
+        return () if of_content else table.values(name)  # images, vectors: large, and no ids
+
+    beside = None if what == "ids" else id_column(table.names, column, read)
     if beside is None:
         return Values(table.values(column), None, str(path))
     return Values(table.values(column), table.values(beside), str(path), beside)

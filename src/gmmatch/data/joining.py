@@ -27,7 +27,11 @@ from .remote import is_remote
 # What a column of ids is called, most usual first.
 ID_NAMES = ("id", "ids", "path", "file", "file_name", "filename")
 ROW_COLUMN = "row"  # holds row numbers, in the files that gmmatch writes
-_LIKE_IDS = re.compile(r"(.*[ _-]id|[ug]?uid)")
+# What else it may be called; without a name, or with such a one, it is an index that pandas wrote.
+_LIKE_IDS = re.compile(
+    r"|(.*[ _-])?(id|path|file|filename|name|key|index|idx|image|img)s?|filepaths?|[ug]?uid"
+    r"|unnamed: ?[0-9]+|__index_level_[0-9]+__"
+)
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})\.0")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -72,7 +76,8 @@ def whole_numbers(cells: Sequence[Any]) -> list[Any]:
 def id_column(names: Sequence[str], taken: str, read: Callable[[str], Any]) -> str | None:
     """Return the column that holds the ids of a file of values: one with a usual name, or of row numbers.
 
-    A column called `doc_id` or the like holds ids where each of its values is there once.
+    A column called `doc_id`, `image`, `name`, `index` or the like holds ids where each of its values is there
+    once.
     `taken`: the column of the values. `read`: function of a column's name that returns its values.
     """
     lower = {name.strip().lower(): name for name in reversed(names) if name != taken}
@@ -82,7 +87,7 @@ def id_column(names: Sequence[str], taken: str, read: Callable[[str], Any]) -> s
     for word, name in lower.items():
         if _LIKE_IDS.fullmatch(word):
             entries = [entry for entry in read(name) if not is_missing(entry)]
-            if len(set(map(id_text, entries))) == len(entries):
+            if entries and len(set(map(id_text, entries))) == len(entries):
                 return name
     return lower.get(ROW_COLUMN)
 

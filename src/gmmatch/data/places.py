@@ -68,6 +68,8 @@ def order_notes(files: Sequence[str]) -> Iterator[str]:
     for before, after in pairwise(files):
         if before > after:
             first, then = os.path.basename(before), os.path.basename(after)
+            if first == then:  # in folders that have numbers
+                first, then = before, after
             yield f"the {len(files):,} files are read in the order of their numbers: {first} before {then}"
             return
 
@@ -122,5 +124,7 @@ def find_place(path: str | os.PathLike[str], most: int | None = None) -> Place:
         if not os.path.exists(file):
             raise InvalidInput(f"there is no file {file}")
         if not os.path.isfile(file):
+            if os.path.isdir(file):
+                raise InvalidInput(f"{name} matches the folder {file}; expected files, as in {name}/*")
             raise InvalidInput(f"{file} is neither a file nor a folder; expected one of them")
     return Place(name, tuple(files))

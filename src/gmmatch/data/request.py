@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidInput, InvalidParameter, brief
+from ..files import file_and_column
 from ..validation import nearest
 from .items import Kind
 from .remote import is_remote
@@ -65,7 +66,7 @@ def names_file(given: str) -> bool:
     return (
         is_remote(given)
         or os.path.isfile(given)
-        or os.path.isfile(given.rpartition(":")[0])
+        or file_and_column(given)[1] is not None
         or names_shards(given)
     )
 

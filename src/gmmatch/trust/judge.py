@@ -35,6 +35,7 @@ from .noise import (
     fit_noise,
     fitted_rows,
     judge_labels,
+    noise_bytes,
     outside_of_all,
     stray_share,
 )  # fmt: skip
@@ -51,6 +52,7 @@ _MANY_WRONG = 0.05  # share of labels of another class from which the classifier
 _LEAST_WEIGHT = 0.02  # of a row in the second fit, however wrong its label seems
 _FOLDS = 5  # of rows that belong together
 _SURE = 0.1  # probability of being wrong below which a label speaks for the place of its row
+_MOST_NOISE_BYTES = 4 << 30
 _FEWEST_ROWS = 5  # with labels, below which nothing can be learned
 _LEAST_SAID = 0.2  # what then is left of the probability that a label is wrong
 _LITTLE_KNOWN = 0.02  # gain over guessing by class size, as a share of it, below which rows say little
@@ -602,6 +604,8 @@ def _too_little(n_features: int, codes: IntArray | None, n_classes: int, known: 
         return "there are too few rows to learn from"
     if known.probabilities is None and too_large(n_features, n_classes):
         return f"a classifier of {n_features} features and {n_classes} classes would take more than 4 GB"
+    if noise_bytes(n_classes) > _MOST_NOISE_BYTES:
+        return f"a noise model of {n_classes} classes would take more than 4 GB"
     return None
 
 

@@ -122,13 +122,18 @@ def fitted_rows(n_classes: int) -> int:
     return max(_FEWEST_FITTED, min(_MOST_FITTED, _FIT_VALUES // (n_classes + 1)))
 
 
+def noise_bytes(n_classes: int) -> int:
+    """Return what fitting the model takes: scores, likelihoods and what rows count in each class."""
+    return 5 * 8 * fitted_rows(n_classes) * (n_classes + 1)
+
+
 def fit_noise(scores: FloatArray, codes: IntArray) -> NoiseModel:
     """Fit the model to rows by the scores of classifiers that did not learn from them.
 
     `scores`: (rows, classes), up to a constant per row the logarithm of the likelihood of each class,
     class sizes divided out. `codes`: the given class of each row.
 
-    Time: some 200 steps of O(rows * classes). Memory: O(rows * classes + classes^2).
+    Time: some 200 steps of O(rows * classes). Memory: O(rows * classes); see `noise_bytes`.
     """
     rows = _Fitted(scores, codes)
     found = [rows.fit(sharpness, open_set) for open_set in (False, True) for sharpness in SHARPNESS]
@@ -186,6 +191,7 @@ class _Fitted:
         evidence = float(np.log(total).sum()) - 0.5 * float(firm @ (bias - first) ** 2)
         weights = np.append(bias[:n_classes], bias[n_classes:].sum() + opening)
         return _Fit(evidence - _OPEN_PENALTY * open_set, weights, transition, self.sizes - own)
+
 
 
 def _averaged(found: list[_Fit], sizes: IntArray, frequency: Vector) -> NoiseModel:

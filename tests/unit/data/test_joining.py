@@ -181,6 +181,38 @@ def test_which_column_holds_ids():
     assert id_column(["label", "class_id", "row"], "label", read) == "row"
     assert id_column(["label", "class_id", "n"], "label", read) is None
     assert id_column(["label", "doc_id", " File"], "label", read) == " File"
+    assert id_column(["label", "key"], "label", {"key": [None, None]}.__getitem__) is None
+
+
+USUAL_NAMES = (
+    "image", "images", "img", "name", "image_name", "filepath", "file_path", "image_path", "paths",
+    "Filenames", "index", "idx", "key", "uuid", "Unnamed: 0", "__index_level_0__", "",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("column", USUAL_NAMES)
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl", "npz"])
+def test_a_column_of_ids_by_any_usual_name_is_obeyed(here, column, kind):
+    """Also an index that pandas wrote: labels that were shuffled are not taken in the order of the file."""
+    if kind == "npz" and not column:
+        return  # an archive has no array without a name
+    name = write_labels(list(range(N)), f"labels.{kind}", column)
+    assert open_dataset("rows.npy", name).labels.tolist() == LABELS.tolist()
+    write_labels([f"{row}.png" for row in range(N)], name, column)
+    with pytest.raises(InvalidInput, match="have none but their numbers") as caught:
+        open_dataset("rows.npy", name)
+    assert f"(ids='{name}:{column}')" in str(caught.value)
+    ordered = open_dataset("rows.npy", name, f"{name}:{column}")  # the way out
+    assert sorted(ordered.ids.tolist()) == sorted(f"{row}.png" for row in range(N))
+    assert ordered.labels.tolist() == LABELS[ORDER].tolist()
+
+
+def test_columns_of_images_and_of_classes_are_no_ids(here):
+    images = [{"bytes": bytes([row]), "path": None} for row in range(N)]
+    names = [f"class {label}" for label in LABELS.tolist()]
+    table = pa.table({"image": images, "class_name": names, "label": LABELS})
+    pq.write_table(table, "labels.parquet")
+    assert open_dataset("rows.npy", "labels.parquet:label").labels.tolist() == LABELS.tolist()
 
 
 def test_a_column_of_row_numbers_is_obeyed(here):
@@ -196,6 +228,18 @@ def test_a_column_of_row_numbers_is_obeyed(here):
 
 
 class TestOrderOfFiles:
+    def test_of_like_names_in_folders_is_said_by_their_paths(self, here):
+        for part in range(12):
+            os.makedirs(f"shards/day{part}")
+            np.save(f"shards/day{part}/rows.npy", ROWS[:2] + part)
+        found = open_dataset("shards/*/rows.npy")
+        assert found.rows[20:22].tolist() == (ROWS[:2] + 10).tolist()
+        assert "shards/day9/rows.npy before shards/day10/rows.npy" in found.notes[0]
+        with pytest.raises(
+            InvalidInput, match=r"shards/\* matches the folder shards/day0; expected files, as"
+        ):
+            open_dataset("shards/*")
+
     @pytest.fixture
     def shards(self, here):
         os.mkdir("shards"), os.mkdir("labels")
@@ -376,7 +420,26 @@ class TestText:
         with pytest.raises(InvalidInput, match="NUL character"):
             open_dataset("rows.npy", path)
 
-    @pytest.mark.parametrize("other", ["cafe\u0301", "caf\u00e9\u200b", "ca\u00adf\u00e9"])
+    @pytest.mark.parametrize("what", ["labels", "ids"])
+    def test_as_bytes_with_nul_inside_is_refused(self, here, what):
+        values = np.array([b"a\0x", b"a\0y", b"a"] * (N // 3))
+        with pytest.raises(InvalidInput, match=r"a NUL character .* at row 0"):
+            open_dataset("rows.npy", **{what: values})
+        kept = gmmatch.select(ROWS, keep=6, labels=np.array([b"a", b"caf\xe9"] * (N // 2)), guard="off")
+        kept.save("kept.parquet")
+        assert gmmatch.load_selection("kept.parquet").labels.tolist() == kept.labels.tolist()
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            "cafe\u0301",
+            "caf\u00e9\u200b",
+            "ca\u00adf\u00e9",
+            "caf\u00e9\ufe0f",
+            "c\u034faf\u00e9",
+            "\u3164caf\u00e9",
+        ],
+    )
     def test_of_classes_that_look_alike_is_pointed_out(self, here, other):
         hint = gmmatch.select(
             ROWS, keep=6, labels=np.array(["caf\u00e9", other, "tea"] * 10), guard="off"

@@ -5,12 +5,16 @@ import io
 import os
 import pickle
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gmmatch
+from gmmatch.checkpoints import FileCheckpoint
+from gmmatch.data import open_dataset
 from gmmatch.data.pickles import read_pickle
 from gmmatch.errors import InvalidInput
 
@@ -82,6 +86,29 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path, protocol):
             with pytest.raises(InvalidInput, match="which is not data and is not run"):
                 read(pickle.dumps(content, protocol=protocol))
     assert not mark.exists()
+
+
+def test_pickles_in_arrays_archives_and_networks_are_not_run(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    attack = np.array([Attack(os.system, "touch ran"), None], dtype=object)
+    np.save("rows.npy", attack, allow_pickle=True)
+    np.savez("rows.npz", rows=attack)
+    torch.save({"weight": Attack(os.system, "touch ran")}, "network.pt")
+    np.save("plain.npy", np.zeros((4, 8, 8, 3), np.uint8))
+    np.save("four.npy", np.eye(4))
+    for name in ("rows.npy", "rows.npz"):
+        with pytest.raises(InvalidInput):
+            open_dataset(name)
+        with pytest.raises(InvalidInput):
+            open_dataset("four.npy", name)
+        with pytest.raises(InvalidInput):
+            FileCheckpoint(tmp_path / name, "rows", {}, resume=True).load()
+    with pytest.raises(InvalidInput):
+        gmmatch.embed("plain.npy", encoder="torch:network.pt")
+    assert not Path("ran").exists()
+    np.load("rows.npy", allow_pickle=True)  # the attack is one
+    assert Path("ran").exists()
 
 
 def test_arrays_of_objects_are_refused():

@@ -338,8 +338,15 @@ def test_a_classifier_that_would_take_too_much_memory_is_not_fitted() -> None:
     many = np.repeat(np.arange(200_000), 2)
     reason = _too_little(4096, many, 200_000, Known())
     assert reason == "a classifier of 4096 features and 200000 classes would take more than 4 GB"
-    assert _too_little(4096, many, 200_000, Known(probabilities=np.empty((0, 0)))) is None
-    assert _too_little(16, many, 200_000, Known()) is None
+    some = np.repeat(np.arange(40_000), 2)
+    assert _too_little(16_000, some, 40_000, Known(probabilities=np.empty((0, 0)))) is None
+    assert _too_little(16, some, 40_000, Known()) is None
+
+
+@pytest.mark.parametrize("known", [Known(), Known(probabilities=np.empty((0, 0)))])
+def test_a_noise_model_that_would_take_too_much_memory_is_not_fitted(known: Known) -> None:
+    reason = _too_little(8, np.repeat(np.arange(100_000), 2), 100_000, known)
+    assert reason == "a noise model of 100000 classes would take more than 4 GB"
 
 
 @pytest.mark.parametrize("shape", [(2, 1), (4, 3), (12, 1), (40, 200)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -157,6 +159,16 @@ def test_with_very_many_classes_the_noise_is_uniform_and_says_the_same(
     assert np.abs(found.wrong - pairs.wrong).mean() < 0.02
     assert (found.suggested == pairs.suggested)[pairs.wrong > 0.5].mean() > 0.99
     assert float(model.weights @ model.transition[:, 0, 0]) == pytest.approx(0.2, abs=0.02)
+
+
+def test_no_matrix_of_all_pairs_of_very_many_classes_is_made() -> None:
+    codes = np.repeat(np.arange(20), 2) * 200
+    scores = np.random.default_rng(0).normal(size=(40, 4000))
+    tracemalloc.start()
+    fit_noise(scores, codes)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 4000 * 4000 / 4
 
 
 def test_three_hundred_classes() -> None:
