@@ -18,8 +18,9 @@ from ..compute.keys import row_keys
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence
+from ..matching.groups import Before
 from ..records import Selection
-from ..selectors.groups import Before, Wanted
+from ..selectors.groups import Wanted
 from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost

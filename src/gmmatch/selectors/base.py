@@ -21,6 +21,7 @@ from ..location.mean import RunningMeans
 from ..matching.budgets import Weights, advise, check_budgets, check_share, weigh
 from ..matching.cells import ordinary_size
 from ..matching.features import MatchedRows, choose_lift
+from ..matching.groups import Group, Picks, Shares, group_codes
 from ..matching.objectives import running_objective, running_objectives
 from ..records import Carried, Selection
 from ..trust import TIERS, Known, Verdict, judge
@@ -28,18 +29,7 @@ from ..trust.judge import Recall, make_now
 from ..validation import CheckedRows, as_seed, check_choice, check_input, describe_bad_rows, resolve_keep
 from ..version import __version__
 from .estimator import Estimator
-from .groups import (
-    Checkpoint,
-    Group,
-    Outline,
-    Part,
-    Picks,
-    Shares,
-    Wanted,
-    divide_rows,
-    group_codes,
-    share_out,
-)
+from .groups import Checkpoint, Outline, Part, Wanted, divide_rows, share_out
 
 GUARDS = ("auto", "off")
 

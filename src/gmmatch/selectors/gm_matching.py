@@ -17,23 +17,24 @@ from ..compute.reading import announced
 from ..data import MappedRows
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import CENTERS, center_reads, find_center
+from ..matching.advice import STRATEGIES, Advice, ask_students
 from ..matching.budgets import Weights, split
+from ..matching.bundled import MatchBundle, bundles, median_of_two, name_of
 from ..matching.candidates import GRAM_BYTES
 from ..matching.cells import cell_count, find_cells
 from ..matching.features import AUTO_LIFT, MatchedRows, check_lift, unit_rows
 from ..matching.greedy import Matching, Step, match, match_in_parts
+from ..matching.groups import Center, Group, Picks, Shares, group_codes, known_means
 from ..matching.stream import Stream
 from ..matching.students import LEARNERS
 from ..matching.targets import median_reads, sampled_medians, saved_centers, stream_centers
+from ..matching.taught import teach_groups, with_first
 from ..matching.teaching import MOST_CLASSES
 from ..progress import task
 from ..trust import FEWEST_ROWS, TRUSTED, Verdict
 from ..validation import check_choice, check_keep, check_positive_int, check_vector
-from .advice import STRATEGIES, Advice, ask_students
 from .base import Selector
-from .bundled import MatchBundle, median_of_two, name_of
-from .groups import Center, Group, Outline, Picks, Shares, bundles, group_codes, known_means
-from .taught import teach_groups, with_first
+from .groups import Outline
 
 AUTO_BATCH = 256
 WHOLE_ROWS = 1 << 13  # of a class that is matched whole at most: its Gram matrix, in float32, has 256 MB

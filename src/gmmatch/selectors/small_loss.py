@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Vector
 from ..errors import InvalidInput
-from .groups import Group
+from ..matching.groups import Group
 from .ranking import Ranking, as_scores
 
 _LEAST = 1e-9  # probabilities are rounded to this

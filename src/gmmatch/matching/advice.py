@@ -9,9 +9,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..compute.keys import draw_usable, gather
-from ..matching.budgets import Weights
-from ..matching.features import AUTO_LIFT, FEW_DIRECTIONS, MatchedRows, choose_lift, spread_of
-from ..matching.students import (
+from ..trust import TRUSTED, Verdict
+from .budgets import Weights
+from .features import AUTO_LIFT, FEW_DIRECTIONS, MatchedRows, choose_lift, spread_of
+from .groups import Group, group_codes
+from .students import (
     Learned,
     Sample,
     Students,
@@ -23,8 +25,6 @@ from ..matching.students import (
     random_picks,
     sample_size,
 )
-from ..trust import TRUSTED, Verdict
-from .groups import Group, group_codes
 
 _LENIENT = "+lenient"
 STRATEGIES = (

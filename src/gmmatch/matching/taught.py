@@ -10,10 +10,10 @@ from ..arrays import FloatArray, IntArray, Vector
 from ..compute.keys import draw_usable, gather
 from ..compute.reading import hold_picks
 from ..location.centers import find_centers
-from ..matching.budgets import sequence, share
-from ..matching.teaching import Lesson, Pool, surely_right, teach, teaching_picks
 from ..trust import TRUSTED, Verdict
+from .budgets import sequence, share
 from .groups import Group, Picks, Shares, group_codes
+from .teaching import Lesson, Pool, surely_right, teach, teaching_picks
 
 SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS = 1 << 13, 16
 """Believed rows that the lesson is added up on: the first by their hashes where there are more."""

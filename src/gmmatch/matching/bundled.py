@@ -1,5 +1,9 @@
 """Matching several groups of rows in one go, wherever the rows can be read."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,8 +12,10 @@ from ..arrays import FloatArray, IntArray, Vector
 from ..compute.blocks import limit_threads
 from ..compute.keys import read_rows, take_rows
 from ..location.centers import find_centers
-from ..matching.greedy import Step, match_groups
-from .groups import Bundle, Center, Group, Picks
+from .greedy import Step, match_groups
+from .groups import Center, Group, Picks
+
+_BUNDLE_VALUES = 1 << 22  # of the small groups that are read together
 
 
 class Matcher(Protocol):
@@ -100,3 +106,30 @@ def median_of_two(rows: FloatArray, target: Any) -> Center | None:
 def name_of(target: Any) -> str:
     """Return what the target of a matching is called."""
     return target if isinstance(target, str) else "given"
+
+
+class Bundle:
+    """Groups that are matched one after the other: how many rows to pick of each, and known centres."""
+
+    def __init__(self, groups: list[Group], budgets: IntArray, centers: list[Center] | None) -> None:
+        self.members = [group.members for group in groups]
+        self.info = [
+            tuple(getattr(group, entry.name) for entry in fields(Group)[2:])  # all but the rows
+            for group in groups
+        ]
+        self.budgets, self.centers = budgets.tolist(), centers
+        self.rows = self.members[0] if len(groups) == 1 else np.sort(np.concatenate(self.members))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def bundles(groups: list[Group], budgets: IntArray, centers: list[Center] | None) -> Iterator[Bundle]:
+    """Put small groups together, so that they are read, and their centres found, in a few calls."""
+    sizes = np.array([len(group.members) for group in groups]) * groups[0].source.shape[1]
+    start = 0
+    for stop in range(1, len(groups) + 1):
+        if stop == len(groups) or sizes[start : stop + 1].sum() > _BUNDLE_VALUES:
+            part = slice(start, stop)
+            yield Bundle(groups[part], budgets[part], None if centers is None else centers[part])
+            start = stop
