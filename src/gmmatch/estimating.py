@@ -9,8 +9,8 @@ import numpy as np
 from .aims import Cost
 from .data import Dataset, machine_memory, open_dataset
 from .matching.candidates import GRAM_BYTES
+from .matching.pick import AUTO_BATCH, WHOLE_ROWS
 from .run import JUDGED_ROW_BYTES, Plan, expected_reads, fits, memory_needed, open_plan
-from .selectors.gm_matching import AUTO_BATCH, WHOLE_ROWS
 from .trust.classifiers import KERNEL_FEATURES
 from .trust.judge import sample_size
 from .validation import check_input, resolve_keep

@@ -30,6 +30,7 @@ from .files import as_path, check_apart, check_folder
 from .known import gather_known
 from .matching.budgets import check_share, class_budgets
 from .matching.cells import SAMPLE_ROWS
+from .matching.pick import WHOLE_ROWS
 from .opening import open_data
 from .outputs import (
     check_new,
@@ -42,7 +43,6 @@ from .outputs import (
 from .records import Selection
 from .selectors import GMMatching, Selector, find_method
 from .selectors.base import evidence_of, look
-from .selectors.gm_matching import WHOLE_ROWS
 from .selectors.groups import Wanted
 from .selectors.registry import METHODS, Method
 from .trust import Known, Suspects, Verdict, find_copies, judge, suspects_from

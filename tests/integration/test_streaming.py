@@ -20,8 +20,8 @@ import gmmatch
 from gmmatch.cli import app
 from gmmatch.compute import blocks
 from gmmatch.matching import batches
+from gmmatch.matching import pick as picking
 from gmmatch.matching.budgets import class_budgets
-from gmmatch.selectors import gm_matching
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(20_000, 24)).astype(np.float32) + RNG.normal(size=24).astype(np.float32)
@@ -376,7 +376,7 @@ def test_the_picks_do_not_depend_on_memory(params):
 
 
 def test_classes_beyond_the_size_for_one_go_are_matched_in_batches(monkeypatch):
-    monkeypatch.setattr(gm_matching, "WHOLE_ROWS", 6700)
+    monkeypatch.setattr(picking, "WHOLE_ROWS", 6700)
     selection = gmmatch.select(ROWS, keep=500, labels=LABELS, guard="off")
     sizes = np.bincount(LABELS)
     assert (sizes > 6700).any()

@@ -11,7 +11,7 @@ no outlier.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ from ..compute import kernels
 from ..compute.blocks import block_rows, blocks, group_order, limit_threads, map_in_order
 from ..compute.keys import draw_usable, gather, hold_rows
 from ..compute.passes import PerRow, cut, map_blocks
+from ..trust import TRUSTED, Verdict
+from .budgets import split
+from .groups import Group
 from .kmeans import Points, Rounds, nearest, row_lengths, spread_out
 
 CELLS_PER_PICK = 1.8
@@ -84,6 +87,28 @@ def cell_count(cells: Any, k: int, n_rows: int) -> int:
     most = max(1, n_rows // _ROWS_PER_CELL) if n_rows <= SAMPLE_ROWS else MOST_CELLS
     wanted = int(np.ceil(CELLS_PER_PICK * k)) if isinstance(cells, str) else int(cells)
     return max(1, min(wanted, most if isinstance(cells, str) else n_rows))
+
+
+def divide_into_clusters(
+    whole: Group, clusters: int | str, k: int, verdict: Verdict
+) -> tuple[list[Group], Verdict]:
+    """Divide rows without labels into clusters; return these, and the verdict with light clusters noted.
+
+    `clusters`: how many, or `auto`. `k`: how many rows to pick. Trusted rows far from their neighbours belong
+    to no cluster: they are a last group with all that is not trusted.
+    """
+    trusted = np.zeros(len(verdict.tiers), dtype=bool)
+    trusted[whole.members] = verdict.tiers[whole.members] == TRUSTED
+    count = cell_count(clusters, k, int(trusted.sum()))
+    codes = find_cells(whole.source, trusted, verdict.keys, count, whole.seed[0])
+    numbers = np.flatnonzero(codes >= 0)
+    found = [numbers[part] for part in split(codes[numbers], int(codes.max()) + 1)]
+    n_clusters, outside = len(found), whole.members[codes[whole.members] < 0]
+    groups = [
+        replace(whole, members=members, seed=(*whole.seed, code), n_classes=n_clusters)
+        for code, members in enumerate([*found, outside] if len(outside) else found)
+    ]
+    return groups, verdict.with_light(trusted & (codes < 0))
 
 
 def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int) -> IntArray:

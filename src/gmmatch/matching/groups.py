@@ -17,6 +17,23 @@ Center = tuple[Vector, float | None]
 
 
 @dataclass(frozen=True, eq=False)
+class Outline:
+    """What is known of a selection before any row is read."""
+
+    n_rows: int
+    sizes: IntArray  # rows of each group
+    n_features: int
+    itemsize: int  # bytes of a number
+    labelled: bool  # whether the groups are classes
+    guarded: bool  # whether rows are judged, and trusted ones picked first
+
+    @property
+    def means_known(self) -> bool:
+        """Whether the means of trusted rows come with the verdict: where labels are judged."""
+        return self.guarded and self.labelled and len(self.sizes) > 1
+
+
+@dataclass(frozen=True, eq=False)
 class Before:
     """What was picked of a class from other data: all that is needed to go on."""
 
@@ -191,3 +208,20 @@ def known_means(target: Any, groups: list[Group]) -> list[Center] | None:
         return given
     found: list[Center] = [(group.mean, 0.0) for group in groups if group.mean is not None]
     return found if isinstance(target, str) and target == "mean" and len(found) == len(groups) else None
+
+
+def with_first(group: Group, picks: Picks) -> Picks:
+    """Return the picks from `group.others()` behind those that the group begins with.
+
+    Scores and distances of the first are NaN: whoever judged the rows measures all picks.
+    """
+    if not len(group.first):
+        return picks
+    first, unknown = np.searchsorted(group.members, group.first), np.full(len(group.first), np.nan)
+    others = np.searchsorted(group.members, group.others().members[picks.order])
+    return replace(
+        picks,
+        order=np.concatenate([first, others]),
+        scores=np.concatenate([unknown, picks.scores]),
+        distances=np.concatenate([unknown, picks.distances]),
+    )

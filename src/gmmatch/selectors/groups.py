@@ -7,46 +7,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
 from ..errors import InvalidInput
 from ..facts import Evidence
 from ..matching.budgets import Weights, share, split
+from ..matching.features import MatchedRows
 from ..matching.groups import Before, Group, Picks, Shares, group_codes, tier_lines, turns
+from ..records import Carried
 from ..trust import TRUSTED
 from ..validation import CheckedRows
 
 __all__ = [
-    "Checkpoint", "Group", "Outline", "Part", "Parts", "Picks", "Wanted", "divide_rows", "share_out",
+    "Group", "Part", "Parts", "Picks", "Wanted", "divide_rows", "share_out",
 ]  # fmt: skip
 
 _NAMED = 3  # classes in a sentence
-
-
-class Checkpoint(Protocol):
-    """Where a long selection leaves what it needs to go on after a kill."""
-
-    def load(self) -> Mapping[str, npt.NDArray[Any]] | None:
-        """Return what was saved last, or None."""
-
-    def save(self, state: dict[str, npt.NDArray[Any]]) -> None:
-        """Save plain arrays, in place of what was saved before."""
-
-
-@dataclass(frozen=True, eq=False)
-class Outline:
-    """What is known of a selection before any row is read."""
-
-    sizes: IntArray  # rows of each group
-    n_features: int
-    labelled: bool  # whether the groups are classes
-    guarded: bool  # whether rows are judged, and trusted ones picked first
-
-    @property
-    def means_known(self) -> bool:
-        """Whether the means of trusted rows come with the verdict: where labels are judged."""
-        return self.guarded and self.labelled and len(self.sizes) > 1
 
 
 class Part(str):
@@ -67,6 +43,29 @@ class Parts:
     bounds: tuple[IntArray, IntArray] | None = None
 
 
+class Earlier(Protocol):
+    """Picks of other data that a selection goes on from; see `gmmatch.aims`."""
+
+    @property
+    def before(self) -> Mapping[Any, Before]:
+        """What was picked of each class."""
+
+    def join(self, groups: list[Group], view: MatchedRows | None) -> list[Group]:
+        """Return competing groups whose target is that of all data."""
+
+    def carry(
+        self,
+        groups: list[Group],
+        competing: list[Group],
+        shares: Shares,
+        picked: list[IntArray],
+        targets: Mapping[int, Vector],
+        sums: list[Vector],
+        view: MatchedRows | None,
+    ) -> Carried:
+        """Return what is needed to go on from the picks with other data."""
+
+
 @dataclass(frozen=True, eq=False)
 class Wanted:
     """What is wanted of the picks, whatever the method."""
@@ -75,7 +74,12 @@ class Wanted:
     # Rows that are in already, in their order: they come first.
     first: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     parts: Parts | None = None  # what shares the budget in place of the classes
-    before: Mapping[Any, Before] = field(default_factory=dict)  # what was picked of each class elsewhere
+    earlier: Earlier | None = None  # what was picked from other data, and how to go on from there
+
+    @property
+    def before(self) -> Mapping[Any, Before]:
+        """What was picked of each class from other data."""
+        return {} if self.earlier is None else self.earlier.before
 
     @property
     def every(self) -> bool:

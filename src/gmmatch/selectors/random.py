@@ -8,10 +8,9 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..location.centers import center_reads, find_centers
-from ..matching.groups import Group, Picks, group_codes
+from ..matching.groups import Group, Outline, Picks, group_codes
 from ..matching.objectives import running_objectives
 from .base import Selector
-from .groups import Outline
 
 
 class Random(Selector):

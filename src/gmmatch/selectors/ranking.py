@@ -13,9 +13,8 @@ from ..arrays import IntArray, Vector
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import center_reads, find_centers
 from ..location.distances import group_distances
-from ..matching.groups import Group, Picks, group_codes, known_means
+from ..matching.groups import Group, Outline, Picks, group_codes, known_means
 from .base import Selector
-from .groups import Outline
 
 
 class Ranking(Selector):
