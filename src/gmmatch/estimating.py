@@ -8,20 +8,11 @@ import numpy as np
 
 from .aims import Cost
 from .data import Dataset, machine_memory, open_dataset
-from .matching.candidates import GRAM_BYTES
-from .matching.pick import AUTO_BATCH, WHOLE_ROWS
-from .run import JUDGED_ROW_BYTES, Plan, expected_reads, fits, memory_needed, open_plan
-from .trust.classifiers import KERNEL_FEATURES
-from .trust.judge import sample_size
+from .run import Plan, expected_reads, fits, open_plan
 from .validation import check_input, resolve_keep
 
-_BATCH_BYTES = 128 << 20
-# Of arrays with a number per row: row numbers and classes; with the guard what it found of each. Measured on
-# 2,000,000 and 10,000,000 rows.
-_ROW_BYTES = 16
-# Time beside reads and picks, by a few measured runs: to start, for each row, and to judge (in multiply-adds,
-# for each row of the sample and pair of the classifier's features, and for each row, feature and class).
-_START_SECONDS, _ROW_SECONDS, _LEARNED_WORK, _JUDGED_WORK = 1.0, 1e-6, 5, 6
+# Time beside reads and picks, by a few measured runs: to start, and for each row.
+_START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
 
 
 @dataclass(frozen=True)
@@ -72,43 +63,28 @@ def estimate(plan: Plan) -> Estimate:
     else:
         data = open_plan(plan)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
-    rows, codes = checked.rows, checked.codes
-    selector = plan.entry.build(**params)
-    sizes = np.array([len(rows)]) if codes is None else np.bincount(codes)
-    batch = getattr(selector, "batch_size", None)
-    if batch == "auto" and sizes.max() <= WHOLE_ROWS:
-        batch = None
-    needed, work = _needs(rows, sizes, batch, _ROW_BYTES if selector.guard == "off" else JUDGED_ROW_BYTES)
-    needed = max(needed, memory_needed(selector, checked))
-    reads = expected_reads(plan, selector, checked)
-    judged = 0.0 if selector.guard == "off" else _judging_work(len(rows), rows.shape[1], len(sizes))
+    rows, selector = checked.rows, plan.entry.build(**params)
+    costs, reads = selector.costs(checked), expected_reads(plan, selector, checked)
     read_rate, work_rate = _rates(data)
     rest = _START_SECONDS + _ROW_SECONDS * len(rows)
     k = _rows_kept(plan, data, len(rows))
-    seconds = 2 * reads * data.nbytes / read_rate + (work + judged) / work_rate + rest
+    seconds = 2 * reads * data.nbytes / read_rate + costs.work / work_rate + rest
     return Estimate(
         rows=len(rows),
         features=rows.shape[1],
-        classes=None if codes is None else len(sizes),
+        classes=None if checked.classes is None else len(checked.classes),
         keep=k,
         method=plan.method,
         encode=0 if encoding is None else encoding.items,
         encode_seconds=None if encoding is None else round(encoding.seconds, 3),
-        batch_size=batch,
+        batch_size=costs.batch_size,
         reads=reads,
-        memory_bytes=needed,
-        enough_memory=fits(needed, machine_memory() // 4 if plan.cap is None else plan.cap),
+        memory_bytes=costs.most_bytes,
+        enough_memory=fits(costs.most_bytes, machine_memory() // 4 if plan.cap is None else plan.cap),
         disk_bytes=48 * k + (0 if encoding is None else 4 * encoding.items * rows.shape[1]),
         trains=plan.entry.needs_training,
         seconds=round(seconds + (0.0 if encoding is None else encoding.seconds), 3),
     )
-
-
-def _judging_work(n_rows: int, n_features: int, n_classes: int) -> float:
-    """Return the multiply-adds of judging: classifiers learn from a sample, then score all rows."""
-    width = n_features + KERNEL_FEATURES
-    taught = float(min(n_rows, sample_size(n_features, n_classes)))
-    return _LEARNED_WORK * taught * width**2 + _JUDGED_WORK * float(n_rows) * width * n_classes
 
 
 def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:
@@ -117,16 +93,6 @@ def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:
         return resolve_keep(plan.keep, n_rows)
     cost, every = Cost.of(plan.aims.cost, data), np.ones(n_rows, bool)
     return min(n_rows, max(1, round(cost.budget(plan.keep, every) / float(cost.values.mean()))))
-
-
-def _needs(rows: Any, sizes: Any, batch: Any, row_bytes: int) -> tuple[int, float]:
-    """Return the bytes that are needed, and the multiply-adds."""
-    width, itemsize, largest = rows.shape[1], rows.dtype.itemsize, int(sizes.max())
-    if batch is None:
-        gram = min(largest**2 * itemsize, GRAM_BYTES)
-        return 2 * largest * width * itemsize + gram, float((sizes.astype(float) ** 2).sum()) * width
-    work = float(len(rows)) * (AUTO_BATCH if batch == "auto" else batch) * width
-    return _BATCH_BYTES + len(rows) * row_bytes + 3 * len(sizes) * width * 8, work
 
 
 def _before_encoding(plan: Plan) -> Dataset:

@@ -29,8 +29,6 @@ from .facts import RunInfo
 from .files import as_path, check_apart, check_folder
 from .known import gather_known
 from .matching.budgets import check_share, class_budgets
-from .matching.cells import SAMPLE_ROWS
-from .matching.pick import WHOLE_ROWS
 from .opening import open_data
 from .outputs import (
     check_new,
@@ -41,14 +39,12 @@ from .outputs import (
     write_suspects,
 )
 from .records import Selection
-from .selectors import GMMatching, Selector, find_method
+from .selectors import Selector, find_method
 from .selectors.base import evidence_of, look
 from .selectors.groups import Wanted
 from .selectors.registry import METHODS, Method
 from .trust import Known, Suspects, Verdict, find_copies, judge, suspects_from
-from .trust.classifiers import classifier_bytes
-from .trust.judge import Recall, make_now, sample_size
-from .trust.noise import MANY_CLASSES
+from .trust.judge import Recall, make_now
 from .validation import (
     CheckedRows,
     as_seed,
@@ -65,8 +61,6 @@ from .validation import (
 if TYPE_CHECKING:
     from .reporting import Report
 
-JUDGED_ROW_BYTES = 140
-"""What is found of each row, as long as it is needed."""
 _LITTLE_BYTES = 64 << 20
 _PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
 
@@ -305,7 +299,7 @@ def check_labels(entry: Method, params: Mapping[str, Any], codes: IntArray | Non
 
 def check_memory(selector: Selector, checked: CheckedRows, cap: int) -> None:
     """Refuse a memory cap that the run cannot keep: picks never depend on it."""
-    needed = memory_needed(selector, checked)
+    needed = selector.costs(checked).least_bytes
     if not fits(needed, cap):
         raise InvalidInput(
             f"memory is {cap / 1e6:,.0f} MB; expected at least {np.ceil(needed / 1e6):,.0f} MB, for the"
@@ -315,30 +309,8 @@ def check_memory(selector: Selector, checked: CheckedRows, cap: int) -> None:
 
 
 def fits(needed: int, cap: int) -> bool:
-    """Tell whether a run can keep a cap; what is as little as Python itself takes can always be had."""
+    """Return True if a run can keep a cap; what is as little as Python itself takes can always be had."""
     return needed <= max(cap, _LITTLE_BYTES)
-
-
-def memory_needed(selector: Selector, checked: CheckedRows) -> int:
-    """Return the bytes without which a run cannot do, beside Python and the libraries.
-
-    The sample that rows are judged by, what is found of each row, heads of many classes, and twice the rows
-    of a class that is matched whole. Set by what 50,000 to 2,000,000 rows of 10 to 1,000 classes took.
-    """
-    rows, codes = checked.rows, checked.codes
-    width, itemsize = rows.shape[1], rows.dtype.itemsize
-    by_class = codes is not None and selector.by_class
-    sizes = np.bincount(codes[codes >= 0]) if by_class and codes is not None else np.array([len(rows)])
-    judging = 0
-    if selector.guard != "off":
-        drawn = sample_size(width, len(sizes)) if by_class else SAMPLE_ROWS
-        judging = min(len(rows), drawn) * width * itemsize + JUDGED_ROW_BYTES * len(rows)
-        if len(sizes) > MANY_CLASSES:
-            judging += 3 * classifier_bytes(width, len(sizes))
-    if not isinstance(selector, GMMatching) or is_whole(selector.batch_size):
-        return judging
-    whole = sizes if selector.batch_size is None else sizes[sizes <= WHOLE_ROWS]
-    return max(judging, 2 * int(whole.max(initial=0)) * int(width * itemsize))
 
 
 @dataclass(frozen=True, eq=False)

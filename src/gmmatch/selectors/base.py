@@ -22,12 +22,13 @@ from ..matching.budgets import Weights, advise, check_budgets, check_share, weig
 from ..matching.features import MatchedRows
 from ..matching.groups import Group, Outline, Picks, Shares, group_codes, with_first
 from ..matching.objectives import running_objective, running_objectives
-from ..matching.pick import Checkpoint
+from ..matching.pick import Checkpoint, whole_costs
 from ..records import Carried, Selection
 from ..trust import TIERS, Known, Verdict, judge
 from ..trust.judge import Recall, make_now
 from ..validation import CheckedRows, as_seed, check_choice, check_input, describe_bad_rows, resolve_keep
 from ..version import __version__
+from .costs import Costs, judging_costs
 from .estimator import Estimator
 from .groups import Part, Wanted, divide_rows, share_out
 
@@ -109,6 +110,21 @@ class Selector(Estimator, ABC):
         outline = self._outline(checked)
         judged = outline.guarded or self.reads_verdict()
         return 1 + int(judged) + self._picking_reads(outline)
+
+    def costs(self, checked: CheckedRows) -> Costs:
+        """Return what `fit` takes beside reading, from what is known before any row is read."""
+        outline = self._outline(checked)
+        picking = self._picking_costs(outline)
+        if not outline.guarded:
+            return picking
+        judging = judging_costs(outline)
+        least = max(judging.least_bytes, picking.least_bytes)
+        most = max(picking.most_bytes, least)
+        return replace(picking, least_bytes=least, most_bytes=most, work=picking.work + judging.work)
+
+    def _picking_costs(self, outline: Outline) -> Costs:
+        """Return what picking takes beside reading: all rows of a group are held, and compared in pairs."""
+        return Costs(0, *whole_costs(outline))
 
     def _outline(self, checked: CheckedRows) -> Outline:
         """Return what is known of a selection before any row is read."""

@@ -23,6 +23,7 @@ from ..records import Selection
 from ..trust import TRUSTED, Verdict
 from ..validation import CheckedRows, check_choice, check_keep, check_positive_int
 from .base import Selector
+from .costs import Costs
 
 STEPS = ("teaching", "residual", "projection")
 STARTS = ("center", "zero", "random")
@@ -262,3 +263,8 @@ class GMMatching(Selector):
         clusters = outline.guarded and self._finds_clusters(outline.labelled)
         means_known = outline.means_known and self.lift in ("auto", "off")
         return self._settings().reads(outline, judged, clusters, means_known)
+
+    def _picking_costs(self, outline: Outline) -> Costs:
+        settings = self._settings()
+        whole = bool(settings.whole(outline.sizes).all())
+        return Costs(*settings.costs(outline), None if whole else self.batch_size)
