@@ -15,11 +15,9 @@ from .compute.engine import Ray, open_engine
 from .compute.passes import Engine, use_engine
 from .data import Dataset
 from .errors import InvalidInput, UnknownParameter
-from .estimating import Estimate, estimate
 from .files import as_path, check_apart, remove_partials, whole_files
 from .former import takes_former, warn_former
-from .known import gather_known
-from .opening import open_data
+from .inputs import gather_known, open_data
 from .outputs import (
     check_new,
     check_output,
@@ -30,10 +28,12 @@ from .outputs import (
 )
 from .records import VERBS, Selection
 from .run import (
+    Estimate,
     Outcome,
     OwnDefault,
     Plan,
     check_suspects,
+    estimate,
     find_suspects,
     look_at_all,
     notes_of,

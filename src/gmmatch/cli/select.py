@@ -11,7 +11,6 @@ import typer
 from .. import run
 from ..aims.quality import WEIGHT
 from ..checkpoints import is_there
-from ..estimating import Estimate, estimate
 from ..facts import RunInfo
 from ..validation import parse_keep
 from . import exit_code, options
@@ -126,7 +125,7 @@ def select(
     plan = run.Plan.of(source, parse_keep(keep), asked)
     with show_progress(quiet):
         if dry_run:
-            found = estimate(plan)
+            found = run.estimate(plan)
             typer.echo(json.dumps(found.as_dict()) if as_json else describe(found))
             return
         plan.check_read([scores])
@@ -183,7 +182,7 @@ def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
     return [done, *(f"note: {note}" for note in notes)]
 
 
-def describe(found: Estimate) -> str:
+def describe(found: run.Estimate) -> str:
     """Say in words what would be done."""
     classes = f" in {found.classes:,} classes" if found.classes else ""
     start = f"would keep {found.keep:,} of {found.rows:,} rows"
