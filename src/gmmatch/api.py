@@ -137,20 +137,8 @@ def open(  # noqa: A001 - the name that users know
     >>> gmmatch.open(pictures).rows is None, gmmatch.open(pictures, encoder="pixels").shape
     (True, (6, 64))
     """
-    return open_data(
-        data,
-        labels,
-        ids,
-        encoder,
-        groups=groups,
-        text=text,
-        image=image,
-        embedding=embedding,
-        on_bad_rows=on_bad_rows,
-        unlabelled=unlabelled,
-        header=header,
-        **options,
-    )
+    given = {name: value for name, value in locals().items() if name not in ("data", "options")}
+    return open_data(data, **given, **options)
 
 
 @takes_former(_SELECT, _POSITIONS)
@@ -586,18 +574,19 @@ def _html(shown: Selection | Suspects | Dataset) -> str:
     return selection_html(shown, None if shown.made is None else shown.made.dataset)
 
 
-def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+def _checked_path(path: str | os.PathLike[str], overwrite: bool, kind: str) -> Path:
     place = as_path(path, "path")
     check_new(place, overwrite)
-    check_output(place, kind="suspects")
-    write_suspects(found, place)
+    check_output(place, kind=kind)
+    return place
+
+
+def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    write_suspects(found, _checked_path(path, overwrite, "suspects"))
 
 
 def _save_leaks(found: Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    place = as_path(path, "path")
-    check_new(place, overwrite)
-    check_output(place, kind="leaks")
-    write_leaks(found.columns(), place)
+    write_leaks(found.columns(), _checked_path(path, overwrite, "leaks"))
 
 
 def _settings(selection: Selection) -> dict[str, Any]:

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 _LITTLE_BYTES = 64 << 20
 # Time beside reads and picks, by a few measured runs: to start, and for each row.
 _START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
+_READING = ("text", "image", "on_bad_rows", "unlabelled", "header")
 _PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
 
 
@@ -587,28 +588,14 @@ def write_report_of(
 
 def open_plan(plan: Plan) -> Dataset:
     """Open what a plan names."""
-    own: dict[str, Any] = {}
+    names = ("encoder", "embedding", "groups", "engine", *_READING)
+    options = {name: getattr(plan, name) for name in names}
     if plan.device != "auto" and isinstance(plan.encoder, str):
         from .encoders.registry import parameters
 
-        own = {"device": plan.device} if "device" in parameters(plan.encoder) else {}
-    return open_data(
-        plan.source,
-        plan.labels,
-        plan.ids,
-        plan.encoder,
-        text=plan.text,
-        image=plan.image,
-        embedding=plan.embedding,
-        memory=plan.cap,
-        on_bad_rows=plan.on_bad_rows,
-        unlabelled=plan.unlabelled,
-        header=plan.header,
-        groups=plan.groups,
-        engine=plan.engine,
-        before_encoding=plan.check_all,
-        **own,
-    )
+        options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
+    given = plan.source, plan.labels, plan.ids
+    return open_data(*given, memory=plan.cap, before_encoding=plan.check_all, **options)
 
 
 def read_scores(params: Mapping[str, Any], data: Dataset) -> dict[str, Any]:
@@ -876,17 +863,17 @@ def estimate(plan: Plan) -> Estimate:
     are encoded.
     """
     params = plan.parameters()
-    encoding: _Encoding | None = None
+    items, encoding = 0, None
     if plan.encoder is not None or plan.text is not None or plan.image is not None:
         data = _before_encoding(plan)
-        encoding = _encoding(plan, data)
-        if encoding.dimension is None:
+        items, encoding, dimension = _encoding(plan, data)
+        if dimension is None:
             k = _rows_kept(plan, data, len(data))
             classes = None if data.labels is None else len(np.unique(data.labels))
-            return Estimate(len(data), None, classes, k, plan.method, encode=len(data), disk_bytes=48 * k)
+            return Estimate(len(data), None, classes, k, plan.method, encode=items, disk_bytes=48 * k)
         # Rows of the right shape that take no memory.
-        rows: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), encoding.dimension))
-        data = data.replace(rows=rows)
+        empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), dimension))
+        data = data.replace(rows=empty)
     else:
         data = open_plan(plan)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
@@ -902,15 +889,15 @@ def estimate(plan: Plan) -> Estimate:
         classes=None if checked.classes is None else len(checked.classes),
         keep=k,
         method=plan.method,
-        encode=0 if encoding is None else encoding.items,
-        encode_seconds=None if encoding is None else round(encoding.seconds, 3),
+        encode=items,
+        encode_seconds=None if encoding is None else round(encoding, 3),
         batch_size=costs.batch_size,
         reads=reads,
         memory_bytes=costs.most_bytes,
         enough_memory=fits(costs.most_bytes, machine_memory() // 4 if plan.cap is None else plan.cap),
-        disk_bytes=48 * k + (0 if encoding is None else 4 * encoding.items * rows.shape[1]),
+        disk_bytes=48 * k + 4 * items * rows.shape[1],
         trains=plan.entry.needs_training,
-        seconds=round(seconds + (0.0 if encoding is None else encoding.seconds), 3),
+        seconds=round(seconds + (encoding or 0.0), 3),
     )
 
 
@@ -926,34 +913,18 @@ def _before_encoding(plan: Plan) -> Dataset:
     """Open images or texts; refuse a budget that cannot be."""
     from .encoders import choose_encoder
 
-    found = open_dataset(
-        plan.source,
-        plan.labels,
-        plan.ids,
-        text=plan.text,
-        image=plan.image,
-        holds=choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1],
-        on_bad_rows=plan.on_bad_rows,
-        unlabelled=plan.unlabelled,
-        header=plan.header,
-    )
+    holds = choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1]
+    options = {name: getattr(plan, name) for name in _READING}
+    found = open_dataset(plan.source, plan.labels, plan.ids, holds=holds, **options)
     plan.check_budget(found)
     return found
 
 
-@dataclass(frozen=True)
-class _Encoding:
-    """What encoding would take."""
+def _encoding(plan: Plan, found: Dataset) -> tuple[int, float, int | None]:
+    """Encode some rows, more where that is quick; return what all of them would take.
 
-    items: int  # contents that have no vector yet, by a sample
-    seconds: float
-    dimension: int | None  # None: the encoder would have to be fetched first
-
-
-def _encoding(plan: Plan, found: Dataset) -> _Encoding:
-    """Encode some rows, more where that is quick, and tell what all of them would take.
-
-    Nothing is fetched and nothing is kept: encoders that are downloaded are not tried.
+    Returns how many contents have no vector yet, by a sample; the seconds; and how long vectors are: None
+    where the encoder would have to be fetched first. Nothing is fetched and nothing is kept.
     """
     from .encoders.embed import choose_encoder
     from .encoders.trial import try_encoder
@@ -961,9 +932,9 @@ def _encoding(plan: Plan, found: Dataset) -> _Encoding:
     chosen = choose_encoder(found, plan.encoder, plan.text, plan.image)[0]
     tried = try_encoder(chosen, found)
     if tried is None:
-        return _Encoding(len(found), 0.0, None)
+        return len(found), 0.0, None
     items = round(len(found) * (1 - tried.known))
-    return _Encoding(items, items * tried.seconds, tried.dimension)
+    return items, items * tried.seconds, tried.dimension
 
 
 def _rates(source: Dataset) -> tuple[float, float]:
