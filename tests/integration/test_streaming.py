@@ -246,7 +246,7 @@ def test_stopped_and_resumed_lifted_rows_and_cells_give_the_same_picks(labels, t
     from gmmatch import checkpoints
 
     rows = ROWS[:6000, :3] + 4.0 * LABELS[:6000, None].astype(np.float32)
-    given = {"keep": 0.05, "batch_size": 64, "lift": 32, "cells": 6, "labels": labels}
+    given = {"keep": 0.05, "batch_size": 64, "fourier_features": 32, "clusters": 6, "labels": labels}
     state, saves = tmp_path / "state", []
     save = checkpoints.FileCheckpoint.save
 

@@ -79,7 +79,7 @@ def select(
     """Choose the rows of INPUT worth keeping and write them, in pick order.
 
     Rows that seem wrong are picked last. With labels each class is matched by itself; without, groups of rows
-    are found and matched (`--param cells=off`: all rows are one class).
+    are found and matched (`--param clusters=off`: all rows are one class).
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..matching.cells import SAMPLE_ROWS
+from ..matching.clusters import SAMPLE_ROWS
 from ..matching.groups import Outline
 from ..trust.classifiers import KERNEL_FEATURES, classifier_bytes
 from ..trust.judge import sample_size

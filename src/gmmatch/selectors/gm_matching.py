@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -12,8 +13,14 @@ from ..errors import InvalidInput
 from ..location.centers import CENTERS
 from ..matching.advice import STRATEGIES, Advice, ask_students
 from ..matching.budgets import Weights
-from ..matching.cells import divide_into_clusters, ordinary_size
-from ..matching.features import AUTO_LIFT, MatchedRows, check_lift, choose_lift, unit_rows
+from ..matching.clusters import divide_into_clusters, ordinary_size
+from ..matching.features import (
+    AUTO_FOURIER_FEATURES,
+    MatchedRows,
+    check_fourier_features,
+    choose_fourier_features,
+    unit_rows,
+)
 from ..matching.greedy import Step
 from ..matching.groups import Group, Outline, Picks, Shares, group_codes
 from ..matching.pick import Settings, name_of, pick
@@ -63,15 +70,15 @@ class GMMatching(Selector):
         With batches: into how many independent chains of batches each class is split, so that they can
         run side by side on several machines. `auto` is one, and one more for each further 1,048,576 rows
         of the class. The result depends on it, never on the machine.
-    lift
+    fourier_features
         With the guard: how many random Fourier features of the rows are appended to what is matched, so
         that picks are diverse also where rows spread in few directions; or `off`. `auto`: 512 where the
         trusted rows of a class spread in fewer than 16 directions.
-    cells
+    clusters
         With the guard and without labels: into how many groups the rows are divided by k-means, each to be
         matched as a class would be; `off`: all rows are one cloud. `auto`: 1.8 times as many as picks, at
-        most a third of the rows, or 4,096 where rows are more than 65,536. The heaviest cells come first, and
-        rows far from their neighbours last.
+        most a third of the rows, or 4,096 where rows are more than 65,536. The heaviest clusters come first,
+        and rows far from their neighbours last.
     sample
         Fraction or count of the rows of each class that its geometric median is found on, where that is the
         target, in memory and in batches alike; one more read certifies it on all rows. None: all rows.
@@ -79,9 +86,9 @@ class GMMatching(Selector):
         Ignored, with a warning; it goes with version 0.4.
     strategy
         Where labels were judged: `teaching`, `rows` (matching alone), or either beside Fourier features,
-        `teaching+fourier` and `fourier`, whatever `step` and `lift` say. Rows that are hardly doubted compete
-        for teaching picks; behind `+lenient` all believed rows do. `auto`: the one of those that `step` and
-        `lift` allow from whose picks, on a sample, two small learners learn most.
+        `teaching+fourier` and `fourier`, whatever `step` and `fourier_features` say. Rows that are hardly
+        doubted compete for teaching picks; behind `+lenient` all believed rows do. `auto`: the one of those
+        that `step` and `fourier_features` allow from whose picks, on a sample, two small learners learn most.
     learner
         Whose learning decides: `linear`, `neighbours`, or `any` of both.
 
@@ -114,6 +121,7 @@ class GMMatching(Selector):
     name = "gm-matching"
     scores_are_objectives = True
     goes_on = True
+    former = MappingProxyType({"lift": "fourier_features", "cells": "clusters"})
     centers = ("auto", *CENTERS)
 
     step: str = "teaching"
@@ -122,8 +130,8 @@ class GMMatching(Selector):
     normalize: str = "none"
     batch_size: int | Literal["auto"] | None = "auto"
     streams: int | Literal["auto"] = "auto"
-    lift: int | Literal["auto", "off"] = "auto"
-    cells: int | Literal["auto", "off"] = "auto"
+    fourier_features: int | Literal["auto", "off"] = "auto"
+    clusters: int | Literal["auto", "off"] = "auto"
     sample: float | int | None = None
     refine: int | None = None
     strategy: str = "auto"
@@ -137,14 +145,14 @@ class GMMatching(Selector):
         check_choice(self.learner, LEARNERS, "learner")
         if isinstance(self.start, str):
             check_choice(self.start, STARTS, "start")
-        for name in ("batch_size", "streams", "lift", "cells"):
-            allowed = ("auto", "off") if name in ("lift", "cells") else ("auto",)
+        for name in ("batch_size", "streams", "fourier_features", "clusters"):
+            allowed = ("auto", "off") if name in ("fourier_features", "clusters") else ("auto",)
             value = getattr(self, name)
             if isinstance(value, str):
                 check_choice(value, allowed, name)
             elif value is not None or name != "batch_size":
                 check_positive_int(value, name)
-        check_lift(self.lift)
+        check_fourier_features(self.fourier_features)
         if self.sample is not None:
             check_keep(self.sample, "sample")
         if self.refine is not None:
@@ -195,10 +203,11 @@ class GMMatching(Selector):
             return Advice(self.strategy, {"strategy": self.strategy, "reason": "asked for"})
         teaches = self.step == "teaching" and self.center in ("auto", "mean")
         weights = self._weigh(groups, k)[0]
-        return ask_students(groups, weights, verdict, teaches, self.lift, self.learner, self.strategy, curve)
+        allowed = teaches, self.fourier_features, self.learner, self.strategy, curve
+        return ask_students(groups, weights, verdict, *allowed)
 
     def _finds_clusters(self, labelled: bool) -> bool:
-        return not labelled and self.cells != "off" and self._wants_features()
+        return not labelled and self.clusters != "off" and self._wants_features()
 
     def _one_cloud(self, groups: list[Group]) -> bool:
         return not self._finds_clusters(groups[0].label is not None)
@@ -206,7 +215,7 @@ class GMMatching(Selector):
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
         if self._one_cloud(groups):
             return groups, verdict
-        return divide_into_clusters(groups[0], self.cells, k, verdict)
+        return divide_into_clusters(groups[0], self.clusters, k, verdict)
 
     def _weigh(self, groups: list[Group], k: int) -> tuple[Weights, IntArray]:
         weights, most = super()._weigh(groups, k)
@@ -227,21 +236,21 @@ class GMMatching(Selector):
         """Return the rows scaled, beside their Fourier features where the strategy or the rows say so."""
         if not self._wants_features():
             return None
-        wanted = self.lift
+        wanted = self.fourier_features
         if self._advice is not None and not self._advice.fourier:
             wanted = "off"
         elif self._advice is not None and isinstance(wanted, str):
-            wanted = AUTO_LIFT
+            wanted = AUTO_FOURIER_FEATURES
         # A given point has no Fourier features. One pick of a cluster is the row nearest to its middle, with
         # or without them. In a class it is the first pick of larger budgets as well.
         single = wanted == "auto" and groups[0].label is None and shares.budgets.max() <= 1
         if single or any(group.center is not None for group in groups):
             wanted = "off"
         codes = None if groups[0].label is None else group_codes(groups)
-        lift = choose_lift(groups[0].source, codes, verdict, wanted, groups[0].seed[0])
-        if verdict.labels is None and lift is None:
+        fourier = choose_fourier_features(groups[0].source, codes, verdict, wanted, groups[0].seed[0])
+        if verdict.labels is None and fourier is None:
             return None
-        return MatchedRows(groups[0].source, verdict, lift)
+        return MatchedRows(groups[0].source, verdict, fourier)
 
     def _competing(
         self, groups: list[Group], shares: Shares, verdict: Verdict | None, view: MatchedRows | None
@@ -261,7 +270,7 @@ class GMMatching(Selector):
     def _picking_reads(self, outline: Outline) -> int:
         judged = outline.guarded and self._wants_features()
         clusters = outline.guarded and self._finds_clusters(outline.labelled)
-        means_known = outline.means_known and self.lift in ("auto", "off")
+        means_known = outline.means_known and self.fourier_features in ("auto", "off")
         return self._settings().reads(outline, judged, clusters, means_known)
 
     def _picking_costs(self, outline: Outline) -> Costs:
