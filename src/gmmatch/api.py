@@ -295,7 +295,7 @@ def plan(
     state: str | os.PathLike[str] | None = None,
     **method_params: Any,
 ) -> Estimate:
-    """Say what `select` would do with the same arguments, without doing it.
+    """Return what `select` would take with the same arguments, without doing it.
 
     Examples
     --------
@@ -405,10 +405,10 @@ def list_suspects(
     with _engine(engine, opened) as running, use_engine(running):
         checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
         check_suspects(opened, checked)
-        known, told = gather_known(opened, checked, reference, probabilities, opening.get("encoder"))
+        known, remarks = gather_known(opened, checked, reference, probabilities, opening.get("encoder"))
         found = find_suspects(checked, None, True, seed, known)
     found = replace(
-        found, notes=(*notes_of(opened, checked), *found.notes, *told), given=opened.labels, ids=opened.ids
+        found, notes=(*notes_of(opened, checked), *found.notes, *remarks), given=opened.labels, ids=opened.ids
     )
     opened.check_unchanged()
     with whole_files(*places) if places else nullcontext(()) as partials:

@@ -87,7 +87,7 @@ def _encoded(found: Dataset, embedded: Embedded) -> Dataset:
 def gather_known(
     data: Dataset, checked: CheckedRows, reference: Any = None, probabilities: Any = None, encoder: Any = None
 ) -> tuple[Known, tuple[str, ...]]:
-    """Return what is known of the labels, checked, and what the user should be told of it.
+    """Return what is known of the labels, checked, and notes on it for the user.
 
     `data`, `checked`: the rows. `reference`: `(X, y)`, a dataset or a path with labels. `probabilities`: an
     array (rows, classes) in the order of the sorted classes, a table or mapping with a column per class, or

@@ -168,8 +168,8 @@ def _write_csv(table: pa.Table, file: Path, as_given: bool) -> None:
             # Numbers are no text, and the most of what is written.
             plain = [as_given or pa.types.is_primitive(column.type) for column in batch.columns]
             cells = zip(plain, (column.to_pylist() for column in batch.columns), strict=True)
-            told = [column if as_it_is else map(_as_text, column) for as_it_is, column in cells]
-            writer.writerows(zip(*told, strict=True))
+            columns = [column if as_it_is else map(_as_text, column) for as_it_is, column in cells]
+            writer.writerows(zip(*columns, strict=True))
 
 
 def _as_text(cell: Any) -> Any:

@@ -387,7 +387,7 @@ def run(plan: Plan) -> Outcome:
         count_reads(rows) as counter,
     ):
         checked = look_at_all(checked, data, plan.on_bad_rows, seed, plan.entry.build(**params))
-        known, told = gather_known(data, checked, plan.reference, plan.probabilities, plan.encoder)
+        known, remarks = gather_known(data, checked, plan.reference, plan.probabilities, plan.encoder)
         aims = open_aims(plan.aims, data, checked, seed, plan.encoder, plan.text)
         params["keep"] = aims.keep(plan.keep, checked)
         given = data.labels
@@ -405,7 +405,7 @@ def run(plan: Plan) -> Outcome:
         fit = partial(pick, plan, params | trained, aims, used, believed)
         picked = fit(resolved.wanted, checkpoint)
         wanted = {**resolved.told, **aims.told(plan.keep, picked, resolved.wanted)}
-        told = (*told, *aims.notes(picked, resolved.wanted))
+        remarks = (*remarks, *aims.notes(picked, resolved.wanted))
         if resolved.without_quality is not None:
             others = fit(resolved.without_quality, None)
             wanted["quality"] = wanted["quality"] | compare_quality(picked, others, used)
@@ -420,7 +420,7 @@ def run(plan: Plan) -> Outcome:
         notes = (*notes, "keep is 1, which is a count: one row was kept; 1.0 or 100% keeps all of them")
     if plan.fix is not None:
         selection, data = under_fixed_labels(selection, data, checked, used)
-        told = (*told, f"{changed:,} labels were changed to suggestions of at least {plan.fix:g}")
+        remarks = (*remarks, f"{changed:,} labels were changed to suggestions of at least {plan.fix:g}")
     if aims.include.earlier is not None:
         selection = aims.include.joined(selection)
     info = replace(
@@ -429,7 +429,7 @@ def run(plan: Plan) -> Outcome:
         fingerprint=checked.fingerprint,
         suspects=None if found is None else found.summary(),
         seconds=round(time.perf_counter() - started, 3),
-        hint="\n".join(filter(None, [selection.info.hint, *notes, *told, *resolved.notes])) or None,
+        hint="\n".join(filter(None, [selection.info.hint, *notes, *remarks, *resolved.notes])) or None,
         leaks=None if resolved.leaks is None else resolved.leaks.summary(),
         aims=wanted or None,
     )
@@ -506,7 +506,7 @@ def pick(
 
 
 def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) -> dict[str, float]:
-    """Say what quality costs: how far picks with and without it are from the centres of all that compete."""
+    """Return how far picks with and without quality are from the centres of all rows that compete."""
     classes = 1 if others.labels is None else len(np.unique(others.labels))
     if others.centers is None or len(others.centers) != classes:
         return {}
@@ -649,7 +649,7 @@ def open_content_of(plan: Plan, data: Dataset) -> Any:
 def notes_of(
     data: Dataset, checked: CheckedRows, verdict: Verdict | None = None, by_class: bool = True
 ) -> tuple[str, ...]:
-    """Say what the user should know of the input, and of labels that were not judged."""
+    """Return what the user should know of the input, and of labels that were not judged."""
     notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
     hashes = None if checked.hashes is None else checked.hashes[1]
     if hashes is not None and len(hashes) > 1 and bool((hashes == hashes[0]).all()):
@@ -824,7 +824,7 @@ def find_suspects(
 
 
 def scores_of_all_rows(selection: Selection) -> Any:
-    """Return what a training run said of every row: its score, or the length of its influence."""
+    """Return the signal of a training run for every row: its score, or the length of its influence."""
     influence = selection.params.get("influence")
     return selection.params["scores"] if influence is None else np.linalg.norm(influence, axis=1)
 
@@ -857,7 +857,7 @@ class Estimate:
 
 
 def estimate(plan: Plan) -> Estimate:
-    """Say what a plan would take; nothing is written, and of the rows at most 64 MB are read.
+    """Return what a plan would take; nothing is written, and of the rows at most 64 MB are read.
 
     The time comes from reading these and from one matrix product on this machine; of images and texts a few
     are encoded.

@@ -44,10 +44,10 @@ _MANY_DIRECTIONS = 64.0  # from which Fourier features served no set, and cost t
 
 @dataclass(frozen=True)
 class Advice:
-    """The strategy to pick by, and what students said of it."""
+    """The strategy to pick by, and what students learned by it."""
 
     strategy: str
-    told: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any] = field(default_factory=dict)
 
     @property
     def teaches(self) -> bool:
@@ -57,7 +57,7 @@ class Advice:
     @property
     def share(self) -> float:
         """Share of the believed rows that teaches nearly all there is to learn; all where it is not known."""
-        return float(self.told.get("curve", {}).get("share", 1.0))
+        return float(self.report.get("curve", {}).get("share", 1.0))
 
     @property
     def fourier(self) -> bool:
@@ -127,13 +127,13 @@ def ask_students(
             chosen = best_of([chosen, lists[-1]], learner)
         random = students.learn("random", random_picks(sample), budgets)
         whole = learned(chosen.name, curve_budgets(sample)) if curve else None
-    told = {known.name: known.accuracies() for known in (*lists, random)}
+    accuracies = {student.name: student.accuracies() for student in (*lists, random)}
     about: dict[str, Any] = {
         "strategy": chosen.name,
         "picks": budgets,
         "asked": int(np.count_nonzero(sample.asked)),
     }
-    about |= {"accuracy": told, "sentence": _sentence(told, chosen.name, budgets)}
+    about |= {"accuracy": accuracies, "sentence": _sentence(accuracies, chosen.name, budgets)}
     if whole is not None:
         about["curve"] = _curve(sample, whole.curve(learner))
         about["sentence"] += f"; {about['curve']['share']:.1%} of the believed rows teach 99 % of what all do"
@@ -165,9 +165,11 @@ def _candidates(teaches: bool, fourier_features: str | int, spread: float) -> li
     return [names.get((step, more), "rows") for more in fourier for step in steps]
 
 
-def _sentence(told: dict[str, dict[str, list[float]]], chosen: str, budgets: list[int]) -> str:
+def _sentence(accuracies: dict[str, dict[str, list[float]]], chosen: str, budgets: list[int]) -> str:
     """Return what students learn from the picks and from random ones, at the largest number of picks."""
-    ours, random = (np.mean([known[-1] for known in told[name].values()]) for name in (chosen, "random"))
+    ours, random = (
+        np.mean([curve[-1] for curve in accuracies[name].values()]) for name in (chosen, "random")
+    )
     return (
         f"a linear and a neighbour model learn {100 * ours:.1f} % of the given labels from {budgets[-1]:,}"
         f" such picks of a sample, {100 * random:.1f} % from random ones"

@@ -266,7 +266,7 @@ def _bundles(groups: list[Group], budgets: IntArray, centers: list[Center] | Non
 
 @dataclass(frozen=True, eq=False)
 class MatchBundle:
-    """The function that matches the groups of a bundle, wherever the rows can be read."""
+    """Match the groups of a bundle, wherever the rows can be read."""
 
     settings: Settings
     source: FloatArray

@@ -51,7 +51,7 @@ class Chain:
         return (before + size) * self.budget // self.n_rows - before * self.budget // self.n_rows
 
     def take(self, seen: int, rows: IntArray, scores: Vector, distances: Vector) -> None:
-        """Note the picks of a batch of `seen` rows."""
+        """Record the picks of a batch of `seen` rows."""
         self.seen += seen
         self.made += len(rows)
         self.rows.append(rows)
@@ -222,7 +222,7 @@ def _carried(chains: list[Chain]) -> dict[str, npt.NDArray[Any]]:
 
 
 def _restore(state: State, chains: list[Chain]) -> None:
-    """Put saved arrays back."""
+    """Restore the chains from saved arrays."""
     ends = np.cumsum(state["made"])
     for number, chain in enumerate(chains):
         chain.matching.theta = state["theta"][number].copy()

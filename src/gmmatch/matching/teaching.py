@@ -160,7 +160,7 @@ class Pool:
         return enough
 
     def take(self, place: int) -> None:
-        """Note a pick."""
+        """Record a pick."""
         self.theta = self.theta - self.offsets[place]
         self.products -= self.offsets @ self.offsets[place]
         self.free[place] = False

@@ -481,7 +481,7 @@ class Selector(Estimator, ABC):
         )
 
     def _hint(self, checked: CheckedRows) -> str | None:
-        """Say what else the user may want to ask for."""
+        """Return what else the user may want to ask for, as a sentence."""
         if checked.classes is None or checked.codes is None or not self.by_class:
             return None
         usable = slice(None) if checked.usable is None else checked.usable

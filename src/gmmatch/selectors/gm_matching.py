@@ -174,7 +174,7 @@ class GMMatching(Selector):
 
     def _fit(self, checked: CheckedRows, seed: int, verdict: Verdict | None) -> Selection:
         selection = super()._fit(checked, seed, verdict)
-        strategy = None if self._advice is None else self._advice.told
+        strategy = None if self._advice is None else self._advice.report
         return replace(selection, info=replace(selection.info, strategy=strategy))
 
     def _budget(self, groups: list[Group], n_rows: int, verdict: Verdict | None) -> int:

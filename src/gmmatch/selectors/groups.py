@@ -208,7 +208,7 @@ def share_out(
 
 
 def _notes(shares: Shares, groups: list[Group], asked: IntArray, evidence: Evidence) -> tuple[str, ...]:
-    """Say where picks beyond the trusted rows are mostly wrong, and which classes got less than asked for.
+    """Return where picks beyond the trusted rows are mostly wrong, and which classes got less than asked for.
 
     `asked`: how many picks each group would have if every row were trusted.
     """

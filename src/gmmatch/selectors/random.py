@@ -59,8 +59,8 @@ class Random(Selector):
         source, labels = groups[0].source, [group.label for group in groups]
         centers = find_centers(self.center, source, group_codes(groups), labels)
         kept = [group.members[order] for group, order in zip(groups, orders, strict=True)]
-        told = running_objectives(source, kept, [center for center, _ in centers])
+        measured = running_objectives(source, kept, [center for center, _ in centers])
         return [
             Picks(order, scores, distances, center, float(scores[-1]), epsilon)
-            for order, (center, epsilon), (scores, distances) in zip(orders, centers, told, strict=True)
+            for order, (center, epsilon), (scores, distances) in zip(orders, centers, measured, strict=True)
         ]

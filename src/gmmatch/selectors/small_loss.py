@@ -51,7 +51,7 @@ class SmallLoss(Ranking):
     scores: Any = None
 
     def reads_verdict(self) -> bool:
-        """Tell whether the method selects by what was judged."""
+        """Return True if the method selects by what was judged."""
         return self.scores is None
 
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
