@@ -34,20 +34,9 @@ _FINISHED = ("learned", "verdict")  # what is saved once, each in a file of its 
 _SKELETON, _ORIGIN, _DIGEST = "skeleton", "origin", "digest"
 # What is raised by files that are not what they should be.
 _DAMAGED = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    SyntaxError,
-    EOFError,
-    RuntimeError,
-    MemoryError,
-    AttributeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    TokenError,
-)
+    OSError, ValueError, LookupError, TypeError, SyntaxError, EOFError, RuntimeError, MemoryError,
+    AttributeError, zipfile.BadZipFile, zlib.error, struct.error, TokenError,
+)  # fmt: skip
 
 
 class FileCheckpoint:

@@ -7,7 +7,7 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -365,15 +365,9 @@ def _stream(
     saved = checkpoint.load() if checkpoint else None
     known = _sampled(groups, target, settings.sample) or known_means(target, groups)
     centers = saved_centers(saved, rows) or stream_centers(target, rows, codes, labels, seed, known)
-    save: Callable[[dict[str, npt.NDArray[Any]]], None] | None = None
-    if checkpoint:
-        goes_on = checkpoint
-
-        def save(state: dict[str, npt.NDArray[Any]]) -> None:
-            goes_on.save(state | centers.arrays())
-
-        if saved is None:
-            checkpoint.save(centers.arrays())
+    if checkpoint and saved is None:
+        checkpoint.save(centers.arrays())
+    save = None if checkpoint is None else lambda state: checkpoint.save(state | centers.arrays())
     pairs = list(zip(centers.points, groups, strict=True))
     stream = Stream(
         rows=rows,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from typing import Any, ClassVar, Self, cast
@@ -35,7 +34,7 @@ from .groups import Part, Wanted, divide_rows, share_out
 GUARDS = ("auto", "off")
 
 
-class Selector(Estimator, ABC):
+class Selector(Estimator):
     """Base of all methods: a scikit-learn estimator that keeps some of the rows.
 
     A method is a subclass with a class attribute `name`, its own parameters as annotated class attributes
@@ -77,12 +76,12 @@ class Selector(Estimator, ABC):
     guard: str = "off"
     random_state: Any = 0
 
-    @abstractmethod
     def _select(self, group: Group, k: int) -> Picks:
-        """Pick `k` rows of a group."""
+        """Pick `k` rows of a group; a method defines this, or `_select_all`."""
+        raise NotImplementedError(f"{type(self).__name__} must define _select")
 
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
-        """Pick the budget of each group; each is handled on its own."""
+        """Pick the budget of each group; by default each is handled on its own."""
         return [self._select(group, int(budget)) for group, budget in zip(groups, budgets, strict=True)]
 
     def _wants_features(self) -> bool:

@@ -166,9 +166,6 @@ class GMMatching(Selector):
         batches = self.batch_size, self.streams
         return Settings(step, self.center, self.start, *batches, self.sample, memory)
 
-    def _select(self, group: Group, k: int) -> Picks:
-        return self._select_all([group], np.array([k]))[0]
-
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         return pick(groups, budgets, self._settings(self._memory), self._checkpoint)
 

@@ -42,9 +42,6 @@ class Random(Selector):
     def _picking_reads(self, outline: Outline) -> int:
         return 0 if self.center is None else center_reads(self.center, outline.labelled)
 
-    def _select(self, group: Group, k: int) -> Picks:
-        return self._select_all([group], np.array([k]))[0]
-
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         orders = [
             np.random.default_rng(group.seed).permutation(len(group.members))[:k]

@@ -64,9 +64,6 @@ class Ranking(Selector):
         """Return the budgets of the groups, which may depend on the scores; by default those given."""
         return budgets
 
-    def _select(self, group: Group, k: int) -> Picks:
-        return self._select_all([group], np.array([k]))[0]
-
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         source, codes = groups[0].source, group_codes(groups)
         distances, centers = np.full(len(source), np.nan), []
