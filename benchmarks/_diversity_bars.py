@@ -41,7 +41,7 @@ class Bar:
         return [closest, *(f"    lost: {name}, by {-value:.2f}" for name, value in broken.items())]
 
 
-class Cells:
+class Clusters:
     """Means over seeds of all cells."""
 
     def __init__(self, records: Iterable[dict[str, Any]]) -> None:
@@ -81,7 +81,7 @@ def _at_least(found: dict[str, float], bound: float) -> dict[str, float]:
     return {name: value - bound for name, value in found.items()}
 
 
-def labelled(cells: Cells, ours: str) -> list[Bar]:
+def labelled(cells: Clusters, ours: str) -> list[Bar]:
     """Return the promises about labelled data."""
     places = cells.places("labelled", ours)
     clean = [place for place in places if place[2] == "clean"]
@@ -118,12 +118,12 @@ def labelled(cells: Cells, ours: str) -> list[Bar]:
     ]
 
 
-def held_out(cells: Cells, ours: str) -> list[Bar]:
+def held_out(cells: Clusters, ours: str) -> list[Bar]:
     """Return the promises about data without labels, on data that nothing was chosen on."""
     return unlabelled(cells, ours, "held-out")
 
 
-def unlabelled(cells: Cells, ours: str, part: str = "unlabelled") -> list[Bar]:
+def unlabelled(cells: Clusters, ours: str, part: str = "unlabelled") -> list[Bar]:
     """Return the promises about data without labels."""
     every = cells.places(part, ours)
     places = [place for place in every if place[2] == "unlabelled"]
@@ -149,7 +149,7 @@ def unlabelled(cells: Cells, ours: str, part: str = "unlabelled") -> list[Bar]:
     ]
 
 
-def tails(cells: Cells, ours: str) -> list[Bar]:
+def tails(cells: Clusters, ours: str) -> list[Bar]:
     """Return the promises about long tails."""
     roots, plain = with_params(ours, budgets="sqrt"), with_params(ours, budgets="proportional")
     places = cells.places("tails", roots)
@@ -171,7 +171,7 @@ def tails(cells: Cells, ours: str) -> list[Bar]:
     ]
 
 
-def large(cells: Cells, ours: str) -> list[Bar]:
+def large(cells: Clusters, ours: str) -> list[Bar]:
     """Return the promises about large budgets."""
     places = cells.places("large", ours)
     return [
@@ -211,7 +211,7 @@ def trust(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[Bar]:
     ]
 
 
-def tables(cells: Cells, parts: Iterable[str]) -> str:
+def tables(cells: Clusters, parts: Iterable[str]) -> str:
     """Return all cells as Markdown tables: accuracies by learner, and what a part is about beside them."""
     pages = []
     for part in parts:
@@ -257,7 +257,7 @@ _TABLES: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
 }
 
 
-def _entry(cells: Cells, place: Place, method: str, kind: str, extras: tuple[str, ...]) -> str:
+def _entry(cells: Clusters, place: Place, method: str, kind: str, extras: tuple[str, ...]) -> str:
     values = cells.values.get((place, method))
     if values is None:
         return "-"

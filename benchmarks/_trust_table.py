@@ -11,10 +11,10 @@ OURS = "gm-matching"
 OTHERS = ("random", "random+guard", "moderate", "herding", "herding+guard", "gm-matching-paper")
 PROBES = ("converged", "early")
 
-Cells = dict[tuple[str, str, float], dict[str, float]]
+Clusters = dict[tuple[str, str, float], dict[str, float]]
 
 
-def average(records: list[dict[str, Any]]) -> Cells:
+def average(records: list[dict[str, Any]]) -> Clusters:
     """Return the mean over seeds of every (scenario, method, keep)."""
     gathered: dict[tuple[str, str, float], list[dict[str, Any]]] = defaultdict(list)
     for record in records:

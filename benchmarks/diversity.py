@@ -289,7 +289,7 @@ def trust_file(options: argparse.Namespace) -> Path:
 def report(options: argparse.Namespace) -> str:
     """Return all cells of the parts that were asked for, and what became of each promise."""
     wanted = {json.dumps(job.key(options.first_version)) for job in jobs(options)}
-    cells = bars.Cells(record for record in read(options.out) if json.dumps(record["key"]) in wanted)
+    cells = bars.Clusters(record for record in read(options.out) if json.dumps(record["key"]) in wanted)
     found = [bar for part in options.part if part in _BARS for bar in _BARS[part](cells, options.ours)]
     if "trust" in options.part:
         found += bars.trust(*trust_records(options))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import gmmatch
 from gmmatch.lab.experiments.markdown import table
-from gmmatch.matching.features import MatchedRows, choose_lift
+from gmmatch.matching.features import MatchedRows, choose_fourier_features
 from gmmatch.trust import TRUSTED, judge
 
 ROWS, KEEP, MOST = 1000, 100, 300
@@ -34,7 +34,7 @@ def as_matched(rows: Rows, lift: str | int, seed: int) -> tuple[Rows, Rows]:
     """
     codes = np.zeros(len(rows), np.int64)
     verdict = judge(rows, codes, 1, seed)
-    found = choose_lift(rows, verdict, lift, seed)
+    found = choose_fourier_features(rows, verdict, lift, seed)
     trusted = verdict.tiers == TRUSTED
     if found is None:
         return rows, gmmatch.geometric_median(rows[trusted]).point

@@ -15,7 +15,7 @@ from scipy.spatial import Voronoi
 
 import gmmatch
 from gmmatch.lab.experiments.palette import CLEAN_COLOR, LIGHT, OURS_COLOR, save
-from gmmatch.matching.cells import cell_count, find_cells, light_cells
+from gmmatch.matching.clusters import cluster_count, find_clusters, light_cells
 from gmmatch.trust import TRUSTED, judge
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def draw_cells() -> Figure:
     keep = 40
     verdict = judge(points, None, 1, seed=0, labelled=False, one_cloud=False)
     usable = verdict.tiers == TRUSTED
-    codes = find_cells(points, usable, verdict.keys, cell_count("auto", keep, int(usable.sum())), 0)
+    codes = find_clusters(points, usable, verdict.keys, cluster_count("auto", keep, int(usable.sum())), 0)
     light = light_cells(codes)
     figure = Figure(figsize=(11.5, 3.05), layout="constrained")
     left, middle, right = figure.subplots(1, 3, sharex=True, sharey=True)

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 
 from gmmatch.compute.blocks import block_rows
 from gmmatch.compute.passes import spans
-from gmmatch.selectors.gm_matching import AUTO_BATCH
+from gmmatch.matching.pick import AUTO_BATCH
 
 BATCH = AUTO_BATCH
 STREAM_ROWS = 1 << 20

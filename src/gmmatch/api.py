@@ -15,11 +15,9 @@ from .compute.engine import Ray, open_engine
 from .compute.passes import Engine, use_engine
 from .data import Dataset
 from .errors import InvalidInput, UnknownParameter
-from .estimating import Estimate, estimate
 from .files import as_path, check_apart, remove_partials, whole_files
 from .former import takes_former, warn_former
-from .known import gather_known
-from .opening import open_data
+from .inputs import gather_known, open_data
 from .outputs import (
     check_new,
     check_output,
@@ -30,10 +28,12 @@ from .outputs import (
 )
 from .records import VERBS, Selection
 from .run import (
+    Estimate,
     Outcome,
     OwnDefault,
     Plan,
     check_suspects,
+    estimate,
     find_suspects,
     look_at_all,
     notes_of,
@@ -137,20 +137,8 @@ def open(  # noqa: A001 - the name that users know
     >>> gmmatch.open(pictures).rows is None, gmmatch.open(pictures, encoder="pixels").shape
     (True, (6, 64))
     """
-    return open_data(
-        data,
-        labels,
-        ids,
-        encoder,
-        groups=groups,
-        text=text,
-        image=image,
-        embedding=embedding,
-        on_bad_rows=on_bad_rows,
-        unlabelled=unlabelled,
-        header=header,
-        **options,
-    )
+    given = {name: value for name, value in locals().items() if name not in ("data", "options")}
+    return open_data(data, **given, **options)
 
 
 @takes_former(_SELECT, _POSITIONS)
@@ -307,7 +295,7 @@ def plan(
     state: str | os.PathLike[str] | None = None,
     **method_params: Any,
 ) -> Estimate:
-    """Say what `select` would do with the same arguments, without doing it.
+    """Return what `select` would take with the same arguments, without doing it.
 
     Examples
     --------
@@ -417,10 +405,10 @@ def list_suspects(
     with _engine(engine, opened) as running, use_engine(running):
         checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
         check_suspects(opened, checked)
-        known, told = gather_known(opened, checked, reference, probabilities, opening.get("encoder"))
+        known, remarks = gather_known(opened, checked, reference, probabilities, opening.get("encoder"))
         found = find_suspects(checked, None, True, seed, known)
     found = replace(
-        found, notes=(*notes_of(opened, checked), *found.notes, *told), given=opened.labels, ids=opened.ids
+        found, notes=(*notes_of(opened, checked), *found.notes, *remarks), given=opened.labels, ids=opened.ids
     )
     opened.check_unchanged()
     with whole_files(*places) if places else nullcontext(()) as partials:
@@ -586,18 +574,19 @@ def _html(shown: Selection | Suspects | Dataset) -> str:
     return selection_html(shown, None if shown.made is None else shown.made.dataset)
 
 
-def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+def _checked_path(path: str | os.PathLike[str], overwrite: bool, kind: str) -> Path:
     place = as_path(path, "path")
     check_new(place, overwrite)
-    check_output(place, kind="suspects")
-    write_suspects(found, place)
+    check_output(place, kind=kind)
+    return place
+
+
+def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    write_suspects(found, _checked_path(path, overwrite, "suspects"))
 
 
 def _save_leaks(found: Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    place = as_path(path, "path")
-    check_new(place, overwrite)
-    check_output(place, kind="leaks")
-    write_leaks(found.columns(), place)
+    write_leaks(found.columns(), _checked_path(path, overwrite, "leaks"))
 
 
 def _settings(selection: Selection) -> dict[str, Any]:

@@ -34,20 +34,9 @@ _FINISHED = ("learned", "verdict")  # what is saved once, each in a file of its 
 _SKELETON, _ORIGIN, _DIGEST = "skeleton", "origin", "digest"
 # What is raised by files that are not what they should be.
 _DAMAGED = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    SyntaxError,
-    EOFError,
-    RuntimeError,
-    MemoryError,
-    AttributeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    TokenError,
-)
+    OSError, ValueError, LookupError, TypeError, SyntaxError, EOFError, RuntimeError, MemoryError,
+    AttributeError, zipfile.BadZipFile, zlib.error, struct.error, TokenError,
+)  # fmt: skip
 
 
 class FileCheckpoint:
@@ -213,22 +202,22 @@ def pack(value: Any) -> Arrays:
     """
     arrays: Arrays = {}
 
-    def told(part: Any) -> Any:
+    def described(part: Any) -> Any:
         if isinstance(part, np.ndarray):
             name = f"array{len(arrays)}"
             arrays[name] = np.asarray(part)
             return {"array": name}
         if dataclasses.is_dataclass(part):
             kind = type(part)
-            fields = {entry.name: told(getattr(part, entry.name)) for entry in dataclasses.fields(part)}
+            fields = {entry.name: described(getattr(part, entry.name)) for entry in dataclasses.fields(part)}
             return {"record": [kind.__module__, kind.__qualname__], "fields": fields}
         if isinstance(part, (list, tuple)):
-            return {"tuple" if isinstance(part, tuple) else "list": [told(entry) for entry in part]}
+            return {"tuple" if isinstance(part, tuple) else "list": [described(entry) for entry in part]}
         if isinstance(part, Mapping):
-            return {"map": [[told(key), told(entry)] for key, entry in part.items()]}
+            return {"map": [[described(key), described(entry)] for key, entry in part.items()]}
         return part.item() if isinstance(part, np.generic) else part
 
-    skeleton = json.dumps(told(value))
+    skeleton = json.dumps(described(value))
     return arrays | {_SKELETON: np.array(skeleton)}
 
 

@@ -16,7 +16,7 @@ from .data import Dataset, Unreadable
 from .errors import InvalidInput
 from .facts import WRONG
 from .files import as_path, check_apart, check_new, whole_file
-from .opening import open_data
+from .inputs import open_data
 from .outputs import check_ending, write_table
 from .records import Selection, load_selection
 from .validation import as_labels, check_choice

@@ -86,13 +86,13 @@ class Evidence:
     def unpack(cls, packed: Mapping[str, Any]) -> Evidence:
         """Return what `pack` packed, or what version 0.2 did."""
         flags = unpack_array(packed["flags"])
-        told = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
-        unlikely = told.pop("unlikely")
+        masks = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
+        unlikely = masks.pop("unlikely")
         if "suspicion" in packed:  # of version 0.2: one score for all that speaks against a row
             suspicion = unpack_array(packed["suspicion"])
             scores = [
                 np.where(unlikely, suspicion, 0.0),
-                np.where(told["far"], suspicion, 0.0),
+                np.where(masks["far"], suspicion, 0.0),
                 0 * suspicion,
             ]
             scores = [*(unpack_array(packed["scores"]) if "scores" in packed else scores), 0 * suspicion]
@@ -113,7 +113,7 @@ class Evidence:
             outlier=outlier,
             labels_judged=packed["labels_judged"],
             estimate=estimate,
-            **told,
+            **masks,
         )
 
 
@@ -193,10 +193,10 @@ class RunInfo:
     materialized: str | None = None
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> RunInfo:
+    def of(cls, values: Mapping[str, Any]) -> RunInfo:
         """Return the facts from a dictionary, as read from a file or JSON, that may hold more."""
         known = {"classes": None} | {
-            entry.name: told[entry.name] for entry in fields(cls) if entry.name in told
+            entry.name: values[entry.name] for entry in fields(cls) if entry.name in values
         }
         return cls(**known)
 

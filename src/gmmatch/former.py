@@ -26,7 +26,7 @@ _MISTAKEN = {
 
 
 def is_amount(value: Any) -> bool:
-    """Tell whether a value can only mean how much to keep.
+    """Return True if a value can only mean how much to keep.
 
     >>> is_amount(0.1), is_amount("10%"), is_amount("+500"), is_amount("topic"), is_amount([1, 2])
     (True, True, True, False, False)
@@ -34,9 +34,9 @@ def is_amount(value: Any) -> bool:
     return is_number(value) or (isinstance(value, str) and _AMOUNT.fullmatch(value) is not None)
 
 
-def warn_former(said: str, stacklevel: int = 3) -> None:
+def warn_former(change: str, stacklevel: int = 3) -> None:
     """Warn that a form of version 0.2 goes with 0.4."""
-    warnings.warn(f"{said}; the former way goes with 0.4", DeprecationWarning, stacklevel=stacklevel)
+    warnings.warn(f"{change}; the former way goes with 0.4", DeprecationWarning, stacklevel=stacklevel)
 
 
 def takes_former(

@@ -43,9 +43,9 @@ def check_ending(path: Path, endings: tuple[str, ...], what: str) -> None:
 
 def check_output(path: Path, all_rows: bool = False, kind: str = "selection") -> None:
     """Refuse an output that could not be written, before any work is done."""
+    what = "all_rows needs an output that ends" if all_rows else f"the {kind} must end"
     endings = ENDINGS["all rows" if all_rows else kind]
     if path.suffix.lower() not in endings:
-        what = "all_rows needs an output that ends" if all_rows else f"the {kind} must end"
         raise InvalidParameter(f"{what} in {', '.join(endings)}; got {path}")
     check_folder(path)
 
@@ -78,18 +78,12 @@ def write_suspects(suspects: Suspects, path: Path) -> None:
     columns = suspects.columns()
     ids = columns["row"] if suspects.ids is None else suspects.ids[columns["row"]]
     table = pa.table({"id": pa.array(ids)} | {name: pa.array(values) for name, values in columns.items()})
-    with whole_file(path) as partial:
-        write_table(table, partial, path.suffix.lower())
+    _write_whole(table, path)
 
 
 def write_leaks(columns: Mapping[str, npt.NDArray[Any]], path: Path) -> None:
     """Write pairs of near-duplicates as `.parquet`, `.csv` or `.jsonl`."""
-    with whole_file(path) as partial:
-        write_table(
-            pa.table({name: pa.array(values) for name, values in columns.items()}),
-            partial,
-            path.suffix.lower(),
-        )
+    _write_whole(pa.table({name: pa.array(values) for name, values in columns.items()}), path)
 
 
 def write_scores(scores: Vector, path: Path) -> None:
@@ -106,8 +100,12 @@ def write_labels(labels: npt.NDArray[Any], path: Path, source: Dataset) -> None:
     fixed = source.replace(labels=labels)
     ids = np.arange(len(labels)) if source.ids is None else source.ids
     table = pa.table({"id": pa.array(ids), "label": _labels(fixed)})
+    _write_whole(table, path, as_given=True)
+
+
+def _write_whole(table: pa.Table, path: Path, as_given: bool = False) -> None:
     with whole_file(path) as partial:
-        write_table(table, partial, path.suffix.lower(), as_given=True)
+        write_table(table, partial, path.suffix.lower(), as_given)
 
 
 def _all_rows(selection: Selection, source: Dataset) -> pa.Table:
@@ -155,13 +153,11 @@ def write_table(table: pa.Table, file: Path, ending: str, as_given: bool = False
     """Write a table as its ending says; `as_given`: also cells that a spreadsheet would compute."""
     if ending == ".csv":
         _write_csv(table, file, as_given)
+    elif ending == ".jsonl":
+        _write_jsonl(table, file)
     else:
-        {".parquet": _write_parquet, ".jsonl": _write_jsonl}[ending](table, file)
-
-
-def _write_parquet(table: pa.Table, file: Path) -> None:
-    with file.open("wb") as handle:
-        pq.write_table(table, handle)
+        with file.open("wb") as handle:
+            pq.write_table(table, handle)
 
 
 def _write_csv(table: pa.Table, file: Path, as_given: bool) -> None:
@@ -172,8 +168,8 @@ def _write_csv(table: pa.Table, file: Path, as_given: bool) -> None:
             # Numbers are no text, and the most of what is written.
             plain = [as_given or pa.types.is_primitive(column.type) for column in batch.columns]
             cells = zip(plain, (column.to_pylist() for column in batch.columns), strict=True)
-            told = [column if as_it_is else map(_as_text, column) for as_it_is, column in cells]
-            writer.writerows(zip(*told, strict=True))
+            columns = [column if as_it_is else map(_as_text, column) for as_it_is, column in cells]
+            writer.writerows(zip(*columns, strict=True))
 
 
 def _as_text(cell: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The whole way on one page: what was asked for (Plan), the run, its outcome, and what is written of it."""
+"""The whole way: what was asked for (Plan), the run, its outcome, what is written, what it would take."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .aims import Aims, OpenAims, open_aims
+from .aims import Aims, Cost, OpenAims, open_aims
 from .arrays import FloatArray, IntArray
 from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
 from .classes import notes_on
@@ -23,14 +23,22 @@ from .compute.counting import count_pass, count_reads
 from .compute.engine import ENGINES, open_engine
 from .compute.keys import gather, row_keys
 from .compute.passes import Engine, use_engine
-from .data import Dataset, as_address, check_free, send, values_of_rows
+from .data import (
+    Dataset,
+    ForwardRows,
+    as_address,
+    check_free,
+    machine_memory,
+    open_dataset,
+    send,
+    temporary_room,
+    values_of_rows,
+)
 from .errors import InvalidInput, InvalidParameter
 from .facts import RunInfo
 from .files import as_path, check_apart, check_folder
-from .known import gather_known
+from .inputs import gather_known, open_data
 from .matching.budgets import check_share, class_budgets
-from .matching.cells import SAMPLE_ROWS
-from .opening import open_data
 from .outputs import (
     check_new,
     check_output,
@@ -40,15 +48,12 @@ from .outputs import (
     write_suspects,
 )
 from .records import Selection
-from .selectors import GMMatching, Selector, find_method
+from .selectors import Selector, find_method
 from .selectors.base import evidence_of, look
-from .selectors.gm_matching import WHOLE_ROWS
 from .selectors.groups import Wanted
 from .selectors.registry import METHODS, Method
 from .trust import Known, Suspects, Verdict, find_copies, judge, suspects_from
-from .trust.classifiers import classifier_bytes
-from .trust.judge import Recall, make_now, sample_size
-from .trust.noise import MANY_CLASSES
+from .trust.judge import Recall, make_now
 from .validation import (
     CheckedRows,
     as_seed,
@@ -65,9 +70,10 @@ from .validation import (
 if TYPE_CHECKING:
     from .reporting import Report
 
-JUDGED_ROW_BYTES = 140
-"""What is found of each row, as long as it is needed."""
 _LITTLE_BYTES = 64 << 20
+# Time beside reads and picks, by a few measured runs: to start, and for each row.
+_START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
+_READING = ("text", "image", "on_bad_rows", "unlabelled", "header")
 _PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
 
 
@@ -305,7 +311,7 @@ def check_labels(entry: Method, params: Mapping[str, Any], codes: IntArray | Non
 
 def check_memory(selector: Selector, checked: CheckedRows, cap: int) -> None:
     """Refuse a memory cap that the run cannot keep: picks never depend on it."""
-    needed = memory_needed(selector, checked)
+    needed = selector.costs(checked).least_bytes
     if not fits(needed, cap):
         raise InvalidInput(
             f"memory is {cap / 1e6:,.0f} MB; expected at least {np.ceil(needed / 1e6):,.0f} MB, for the"
@@ -315,30 +321,8 @@ def check_memory(selector: Selector, checked: CheckedRows, cap: int) -> None:
 
 
 def fits(needed: int, cap: int) -> bool:
-    """Tell whether a run can keep a cap; what is as little as Python itself takes can always be had."""
+    """Return True if a run can keep a cap; what is as little as Python itself takes can always be had."""
     return needed <= max(cap, _LITTLE_BYTES)
-
-
-def memory_needed(selector: Selector, checked: CheckedRows) -> int:
-    """Return the bytes without which a run cannot do, beside Python and the libraries.
-
-    The sample that rows are judged by, what is found of each row, heads of many classes, and twice the rows
-    of a class that is matched whole. Set by what 50,000 to 2,000,000 rows of 10 to 1,000 classes took.
-    """
-    rows, codes = checked.rows, checked.codes
-    width, itemsize = rows.shape[1], rows.dtype.itemsize
-    by_class = codes is not None and selector.by_class
-    sizes = np.bincount(codes[codes >= 0]) if by_class and codes is not None else np.array([len(rows)])
-    judging = 0
-    if selector.guard != "off":
-        drawn = sample_size(width, len(sizes)) if by_class else SAMPLE_ROWS
-        judging = min(len(rows), drawn) * width * itemsize + JUDGED_ROW_BYTES * len(rows)
-        if len(sizes) > MANY_CLASSES:
-            judging += 3 * classifier_bytes(width, len(sizes))
-    if not isinstance(selector, GMMatching) or is_whole(selector.batch_size):
-        return judging
-    whole = sizes if selector.batch_size is None else sizes[sizes <= WHOLE_ROWS]
-    return max(judging, 2 * int(whole.max(initial=0)) * int(width * itemsize))
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,7 +389,7 @@ def run(plan: Plan) -> Outcome:
         count_reads(rows) as counter,
     ):
         checked = look_at_all(checked, data, plan.on_bad_rows, seed, plan.entry.build(**params))
-        known, told = gather_known(data, checked, plan.reference, plan.probabilities, plan.encoder)
+        known, remarks = gather_known(data, checked, plan.reference, plan.probabilities, plan.encoder)
         aims = open_aims(plan.aims, data, checked, seed, plan.encoder, plan.text)
         params["keep"] = aims.keep(plan.keep, checked)
         given = data.labels
@@ -423,7 +407,7 @@ def run(plan: Plan) -> Outcome:
         fit = partial(pick, plan, params | trained, aims, used, believed)
         picked = fit(resolved.wanted, checkpoint)
         wanted = {**resolved.told, **aims.told(plan.keep, picked, resolved.wanted)}
-        told = (*told, *aims.notes(picked, resolved.wanted))
+        remarks = (*remarks, *aims.notes(picked, resolved.wanted))
         if resolved.without_quality is not None:
             others = fit(resolved.without_quality, None)
             wanted["quality"] = wanted["quality"] | compare_quality(picked, others, used)
@@ -438,7 +422,7 @@ def run(plan: Plan) -> Outcome:
         notes = (*notes, "keep is 1, which is a count: one row was kept; 1.0 or 100% keeps all of them")
     if plan.fix is not None:
         selection, data = under_fixed_labels(selection, data, checked, used)
-        told = (*told, f"{changed:,} labels were changed to suggestions of at least {plan.fix:g}")
+        remarks = (*remarks, f"{changed:,} labels were changed to suggestions of at least {plan.fix:g}")
     if aims.include.earlier is not None:
         selection = aims.include.joined(selection)
     info = replace(
@@ -447,7 +431,7 @@ def run(plan: Plan) -> Outcome:
         fingerprint=checked.fingerprint,
         suspects=None if found is None else found.summary(),
         seconds=round(time.perf_counter() - started, 3),
-        hint="\n".join(filter(None, [selection.info.hint, *notes, *told, *resolved.notes])) or None,
+        hint="\n".join(filter(None, [selection.info.hint, *notes, *remarks, *resolved.notes])) or None,
         leaks=None if resolved.leaks is None else resolved.leaks.summary(),
         aims=wanted or None,
     )
@@ -524,7 +508,7 @@ def pick(
 
 
 def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) -> dict[str, float]:
-    """Say what quality costs: how far picks with and without it are from the centres of all that compete."""
+    """Return how far picks with and without quality are from the centres of all rows that compete."""
     classes = 1 if others.labels is None else len(np.unique(others.labels))
     if others.centers is None or len(others.centers) != classes:
         return {}
@@ -606,28 +590,14 @@ def write_report_of(
 
 def open_plan(plan: Plan) -> Dataset:
     """Open what a plan names."""
-    own: dict[str, Any] = {}
+    names = ("encoder", "embedding", "groups", "engine", *_READING)
+    options = {name: getattr(plan, name) for name in names}
     if plan.device != "auto" and isinstance(plan.encoder, str):
         from .encoders.registry import parameters
 
-        own = {"device": plan.device} if "device" in parameters(plan.encoder) else {}
-    return open_data(
-        plan.source,
-        plan.labels,
-        plan.ids,
-        plan.encoder,
-        text=plan.text,
-        image=plan.image,
-        embedding=plan.embedding,
-        memory=plan.cap,
-        on_bad_rows=plan.on_bad_rows,
-        unlabelled=plan.unlabelled,
-        header=plan.header,
-        groups=plan.groups,
-        engine=plan.engine,
-        before_encoding=plan.check_all,
-        **own,
-    )
+        options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
+    given = plan.source, plan.labels, plan.ids
+    return open_data(*given, memory=plan.cap, before_encoding=plan.check_all, **options)
 
 
 def read_scores(params: Mapping[str, Any], data: Dataset) -> dict[str, Any]:
@@ -681,7 +651,7 @@ def open_content_of(plan: Plan, data: Dataset) -> Any:
 def notes_of(
     data: Dataset, checked: CheckedRows, verdict: Verdict | None = None, by_class: bool = True
 ) -> tuple[str, ...]:
-    """Say what the user should know of the input, and of labels that were not judged."""
+    """Return what the user should know of the input, and of labels that were not judged."""
     notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
     hashes = None if checked.hashes is None else checked.hashes[1]
     if hashes is not None and len(hashes) > 1 and bool((hashes == hashes[0]).all()):
@@ -856,6 +826,136 @@ def find_suspects(
 
 
 def scores_of_all_rows(selection: Selection) -> Any:
-    """Return what a training run said of every row: its score, or the length of its influence."""
+    """Return the signal of a training run for every row: its score, or the length of its influence."""
     influence = selection.params.get("influence")
     return selection.params["scores"] if influence is None else np.linalg.norm(influence, axis=1)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a selection would take."""
+
+    # What is there, and what was asked for; `features` is None for what has to be encoded first.
+    rows: int
+    features: int | None
+    classes: int | None
+    keep: int
+    method: str
+    encode: int = 0  # how many images or texts would be encoded first
+    encode_seconds: float | None = None  # about how long that would take, a part of `seconds`
+    batch_size: int | str | None = None  # rows of a batch, or `auto`; None: all rows of a class at once
+    reads: int | None = None  # how often all rows would be read; see `RunInfo`
+    # Memory that is needed, and whether the cap (a quarter of the machine by default) allows it.
+    memory_bytes: int | None = None
+    enough_memory: bool | None = None
+    disk_bytes: int = 0  # room for the selection
+    # Room in the temporary folder for rows that are decoded once, and whether it is there; if not, they are
+    # decoded at every read.
+    temporary_bytes: int = 0
+    enough_temporary: bool = True
+    seconds: float | None = None  # an estimate of the time, beside that of a training run if there is one
+    trains: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return asdict(self)
+
+
+def estimate(plan: Plan) -> Estimate:
+    """Return what a plan would take; nothing is written, and of the rows at most 64 MB are read.
+
+    The time comes from reading these and from one matrix product on this machine; of images and texts a few
+    are encoded.
+    """
+    params = plan.parameters()
+    items, encoding = 0, None
+    if plan.encoder is not None or plan.text is not None or plan.image is not None:
+        data = _before_encoding(plan)
+        items, encoding, dimension = _encoding(plan, data)
+        if dimension is None:
+            k = _rows_kept(plan, data, len(data))
+            classes = None if data.labels is None else len(np.unique(data.labels))
+            return Estimate(len(data), None, classes, k, plan.method, encode=items, disk_bytes=48 * k)
+        # Rows of the right shape that take no memory.
+        empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), dimension))
+        data = data.replace(rows=empty)
+    else:
+        data = open_plan(plan)
+    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
+    rows, selector = checked.rows, plan.entry.build(**params)
+    costs, reads = selector.costs(checked), expected_reads(plan, selector, checked)
+    read_rate, work_rate = _rates(data)
+    rest = _START_SECONDS + _ROW_SECONDS * len(rows)
+    k = _rows_kept(plan, data, len(rows))
+    seconds = 2 * reads * data.nbytes / read_rate + costs.work / work_rate + rest
+    decoded = data.nbytes if isinstance(data.rows, ForwardRows) else 0
+    return Estimate(
+        rows=len(rows),
+        features=rows.shape[1],
+        classes=None if checked.classes is None else len(checked.classes),
+        keep=k,
+        method=plan.method,
+        encode=items,
+        encode_seconds=None if encoding is None else round(encoding, 3),
+        batch_size=costs.batch_size,
+        reads=reads,
+        memory_bytes=costs.most_bytes,
+        enough_memory=fits(costs.most_bytes, machine_memory() // 4 if plan.cap is None else plan.cap),
+        disk_bytes=48 * k + 4 * items * rows.shape[1],
+        temporary_bytes=decoded,
+        enough_temporary=decoded <= temporary_room(),
+        trains=plan.entry.needs_training,
+        seconds=round(seconds + (encoding or 0.0), 3),
+    )
+
+
+def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:
+    """Return how many rows would be kept; where rows have a cost, about how many it pays for."""
+    if plan.aims.cost is None:
+        return resolve_keep(plan.keep, n_rows)
+    cost, every = Cost.of(plan.aims.cost, data), np.ones(n_rows, bool)
+    return min(n_rows, max(1, round(cost.budget(plan.keep, every) / float(cost.values.mean()))))
+
+
+def _before_encoding(plan: Plan) -> Dataset:
+    """Open images or texts; refuse a budget that cannot be."""
+    from .encoders import choose_encoder
+
+    holds = choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1]
+    options = {name: getattr(plan, name) for name in _READING}
+    found = open_dataset(plan.source, plan.labels, plan.ids, holds=holds, **options)
+    plan.check_budget(found)
+    return found
+
+
+def _encoding(plan: Plan, found: Dataset) -> tuple[int, float, int | None]:
+    """Encode some rows, more where that is quick; return what all of them would take.
+
+    Returns how many contents have no vector yet, by a sample; the seconds; and how long vectors are: None
+    where the encoder would have to be fetched first. Nothing is fetched and nothing is kept.
+    """
+    from .encoders.embed import choose_encoder
+    from .encoders.trial import try_encoder
+
+    chosen = choose_encoder(found, plan.encoder, plan.text, plan.image)[0]
+    tried = try_encoder(chosen, found)
+    if tried is None:
+        return len(found), 0.0, None
+    items = round(len(found) * (1 - tried.known))
+    return items, items * tried.seconds, tried.dimension
+
+
+def _rates(source: Dataset) -> tuple[float, float]:
+    """Return bytes read per second and multiply-adds per second on this machine."""
+    rows = source.rows
+    started = time.perf_counter()
+    part = np.asarray(rows[: max(1, (64 << 20) // (source.shape[1] * rows.dtype.itemsize))])
+    part.sum()
+    read_rate = part.nbytes / max(time.perf_counter() - started, 1e-6)
+    block = np.ones((512, 512), part.dtype)
+    took = []
+    for _ in range(6):
+        started = time.perf_counter()
+        np.dot(block, block.T)
+        took.append(time.perf_counter() - started)
+    return read_rate, 512.0**3 / max(float(np.median(took[1:])), 1e-6)

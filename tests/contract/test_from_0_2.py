@@ -39,6 +39,18 @@ def test_calls_of_version_0_2_give_the_same_picks_and_warn(call) -> None:
     assert found.indices.tolist() == expected().indices.tolist()
 
 
+def test_parameters_of_version_0_2_have_other_names_and_warn() -> None:
+    new = {"fourier_features": 8, "clusters": 4}
+    for make in (lambda **params: gmmatch.select(ROWS, keep=9, **params), gmmatch.GMMatching):
+        with pytest.warns(DeprecationWarning, match="lift is called fourier_features now; .* goes with 0.4"):
+            old = make(lift=8, cells=4)
+        for found in (old, make(**new)):
+            params = found.params if isinstance(found, gmmatch.Selection) else found.get_params()
+            assert {name: params[name] for name in new} == new
+    with pytest.warns(DeprecationWarning, match="cells is called clusters"):
+        assert gmmatch.GMMatching().set_params(cells=4).clusters == 4
+
+
 def test_outputs_of_version_0_2_are_written_and_warn(tmp_path) -> None:
     paths = {name: tmp_path / file for name, file in (("output", "k.parquet"), ("report", "p.html"))}
     with pytest.warns(DeprecationWarning, match=r"sel\.save"):

@@ -76,9 +76,9 @@ def test_without_labels_a_smaller_budget_is_a_prefix_unless_cells_follow_the_bud
         pytest.skip("needs labels, or promises no prefixes")
     small, large = (run(method, labels=None, keep=keep).indices for keep in (10, 200))
     same = np.array_equal(small, large[:10])
-    assert same != entry.cells
-    if entry.cells:
-        small, large = (run(method, labels=None, keep=keep, cells="off").indices for keep in (10, 200))
+    assert same != entry.clusters
+    if entry.clusters:
+        small, large = (run(method, labels=None, keep=keep, clusters="off").indices for keep in (10, 200))
         np.testing.assert_array_equal(small, large[:10])
 
 
@@ -87,10 +87,10 @@ def test_lifted_picks_of_a_class_do_not_depend_on_the_budget(lift: Any) -> None:
     angles = np.random.default_rng(3).uniform(0, 2 * np.pi, N_ROWS)
     rings = 1.0 + 2.0 * (LABELS[:, None] == np.array(list(SIZES))).argmax(axis=1)
     flat = rings[:, None] * np.c_[np.cos(angles), np.sin(angles)]
-    everything = run("gm-matching", flat, keep=1.0, lift=lift)
+    everything = run("gm-matching", flat, keep=1.0, fourier_features=lift)
     assert everything.info.guard["labels"]["classifier"] == "kernel"
     for k in (3, 4, 10, 100, 250):
-        picks = run("gm-matching", flat, keep=k, lift=lift).indices
+        picks = run("gm-matching", flat, keep=k, fourier_features=lift).indices
         np.testing.assert_array_equal(picks, everything.indices[:k])
 
 

@@ -79,7 +79,7 @@ CORRUPT: dict[str, dict[str, Any]] = {
 ESTIMATOR = {
     "keep": 0.1, "center": "auto", "by_class": True, "budgets": "proportional", "guard": "auto",
     "random_state": 0, "step": "teaching", "start": None, "normalize": "none", "batch_size": "auto",
-    "streams": "auto", "lift": "auto", "cells": "auto", "sample": None, "refine": None,
+    "streams": "auto", "fourier_features": "auto", "clusters": "auto", "sample": None, "refine": None,
     "strategy": "auto", "learner": "any",
 }  # fmt: skip
 

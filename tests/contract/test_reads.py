@@ -111,7 +111,7 @@ def test_reads_for_a_centre_that_is_asked_for_are_told(method, labelled, center)
 @pytest.mark.parametrize(
     "params",
     # Where Fourier features are matched, which the rows decide on, a read more finds their means.
-    [{}, {"guard": "off", "batch_size": 64}, {"sample": 200, "batch_size": 64, "lift": "off"}],
+    [{}, {"guard": "off", "batch_size": 64}, {"sample": 200, "batch_size": 64, "fourier_features": "off"}],
 )
 def test_reads_of_an_estimator_are_told(labelled, params) -> None:
     rows, labels = CountedRows(ROWS[:3000]), LABELS[:3000] if labelled else None

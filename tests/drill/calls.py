@@ -110,8 +110,8 @@ def params(fair: bool) -> st.SearchStrategy[dict[str, Any]]:
         "center": pick(fair, ["auto", "mean", "geometric-median", "huber"], ["x"]),
         "batch_size": pick(fair, ["auto", None, 1, 4], [0]),
         "streams": pick(fair, ["auto", 1, 3, 10**7], [0]),
-        "cells": pick(fair, ["auto", "off", 3], [0]),
-        "lift": pick(fair, ["auto", "off", 8], [-1]),
+        "clusters": pick(fair, ["auto", "off", 3], [0]),
+        "fourier_features": pick(fair, ["auto", "off", 8], [-1]),
     }
     return st.fixed_dictionaries({}, optional=shared | (own if fair else own | {"resume": st.just(True)}))
 

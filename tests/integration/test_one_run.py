@@ -220,7 +220,7 @@ def test_the_guard_is_named_or_stands_alone(folder, words, mode):
         "",
         "--no-guard",
         "--labels labels.npy --param step=residual",
-        "--labels labels.npy --param step=residual --param lift=off --param batch_size=16",
+        "--labels labels.npy --param step=residual --param fourier_features=off --param batch_size=16",
     ],
 )
 def test_a_dry_run_counts_the_reads_that_happen(folder, more):

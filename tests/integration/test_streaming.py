@@ -24,8 +24,8 @@ from gmmatch.compute import blocks
 from gmmatch.data import spill
 from gmmatch.data.arrow import Decoder
 from gmmatch.matching import batches
+from gmmatch.matching import pick as picking
 from gmmatch.matching.budgets import class_budgets
-from gmmatch.selectors import gm_matching
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(20_000, 24)).astype(np.float32) + RNG.normal(size=24).astype(np.float32)
@@ -250,7 +250,7 @@ def test_stopped_and_resumed_lifted_rows_and_cells_give_the_same_picks(labels, t
     from gmmatch import checkpoints
 
     rows = ROWS[:6000, :3] + 4.0 * LABELS[:6000, None].astype(np.float32)
-    given = {"keep": 0.05, "batch_size": 64, "lift": 32, "cells": 6, "labels": labels}
+    given = {"keep": 0.05, "batch_size": 64, "fourier_features": 32, "clusters": 6, "labels": labels}
     state, saves = tmp_path / "state", []
     save = checkpoints.FileCheckpoint.save
 
@@ -426,7 +426,7 @@ def test_the_picks_do_not_depend_on_memory(params):
 
 
 def test_classes_beyond_the_size_for_one_go_are_matched_in_batches(monkeypatch):
-    monkeypatch.setattr(gm_matching, "WHOLE_ROWS", 6700)
+    monkeypatch.setattr(picking, "WHOLE_ROWS", 6700)
     selection = gmmatch.select(ROWS, keep=500, labels=LABELS, guard="off")
     sizes = np.bincount(LABELS)
     assert (sizes > 6700).any()

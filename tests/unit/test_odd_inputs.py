@@ -113,7 +113,7 @@ def test_a_column_that_is_there_twice():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lift": 10**9}, "lift must be at most 16,384 features"),
+        ({"fourier_features": 10**9}, "fourier_features must be at most 16,384"),
         ({"center": np.full(6, 1e300)}, "center must be finite"),
         (
             {"start": np.full(6, 1e200)},

@@ -99,7 +99,7 @@ def test_the_tiers_and_the_evidence_come_back_from_the_file(selection, tmp_path)
 
 def test_the_head_of_a_selection_is_what_a_smaller_budget_keeps():
     rows = np.random.default_rng(1).normal(size=(300, 6))
-    some, all_of_them = (gmmatch.select(rows, keep=keep, cells="off") for keep in (30, 90))
+    some, all_of_them = (gmmatch.select(rows, keep=keep, clusters="off") for keep in (30, 90))
     head = all_of_them.head(30)
     assert head.indices.tolist() == some.indices.tolist()
     assert (len(head), head.info.kept) == (30, 30)

@@ -19,11 +19,12 @@ from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence
 from ..records import Selection
-from ..selectors.groups import Before, Wanted
+from ..selectors.groups import Wanted
 from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
 from .duplicates import drop_duplicates
+from .earlier import Earlier
 from .foreign import open_rows
 from .holdout import Leaks, find_leaks
 from .include import Exclude, Include
@@ -181,8 +182,9 @@ class OpenAims:
                 notes.append(f"only {there:,} rows are like match_to; {keep:,} were asked for")
             keep = min(keep, there)
         every = allowed
-        before = _before(self.include)
-        wanted = Wanted(None if (every == checked.pickable()).all() else every, first, parts, before)
+        carried = None if self.include.earlier is None else self.include.earlier.carried
+        earlier = Earlier.of(carried)
+        wanted = Wanted(None if (every == checked.pickable()).all() else every, first, parts, earlier)
         if self.quality is None:
             return Resolved(wanted, tuple(notes), told, leaks, keep=keep)
         codes = parts.codes if parts is not None else checked.judged(by_class)[0]
@@ -193,7 +195,7 @@ class OpenAims:
         best = self.quality.best(own, every, share)
         best[first] = True
         told["quality"] = {"weight": self.quality.weight, "compete": int(best.sum())}
-        better = Wanted(best, first, parts, before)
+        better = Wanted(best, first, parts, earlier)
         return Resolved(better, tuple(notes), told, leaks, wanted, keep)
 
     def keep(self, keep: Any, checked: CheckedRows) -> Any:
@@ -247,15 +249,6 @@ class OpenAims:
         allowed = np.ones(picked.n_rows, bool) if wanted.allowed is None else wanted.allowed
         spent = float(self.cost.values[picked.indices].sum())
         return {"cost": {"of": self.cost.name, "budget": self.cost_budget(keep, allowed), "spent": spent}}
-
-
-def _before(include: Include) -> dict[Any, Before]:
-    """Return what was picked of each class from other data."""
-    carried = None if include.earlier is None else include.earlier.carried
-    if carried is None:
-        return {}
-    columns = carried.counts.tolist(), carried.totals, carried.targets, carried.rows.tolist()
-    return {label: Before(*own) for label, *own in zip(carried.labels, *columns, strict=True)}
 
 
 def open_aims(

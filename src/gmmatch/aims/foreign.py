@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import FloatArray
 from ..data import Dataset
 from ..errors import InvalidInput
-from ..opening import open_data
+from ..inputs import open_data
 from ..validation import check_input, describe_bad_rows
 
 

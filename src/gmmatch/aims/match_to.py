@@ -24,7 +24,7 @@ from ..compute.keys import row_keys
 from ..compute.passes import map_blocks
 from ..errors import InvalidInput, InvalidParameter
 from ..location.geometric_median import geometric_median
-from ..matching.cells import lloyd
+from ..matching.clusters import lloyd
 from ..selectors.groups import Part, Parts
 from ..trust import TRUSTED, Verdict
 from ..validation import CheckedRows, is_number

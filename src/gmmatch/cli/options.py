@@ -103,7 +103,7 @@ Budgets = Annotated[
 Param = Annotated[
     list[str] | None,
     option(
-        "A parameter of the method, such as cells=off or lift=off; repeatable.",
+        "A parameter of the method, such as clusters=off or batch_size=256; repeatable.",
         panel=CHOOSE,
         metavar="KEY=VALUE",
     ),

@@ -12,7 +12,6 @@ import typer
 from .. import run
 from ..aims.quality import WEIGHT
 from ..checkpoints import is_there
-from ..estimating import Estimate, estimate
 from ..facts import RunInfo
 from ..validation import parse_keep
 from . import exit_code, options
@@ -81,7 +80,7 @@ def select(
     """Choose the rows of INPUT worth keeping and write them, in pick order.
 
     Rows that seem wrong are picked last. With labels each class is matched by itself; without, groups of rows
-    are found and matched (`--param cells=off`: all rows are one class).
+    are found and matched (`--param clusters=off`: all rows are one class).
 
     Examples
     --------
@@ -127,7 +126,7 @@ def select(
     plan = run.Plan.of(source, parse_keep(keep), asked)
     with show_progress(quiet):
         if dry_run:
-            found = estimate(plan)
+            found = run.estimate(plan)
             typer.echo(json.dumps(found.as_dict()) if as_json else describe(found))
             return
         plan.check_read([scores])
@@ -184,7 +183,7 @@ def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
     return [done, *(f"note: {note}" for note in notes)]
 
 
-def describe(found: Estimate) -> str:
+def describe(found: run.Estimate) -> str:
     """Say in words what would be done."""
     classes = f" in {found.classes:,} classes" if found.classes else ""
     start = f"would keep {found.keep:,} of {found.rows:,} rows"

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..errors import InvalidInput, InvalidParameter
+from ..matching.groups import Group
 from ..progress import task
-from ..selectors.groups import Group
 from ..selectors.ranking import Ranking
 from ..validation import as_rows, resolve_keep
 

@@ -115,13 +115,13 @@ def weigh(
 
 
 def _counts(values: Sequence[Any], sizes: IntArray, k: int) -> bool:
-    """Tell whether budgets are counts: whole numbers that add up to `k`, none beyond its class."""
+    """Return True if budgets are counts: whole numbers that add up to `k`, none beyond its class."""
     whole = all(is_whole(value) for value in values)
     return whole and sum(values) == k and all(map(operator.le, values, sizes.tolist()))
 
 
 def advise(budgets: Any, labels: Sequence[Any] | npt.NDArray[Any], sizes: IntArray, k: int) -> str | None:
-    """Say what a user may not expect of budgets: whole numbers that are no counts, and long tails.
+    """Return what a user may not expect of budgets: whole numbers that are no counts, and long tails.
 
     Tails are long where proportional budgets give some class a tenth of another's picks, or less.
 

@@ -51,7 +51,7 @@ def prepare(rows: FloatArray, center: Vector, quota: int, gram_bytes: int = GRAM
 
 
 def gram_pays(n_rows: int, quota: int, itemsize: int, gram_bytes: int = GRAM_BYTES) -> bool:
-    """Tell whether a Gram matrix is the faster way to pick so many of so many rows, and fits.
+    """Return True if a Gram matrix is the faster way to pick so many of so many rows, and fits.
 
     >>> [gram_pays(*asked, itemsize=4) for asked in [(1000, 100), (1000, 1), (100_000, 10_000)]]
     [True, False, False]
@@ -60,7 +60,7 @@ def gram_pays(n_rows: int, quota: int, itemsize: int, gram_bytes: int = GRAM_BYT
 
 
 def products_pay(n_rows: int, quota: int, n_features: int, itemsize: int) -> bool:
-    """Tell whether products computed pick by pick are the faster way: few picks of rows that stay in cache.
+    """Return True if products computed pick by pick are faster: few picks of rows that stay in cache.
 
     >>> products_pay(256, 25, 512, 4), products_pay(256, 128, 512, 4), products_pay(5000, 500, 512, 4)
     (True, False, False)

@@ -151,7 +151,7 @@ class Carried:
 
 @dataclass(frozen=True, eq=False)
 class MatchSegment:
-    """The function that does a segment: from what is carried to what is carried on, and the picks."""
+    """Match one segment: take the state of its chains, return the new state and the picks."""
 
     rows: FloatArray  # the rows, or a view of them
     codes: IntArray  # class of each chain
@@ -169,7 +169,7 @@ class MatchSegment:
             matchings[chain] = Matching(self.centers[code], self.starts[code], carried.thetas[place], count)
         found = []
         for picked, matching in match_turns(self.rows, segment.turns(), matchings, self.step):
-            found += [told[1:] for told in picked]
+            found += [picks[1:] for picks in picked]
             matchings[picked[0][0].chain] = matching
         after = [matchings[chain] for chain in carried.chains.tolist()]
         thetas = np.stack([matching.theta for matching in after])

@@ -15,12 +15,12 @@ from ..trust.lift import BANDWIDTH, Lift, effective_dimension, typical_gap
 from ..validation import as_labels, as_rows, as_seed, is_number
 
 WEIGHT = 2.0
-AUTO_LIFT = 512
+AUTO_FOURIER_FEATURES = 512
 _SAMPLE_ROWS = 1024
 FEW_DIRECTIONS = 16.0  # set by reason, not tuned: plain matching keeps most of the variance from 32 on
-_MOST_LIFTED = 1 << 14  # features: a row of 64 KB, and half a gigabyte for a class that is matched whole
+_MOST_FEATURES = 1 << 14  # features: a row of 64 KB, and half a gigabyte for a class that is matched whole
 _LARGEST_WEIGHT = 1e6  # beside which float32 still sees the rows
-_BESIDE_LIFT = 4.0  # typical distances that count as much as the lift; of 1 to 8, tried on four sets
+_BESIDE_FOURIER = 4.0  # typical distances that weigh as much as they do; of 1 to 8, tried on four sets
 _FARTHEST = 1e15  # times the typical distance; squares of larger ones come near the end of float32
 
 
@@ -30,8 +30,8 @@ class MatchedRows:
     Computed for the rows that are read and never held for all. Takes the place of an array for readers
     that slice it or index it with row numbers.
 
-    `rows`: the rows that `verdict` was found on. `verdict`: what the guard found. `lift`: what is appended to
-    each row; None: nothing.
+    `rows`: the rows that `verdict` was found on. `verdict`: what the guard found. `fourier`: what is appended
+    to each row; None: nothing.
 
     `means`: by class the mean of the features of its believed rows, where that is known without reading them.
     """
@@ -40,15 +40,17 @@ class MatchedRows:
     itemsize = 4
     ndim = 2
 
-    def __init__(self, rows: FloatArray, verdict: Verdict, lift: Lift | None = None) -> None:
+    def __init__(self, rows: FloatArray, verdict: Verdict, fourier: Lift | None = None) -> None:
         # Not `verdict` itself, which has many numbers per row: a view may be sent to other machines.
         self.rows = rows
         self._origin = verdict.origin
-        self._scale = verdict.scale if lift is None else _BESIDE_LIFT * verdict.scale
-        self._lift = lift
-        self.shape = (len(rows), rows.shape[1] + (0 if lift is None else lift.n_features))
+        self._scale = verdict.scale if fourier is None else _BESIDE_FOURIER * verdict.scale
+        self._fourier = fourier
+        self.shape = (len(rows), rows.shape[1] + (0 if fourier is None else fourier.n_features))
         self.means: Vector | None = None
-        if lift is None and verdict.means is not None:  # else the features of means are not means of features
+        if (
+            fourier is None and verdict.means is not None
+        ):  # else the features of means are not means of features
             self.means = (verdict.means - self._origin) / self._scale
 
     def __len__(self) -> int:
@@ -66,8 +68,8 @@ class MatchedRows:
         for start in range(0, len(read), step):
             part = slice(start, start + step)
             kernels.scale_rows(read[part], self._origin, self._scale, _FARTHEST, found[part])
-            if self._lift is not None:
-                found[part, self.rows.shape[1] :] = self._lift(read[part])
+            if self._fourier is not None:
+                found[part, self.rows.shape[1] :] = self._fourier(read[part])
         return found if isinstance(chosen, slice) or np.ndim(chosen) else found[0]
 
     def of_rows(self, point: Vector) -> Vector:
@@ -80,28 +82,29 @@ class MatchedRows:
         return self._origin + self._scale * point[: self.rows.shape[1]]
 
 
-def check_lift(lift: str | int) -> None:
-    """Refuse a lift that would take the memory of the machine."""
-    if not isinstance(lift, str) and lift > _MOST_LIFTED:
-        raise InvalidParameter(f"lift must be at most {_MOST_LIFTED:,} features; got {lift:,}")
+def check_fourier_features(count: str | int) -> None:
+    """Refuse more Fourier features than the memory of a machine holds."""
+    if not isinstance(count, str) and count > _MOST_FEATURES:
+        raise InvalidParameter(f"fourier_features must be at most {_MOST_FEATURES:,}; got {count:,}")
 
 
-def choose_lift(
-    rows: FloatArray, codes: IntArray | None, verdict: Verdict, lift: str | int, seed: int
+def choose_fourier_features(
+    rows: FloatArray, codes: IntArray | None, verdict: Verdict, count: str | int, seed: int
 ) -> Lift | None:
     """Return the Fourier features to match with, or None.
 
-    `rows`, `codes`, `verdict`: rows, the class of each, and what the guard found on them. `lift`: `off`, how
+    `rows`, `codes`, `verdict`: rows, the class of each, and what the guard found on them. `count`: `off`, how
     many features to append, or `auto`: 512 where the believed rows of a class spread in few directions.
-    `seed`: seed of the features.
+    `seed`: seed of the features. Reads a sample of 1,024 rows.
     """
-    if lift == "off":
+    if count == "off":
         return None
     drawn = _drawn(verdict, codes)
     sample = gather(rows, drawn)
-    if lift == "auto" and within_dimension(sample, None if codes is None else codes[drawn]) >= FEW_DIRECTIONS:
+    own = None if codes is None else codes[drawn]
+    if count == "auto" and within_dimension(sample, own) >= FEW_DIRECTIONS:
         return None
-    n_features = AUTO_LIFT if isinstance(lift, str) else lift
+    n_features = AUTO_FOURIER_FEATURES if isinstance(count, str) else count
     return Lift.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
 
 

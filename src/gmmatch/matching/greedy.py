@@ -112,8 +112,8 @@ def match_batches(
     if products_pay(largest, int(share * largest), rows.shape[1], rows.itemsize):
         owners, count = np.zeros(len(sizes), np.int64), np.array([state.count])
         theta = state.theta[None].copy()
-        told = rows, firsts, sizes, quotas, owners, state.center[None], state.start[None]
-        found = _batches(*told, step, count, theta)
+        batches = rows, firsts, sizes, quotas, owners, state.center[None], state.start[None]
+        found = _batches(*batches, step, count, theta)
         state.theta, state.count = theta[0], int(count[0])
     for batch in range(len(found), len(sizes)):
         part, quota = rows[firsts[batch] :][: sizes[batch]], int(quotas[batch])
@@ -162,8 +162,8 @@ def match_groups(
     found: dict[int, tuple[IntArray, Vector, Vector]] = {}
     if len(small):
         owners, counts, thetas = np.arange(len(small)), np.zeros(len(small), np.int64), starts[small]
-        told = rows, firsts[small], sizes[small], quotas[small], owners, centers[small], starts[small]
-        done = _batches(*told, step, counts, thetas)
+        batches = rows, firsts[small], sizes[small], quotas[small], owners, centers[small], starts[small]
+        done = _batches(*batches, step, counts, thetas)
         found = dict(zip(small[: len(done)].tolist(), done, strict=True))
     for group, (size, quota) in enumerate(pairs):
         if group not in found:

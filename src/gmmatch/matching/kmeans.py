@@ -148,8 +148,8 @@ class Points:
 
     def compare(self, rows: FloatArray, lengths: Vector | None = None) -> tuple[IntArray, Vector, Vector]:
         """Return what `nearest` does, and the two least squared distances, less the squares of the rows."""
-        told = self.products(rows), self.sizes, self.errors(rows, lengths)
-        codes, unsure, least, second = kernels.nearest_points(*told)
+        compared = self.products(rows), self.sizes, self.errors(rows, lengths)
+        codes, unsure, least, second = kernels.nearest_points(*compared)
         again = np.flatnonzero(unsure)
         if len(again) and rows.dtype != np.float64:
             codes[again] = self._exact.compare(rows[again].astype(np.float64))[0]
@@ -200,8 +200,8 @@ class Rounds:
             if rows.shape[1] == 1:
                 found[:], again = nearest(rows, points.points), again[:0]
             elif len(moved.points) < len(points.points):
-                told = moved.products(rows), place, moved.sizes, moved.errors(rows)
-                again = np.flatnonzero(kernels.nearest_moved(*told, found, least, second))
+                compared = moved.products(rows), place, moved.sizes, moved.errors(rows)
+                again = np.flatnonzero(kernels.nearest_moved(*compared, found, least, second))
             if len(again):
                 some = rows if len(again) == len(rows) else np.take(rows, again, axis=0)
                 found[again], least[again], second[again] = points.compare(some)

@@ -117,7 +117,7 @@ def _with_carried(
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
-    """The function that adds up the offsets of a run."""
+    """Add up the offsets of a run of picks."""
 
     rows: FloatArray
     centers: Sequence[Vector]
@@ -128,7 +128,7 @@ class _Sum:
 
 @dataclass(frozen=True, eq=False)
 class _Measure:
-    """The function that measures a run, given the sum of the offsets before it."""
+    """Measure a run of picks, given the sum of the offsets before it."""
 
     rows: FloatArray
     centers: Sequence[Vector]

@@ -51,7 +51,7 @@ class Chain:
         return (before + size) * self.budget // self.n_rows - before * self.budget // self.n_rows
 
     def take(self, seen: int, rows: IntArray, scores: Vector, distances: Vector) -> None:
-        """Note the picks of a batch of `seen` rows."""
+        """Record the picks of a batch of `seen` rows."""
         self.seen += seen
         self.made += len(rows)
         self.rows.append(rows)
@@ -132,12 +132,14 @@ class Stream:
             turns[home[turn.chain]].append(turn)
         sequences = [list(segments(own, len(self.codes))) for own in turns]
         states = [_carry(chains, bundle) for bundle in together]
-        function = MatchSegment(self.rows, self._codes(), self.centers, self.starts, self.step)
+        codes = np.repeat(np.arange(len(self.streams)), self.streams)  # the class of each chain
+        function = MatchSegment(self.rows, codes, self.centers, self.starts, self.step)
         done = [0] * len(sequences)
         for number, carried, (rows, scores, distances) in engine.follow(function, sequences, states):
             segment = sequences[number][done[number]]
             done[number] += 1
-            picked = zip(*(_split(part, segment.quotas) for part in (rows, scores, distances)), strict=True)
+            ends = np.cumsum(segment.quotas)[:-1]
+            picked = zip(*(np.split(part, ends) for part in (rows, scores, distances)), strict=True)
             turned = zip(segment.chains.tolist(), segment.sizes.tolist(), picked, strict=True)
             for chain, size, picks in turned:
                 chains[chain].take(size, *picks)
@@ -145,10 +147,6 @@ class Stream:
                 chains[chain].matching.theta = carried.thetas[place]
                 chains[chain].matching.count = int(carried.counts[place])
             yield int(segment.sizes.sum())
-
-    def _codes(self) -> IntArray:
-        """Return the class of each chain."""
-        return np.repeat(np.arange(len(self.streams)), self.streams)
 
     def _begin(self) -> list[Chain]:
         chains = []
@@ -222,7 +220,7 @@ def _carried(chains: list[Chain]) -> dict[str, npt.NDArray[Any]]:
 
 
 def _restore(state: State, chains: list[Chain]) -> None:
-    """Put saved arrays back."""
+    """Restore the chains from saved arrays."""
     ends = np.cumsum(state["made"])
     for number, chain in enumerate(chains):
         chain.matching.theta = state["theta"][number].copy()
@@ -238,8 +236,3 @@ def _carry(chains: list[Chain], bundle: list[int]) -> Carried:
     matchings = [chains[number].matching for number in bundle]
     thetas = np.stack([matching.theta for matching in matchings])
     return Carried(np.array(bundle), thetas, np.array([matching.count for matching in matchings]))
-
-
-def _split(values: npt.NDArray[Any], lengths: IntArray) -> list[npt.NDArray[Any]]:
-    """Cut an array into pieces of these lengths."""
-    return np.split(values, np.cumsum(lengths)[:-1])

@@ -169,8 +169,8 @@ class Learned:
 
     def curve(self, learner: str) -> list[float]:
         """Return the accuracy after each number of picks, averaged over classes and the students asked."""
-        told = self.accuracies()
-        who = [told[learner]] if learner in told else list(told.values())
+        accuracies = self.accuracies()
+        who = [accuracies[learner]] if learner in accuracies else list(accuracies.values())
         averages: list[float] = np.mean(who, axis=0).round(4).tolist()
         return averages
 

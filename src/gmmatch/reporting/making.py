@@ -7,7 +7,7 @@ from typing import Any
 from ..data import Dataset
 from ..errors import InvalidParameter
 from ..files import check_apart
-from ..opening import open_data
+from ..inputs import open_data
 from ..outputs import check_new
 from ..records import Selection, load_selection
 from ..validation import as_size, check_input

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
 from ..compute.blocks import blocks, group_order, map_in_order, present_groups, row_norms
+from ..matching.groups import turns
 from ..matching.objectives import running_objective
 from ..progress import task
-from ..selectors.groups import turns
 from ..validation import bad_rows
 from .records import Curve
 from .setting import Setting

@@ -61,7 +61,8 @@ class Setting:
         """
         selection = self.selection
         method = METHODS.get(selection.method)
-        clustered = selection.labels is None and selection.params.get("cells", "off") not in ("off", False)
+        asked = selection.params.get("clusters", selection.params.get("cells", "off"))  # as 0.2 called it
+        clustered = selection.labels is None and asked not in ("off", False)
         return method is not None and method.nested and selection.info.batches is None and not clustered
 
 

@@ -1,10 +1,10 @@
 """Methods that choose rows: one file each, one contract (`base`), one list (`registry`)."""
 
+from ..matching.groups import Group, Picks
 from .base import Selector
 from .easy import Easy
 from .facility_location import FacilityLocation
 from .gm_matching import GMMatching
-from .groups import Group, Picks
 from .hard import Hard
 from .herding import Herding
 from .k_center import KCenter

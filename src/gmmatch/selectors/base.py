@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from typing import Any, ClassVar, Self, cast
@@ -16,35 +15,26 @@ from ..compute.counting import count_reads
 from ..compute.keys import gather, look_at_rows
 from ..errors import InvalidInput, InvalidParameter, brief
 from ..facts import Evidence, RunInfo
-from ..location.centers import CENTERS, find_centers
+from ..location.centers import CENTERS
 from ..location.mean import RunningMeans
 from ..matching.budgets import Weights, advise, check_budgets, check_share, weigh
-from ..matching.cells import ordinary_size
-from ..matching.features import MatchedRows, choose_lift
+from ..matching.features import MatchedRows
+from ..matching.groups import Group, Outline, Picks, Shares, group_codes, with_first
 from ..matching.objectives import running_objective, running_objectives
+from ..matching.pick import Checkpoint, whole_costs
 from ..records import Carried, Selection
 from ..trust import TIERS, Known, Verdict, judge
 from ..trust.judge import Recall, make_now
 from ..validation import CheckedRows, as_seed, check_choice, check_input, describe_bad_rows, resolve_keep
 from ..version import __version__
+from .costs import Costs, judging_costs
 from .estimator import Estimator
-from .groups import (
-    Checkpoint,
-    Group,
-    Outline,
-    Part,
-    Picks,
-    Shares,
-    Wanted,
-    divide_rows,
-    group_codes,
-    share_out,
-)
+from .groups import Part, Wanted, divide_rows, share_out
 
 GUARDS = ("auto", "off")
 
 
-class Selector(Estimator, ABC):
+class Selector(Estimator):
     """Base of all methods: a scikit-learn estimator that keeps some of the rows.
 
     A method is a subclass with a class attribute `name`, its own parameters as annotated class attributes
@@ -86,24 +76,20 @@ class Selector(Estimator, ABC):
     guard: str = "off"
     random_state: Any = 0
 
-    @abstractmethod
     def _select(self, group: Group, k: int) -> Picks:
-        """Pick `k` rows of a group."""
+        """Pick `k` rows of a group; a method defines this, or `_select_all`."""
+        raise NotImplementedError(f"{type(self).__name__} must define _select")
 
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
-        """Pick the budget of each group; each is handled on its own."""
+        """Pick the budget of each group; by default each is handled on its own."""
         return [self._select(group, int(budget)) for group, budget in zip(groups, budgets, strict=True)]
 
     def _wants_features(self) -> bool:
-        """Tell whether the method may compare rows by features other than the rows as they are given."""
+        """Return True if the method may compare rows by features other than the rows as they are given."""
         return True
 
-    def _lift(self) -> str | int:
-        """Return whether rows are lifted before they are compared; see `GMMatching`."""
-        return "off"
-
     def reads_verdict(self) -> bool:
-        """Tell whether the method selects by what was judged, also where the guard is off."""
+        """Return True if the method selects by what was judged, also where the guard is off."""
         return False
 
     def wants_means(self) -> bool:
@@ -117,14 +103,34 @@ class Selector(Estimator, ABC):
     def expected_reads(self, checked: CheckedRows) -> int:
         """Return how often `fit` reads all rows, from what is known before any is read.
 
-        Exact but for geometric medians, for lifts that the rows decide on, for cells of more than 8,192 rows,
-        and where teaching picks, which are made on a sample, fill the whole budget: one less.
+        Exact but for geometric medians, for Fourier features that the rows decide on, for clusters of more
+        than 8,192 rows, and where teaching picks, which come from a sample, fill the whole budget: one less.
         """
-        labelled = self.by_class and checked.codes is not None
-        sizes = np.bincount(checked.codes) if labelled else np.array([len(checked.rows)])  # type: ignore[arg-type]
-        outline = Outline(sizes[sizes > 0], checked.rows.shape[1], labelled, self.guard != "off")
+        outline = self._outline(checked)
         judged = outline.guarded or self.reads_verdict()
         return 1 + int(judged) + self._picking_reads(outline)
+
+    def costs(self, checked: CheckedRows) -> Costs:
+        """Return what `fit` takes beside reading, from what is known before any row is read."""
+        outline = self._outline(checked)
+        picking = self._picking_costs(outline)
+        if not outline.guarded:
+            return picking
+        judging = judging_costs(outline)
+        least = max(judging.least_bytes, picking.least_bytes)
+        most = max(picking.most_bytes, least)
+        return replace(picking, least_bytes=least, most_bytes=most, work=picking.work + judging.work)
+
+    def _picking_costs(self, outline: Outline) -> Costs:
+        """Return what picking takes beside reading: all rows of a group are held, and compared in pairs."""
+        return Costs(0, *whole_costs(outline))
+
+    def _outline(self, checked: CheckedRows) -> Outline:
+        """Return what is known of a selection before any row is read."""
+        rows, codes = checked.rows, checked.codes if self.by_class else None
+        sizes = np.array([len(rows)]) if codes is None else np.bincount(codes)
+        shape = rows.shape[1], rows.dtype.itemsize
+        return Outline(len(rows), sizes[sizes > 0], *shape, codes is not None, self.guard != "off")
 
     def running_means(self, checked: CheckedRows) -> RunningMeans | None:
         """Return what adds up the means that are wanted while the rows are looked at."""
@@ -182,16 +188,12 @@ class Selector(Estimator, ABC):
         return resolve_keep(self.keep, n_rows)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
-        """Divide rows without labels into cells, with a verdict on them; by default nothing is divided."""
+        """Divide rows without labels further, with a verdict on the parts; by default nothing is divided."""
         return groups, verdict
 
-    def _begin(self, groups: list[Group], shares: Shares, verdict: Verdict) -> list[Group]:
-        """Return the competing groups with what is picked of them before each is handled on its own."""
-        return groups
-
-    def _as_matched(self, source: FloatArray) -> FloatArray:
-        """Return the rows in the form that centres and distances refer to: as they are given, by default."""
-        return source
+    def _as_compared(self, rows: FloatArray) -> FloatArray:
+        """Return the rows as they are compared and measured: as they are given, by default."""
+        return rows
 
     def _check(self) -> None:
         """Refuse values of the method's own parameters that are wrong whatever the data."""
@@ -312,116 +314,78 @@ class Selector(Estimator, ABC):
             return weigh(self.budgets, [group.label for group in groups], sizes, k)
         if isinstance(self.budgets, Mapping):
             raise InvalidInput("budgets names classes, and rows are not divided by class; pass labels")
-        # No cell weighs more than four ordinary ones: one that does is full of near-copies.
-        return Weights(np.minimum(sizes, 4 * ordinary_size(sizes))), sizes
+        return Weights(sizes), sizes
 
     def _pick(
         self, groups: list[Group], shares: Shares, verdict: Verdict | None
     ) -> tuple[list[IntArray], list[Picks]]:
-        """Return the rows picked from each group, and what is told of those that give any.
+        """Return the rows picked from each group, and the picks of each group that gives any.
 
-        Whatever the rows are compared by, the results are told in the rows' own coordinates
+        Whatever the rows are compared by, scores, distances and centres refer to the rows' own coordinates
         (of unit length, where that is asked for).
         """
-        source = groups[0].source
-        view = None if verdict is None else self._view(groups, shares, verdict)
-        compared = source if view is None else cast(FloatArray, view)
-        competing = [
-            replace(group, source=compared, members=members, mean=group.mean if verdict is None else None)
-            for group, members in zip(groups, shares.members, strict=True)
-        ]
-        if view is not None and view.means is not None and self._wanted.every:
-            competing = [
-                replace(group, mean=mean) if np.isfinite(mean).all() else group
-                for group, mean in zip(competing, view.means, strict=True)
-            ]
-        if not self._wanted.plain:
-            competing = self._with_before(competing, view)
-            competing = [
-                self._resume(group, view, shares.included_of(at)) for at, group in enumerate(competing)
-            ]
-        if verdict is not None:
-            competing = self._begin(competing, shares, verdict)
+        wanted = self._wanted
+        view = None if verdict is None else self._features(groups, shares, verdict)
+        competing = self._competing(groups, shares, verdict, view)
         # Methods that are handed all rows may share the budget among classes by themselves.
-        every = verdict is None and self._wanted.parts is None
+        every = verdict is None and wanted.parts is None
         active = np.arange(len(groups)) if every else np.flatnonzero(shares.budgets)
         found = self._select_rest([competing[code] for code in active], shares.budgets[active])
         picked = [shares.rest[shares.rest_groups == code] for code in range(len(groups))]
         for code, picks in zip(active, found, strict=True):
-            own = competing[code].members[picks.order]
-            picked[code] = np.concatenate([own, shares.followers[code], picked[code]])
-        if verdict is None and self._wanted.plain:
+            rows = competing[code].members[picks.order]
+            picked[code] = np.concatenate([rows, shares.followers[code], picked[code]])
+        if verdict is None and wanted.plain:
             return picked, found
+        measured = self._as_compared(groups[0].source)
         if groups[0].label is None and len(groups) > 1:
             assert verdict is not None
-            return [shares.merge(picked)], [self._tell_as_one(groups, shares.merge(picked), found, verdict)]
-        compared_with = [picks.center for picks in found if picks.center is not None]
-        if len(compared_with) < len(found):
+            order = shares.merge(picked)
+            return [order], [_as_one(measured, order, found, verdict.centers[0])]
+        points = [picks.center for picks in found if picks.center is not None]
+        if len(points) < len(found):
             return picked, [
                 _with_unknown(picks, len(picked[code])) for picks, code in zip(found, active, strict=True)
             ]
-        centers = compared_with if view is None else [view.to_rows(center) for center in compared_with]
+        centers = points if view is None else [view.to_rows(point) for point in points]
         before = [
-            None if own is None else (own.count, own.total - own.count * center)
-            for own, center in zip([groups[code].before for code in active], centers, strict=True)
+            None if earlier is None else (earlier.count, earlier.total - earlier.count * center)
+            for earlier, center in zip([groups[code].before for code in active], centers, strict=True)
         ]
         sums: list[Vector] = []
-        orders = [picked[code] for code in active]
-        told = running_objectives(self._as_matched(source), orders, centers, before, sums)
-        if verdict is not None and groups[0].label is not None and self._wanted.parts is None:
-            self._carried = _carry(
-                groups, shares, picked, dict(zip(active.tolist(), centers, strict=True)), sums
-            )
-            # Classes that have enough from other data have new rows to be matched all the same.
-            for code in np.setdiff1d(np.arange(len(groups)), active).tolist():
-                own, mean = groups[code].before, competing[code].mean
-                if own is not None and mean is not None:
-                    target = mean if view is None else view.to_rows(mean)
-                    known = Carried(
-                        [groups[code].label],
-                        np.array([own.count]),
-                        own.total[None],
-                        target[None],
-                        np.array([own.rows + len(shares.members[code])]),
-                    )
-                    self._carried = self._carried.joined(known)
+        results = running_objectives(measured, [picked[code] for code in active], centers, before, sums)
+        judged = verdict is not None and groups[0].label is not None and wanted.parts is None
+        if judged and wanted.earlier is not None:
+            targets = dict(zip(active.tolist(), centers, strict=True))
+            self._carried = wanted.earlier.carry(groups, competing, shares, picked, targets, sums, view)
         return picked, [
-            self._tell(picks, center, *measured)
-            for picks, center, measured in zip(found, centers, told, strict=True)
+            self._in_rows(picks, center, *result)
+            for picks, center, result in zip(found, centers, results, strict=True)
         ]
 
-    def _with_before(self, groups: list[Group], view: MatchedRows | None) -> list[Group]:
-        """Return competing groups whose target is that of all data, earlier data among it."""
-        if not self._wanted.before:
-            return groups
-        if any(group.mean is None for group in groups):
-            labels = [group.label for group in groups]
-            found = find_centers("mean", self._as_matched(groups[0].source), group_codes(groups), labels)
-            groups = [replace(group, mean=mean) for group, (mean, _) in zip(groups, found, strict=True)]
-        joined = []
-        for group in groups:
-            before = group.before
-            if before is not None and group.mean is not None:
-                if view is not None:
-                    # Fourier features of what is elsewhere are not known: taken to be as those here.
-                    rest = group.mean[len(before.target) :]
-                    middle = np.concatenate([view.of_rows(before.total / max(1, before.count)), rest])
-                    target = np.concatenate([view.of_rows(before.target), rest])
-                    before = replace(before, total=before.count * middle, target=target)
-                both = before.joined(group.mean, len(group.members))
-                group = replace(group, before=before, mean=both, center=(both, 0.0))
-            joined.append(group)
-        return joined
+    def _features(self, groups: list[Group], shares: Shares, verdict: Verdict) -> MatchedRows | None:
+        """Return the features that judged rows are compared by; None: the rows as they are given."""
+        if not self._wants_features() or verdict.labels is None:
+            return None
+        return MatchedRows(groups[0].source, verdict)
 
-    def _resume(self, group: Group, view: MatchedRows | None, included: IntArray) -> Group:
-        """Return a competing group with the rows that are in already, and its centre, as it is compared."""
-        if len(included):
-            rows = gather(self._as_matched(group.source), included)
-            total = np.add.reduce(rows, axis=0, dtype=np.float64)
-            group = replace(group, first=included, total=total)
-        if view is not None and group.center is not None and group.before is None:
-            group = replace(group, center=(view.of_rows(group.center[0]), None))
-        return group
+    def _competing(
+        self, groups: list[Group], shares: Shares, verdict: Verdict | None, view: MatchedRows | None
+    ) -> list[Group]:
+        """Return the groups as they compete: the rows that may be picked, and those that are in already."""
+        wanted = self._wanted
+        source = self._as_compared(groups[0].source) if view is None else cast(FloatArray, view)
+        means = [group.mean if verdict is None else None for group in groups]
+        if view is not None and view.means is not None and wanted.every:
+            means = [mean if np.isfinite(mean).all() else None for mean in view.means]
+        competing = [
+            replace(group, source=source, members=members, mean=mean)
+            for group, members, mean in zip(groups, shares.members, means, strict=True)
+        ]
+        if wanted.plain:
+            return competing
+        competing = competing if wanted.earlier is None else wanted.earlier.join(competing, view)
+        return [_resumed(group, view, shares.included_of(at)) for at, group in enumerate(competing)]
 
     def _select_rest(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         """Pick the budget of each group behind the rows that are in already."""
@@ -430,53 +394,16 @@ class Selector(Estimator, ABC):
             return self._select_all(groups, budgets)
         left = np.flatnonzero(budgets > counts)
         others = [groups[place].others() for place in left]
-        found = dict(
-            zip(left.tolist(), self._select_all(others, (budgets - counts)[left]), strict=True)
-            if len(left)
-            else ()
-        )
-        return [_behind(group, found.get(place)) for place, group in enumerate(groups)]
+        picks = self._select_all(others, (budgets - counts)[left]) if len(left) else []
+        found = dict(zip(left.tolist(), picks, strict=True))
+        nothing = Picks(np.empty(0, np.int64), np.empty(0), np.empty(0), None, np.nan)
+        return [with_first(group, found.get(place, nothing)) for place, group in enumerate(groups)]
 
-    def _tell_as_one(
-        self, groups: list[Group], rows: IntArray, found: list[Picks], verdict: Verdict
-    ) -> Picks:
-        """Return the picks of all cells as those of one group, whose centre is the guard's."""
-        center = verdict.centers[0]
-        objectives, distances = running_objective(self._as_matched(groups[0].source), rows, center)
-        return Picks(
-            np.arange(len(rows)),
-            objectives,
-            distances,
-            center,
-            float(objectives[-1]),
-            max((picks.epsilon for picks in found if picks.epsilon is not None), default=None),
-            found[0].target,
-            batches=sum(picks.batches for picks in found),
-            chains=max(picks.chains for picks in found),
-        )
-
-    def _tell(self, picks: Picks, center: Vector, objectives: Vector, distances: Vector) -> Picks:
+    def _in_rows(self, picks: Picks, center: Vector, objectives: Vector, distances: Vector) -> Picks:
         """Return picks with scores, distances and centre in the rows' own coordinates."""
         objective = np.nan if np.isnan(picks.objective) else float(objectives[-1])
         scores = objectives if self.scores_are_objectives else _padded(picks.scores, len(objectives))
         return replace(picks, scores=scores, distances=distances, center=center, objective=objective)
-
-    def _view(self, groups: list[Group], shares: Shares, verdict: Verdict) -> MatchedRows | None:
-        """Return the features that rows are compared by; None: the rows as they are given."""
-        if not self._wants_features():
-            return None
-        # A given point has no Fourier features.
-        lift = "off" if any(group.center is not None for group in groups) else self._lift()
-        # One pick of a cell is the row nearest to its middle, lifted or not. In a class it is the first pick
-        # of larger budgets as well.
-        if lift == "auto" and groups[0].label is None and shares.budgets.max() <= 1:
-            lift = "off"
-        source = groups[0].source
-        codes = None if groups[0].label is None else group_codes(groups)
-        found = choose_lift(source, codes, verdict, lift, groups[0].seed[0])
-        if verdict.labels is None and found is None:
-            return None
-        return MatchedRows(source, verdict, found)
 
     def _merge(
         self,
@@ -488,7 +415,7 @@ class Selector(Estimator, ABC):
         evidence: Evidence | None,
     ) -> Selection:
         """Join the groups' picks in one order and record how they came about."""
-        # Cells are told as one group, which is in order.
+        # The parts of rows without labels are one group, which is in order.
         place = shares.places(picked) if len(picked) == len(shares.members) else np.arange(len(picked[0]))
         indices = np.concatenate(picked)[place]
         params = self.get_params(deep=False)
@@ -496,20 +423,20 @@ class Selector(Estimator, ABC):
         labels = None
         if checked.classes is not None and checked.codes is not None:
             labels = checked.classes[checked.codes[indices]]
-        facts = self._facts(picks, indices, labels, checked, verdict)
-        facts = replace(facts, hint="\n".join(filter(None, [facts.hint, *shares.notes])) or None)
+        info = self._run_info(picks, indices, labels, checked, verdict)
+        info = replace(info, hint="\n".join(filter(None, [info.hint, *shares.notes])) or None)
         return Selection(
             indices=indices,
             scores=np.concatenate([pick.scores for pick in picks])[place],
             distances=np.concatenate([pick.distances for pick in picks])[place],
-            objective=np.nan if facts.objective is None else facts.objective,
+            objective=np.nan if info.objective is None else info.objective,
             method=self.name,
             params=params,
             n_rows=len(checked.rows),
-            info=facts,
+            info=info,
             random_state=random_state if isinstance(random_state, int) else None,
             labels=labels,
-            epsilon=facts.epsilon,
+            epsilon=info.epsilon,
             tiers=self.tiers_,
             weights=shares.weights_of(indices, len(checked.rows)),
             centers=self.centers_,
@@ -517,7 +444,7 @@ class Selector(Estimator, ABC):
             carried=self._carried,
         )
 
-    def _facts(
+    def _run_info(
         self,
         picks: list[Picks],
         indices: IntArray,
@@ -525,7 +452,7 @@ class Selector(Estimator, ABC):
         checked: CheckedRows,
         verdict: Verdict | None,
     ) -> RunInfo:
-        """Say what was done."""
+        """Return what was done."""
         certified = [pick.epsilon for pick in picks if pick.epsilon is not None]
         batches = sum(pick.batches for pick in picks) or None
         guard: dict[str, Any] = {"mode": "off"}
@@ -550,15 +477,10 @@ class Selector(Estimator, ABC):
             versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
             fingerprint=checked.fingerprint,
             hint=self._hint(checked),
-            strategy=self._strategy(),
         )
 
-    def _strategy(self) -> Mapping[str, Any] | None:
-        """Return how the method chose among its ways of picking, as plain data; None: it has one."""
-        return None
-
     def _hint(self, checked: CheckedRows) -> str | None:
-        """Say what else the user may want to ask for."""
+        """Return what else the user may want to ask for, as a sentence."""
         if checked.classes is None or checked.codes is None or not self.by_class:
             return None
         usable = slice(None) if checked.usable is None else checked.usable
@@ -582,41 +504,29 @@ def _padded(values: Vector, size: int) -> Vector:
     return np.concatenate([values, np.full(size - len(values), np.nan)])
 
 
-def _carry(
-    groups: list[Group],
-    shares: Shares,
-    picked: list[IntArray],
-    centers: Mapping[int, Vector],
-    sums: list[Vector],
-) -> Carried:
-    """Return what is needed to go on from the picks of some groups with other data.
-
-    `centers`: by the number of the group. `sums`: of the offsets of all picks of these from their centres.
-    """
-    counts = np.array([groups[code].n_before + len(picked[code]) for code in centers])
-    points = np.stack(list(centers.values()))
-    return Carried(
-        [groups[code].label for code in centers],
-        counts,
-        np.stack(sums) + counts[:, None] * points,
-        points,
-        np.array([groups[code].n_believed + len(shares.members[code]) for code in centers]),
-    )
+def _resumed(group: Group, view: MatchedRows | None, included: IntArray) -> Group:
+    """Return a competing group with the rows that are in already, and its centre, as it is compared."""
+    if len(included):
+        total = np.add.reduce(gather(group.source, included), axis=0, dtype=np.float64)
+        group = replace(group, first=included, total=total)
+    if view is not None and group.center is not None and group.before is None:
+        group = replace(group, center=(view.of_rows(group.center[0]), None))
+    return group
 
 
-def _behind(group: Group, picks: Picks | None) -> Picks:
-    """Return the rows of a group that are in already, then the picks of a method that knows no such."""
-    places, count = np.searchsorted(group.members, group.first), len(group.first)
-    if picks is None:
-        unknown = np.full(count, np.nan)
-        return Picks(places, unknown, unknown, None, np.nan)
-    order = np.searchsorted(group.members, group.others().members[picks.order])
-    unknown = np.full(count, np.nan)
-    return replace(
-        picks,
-        order=np.concatenate([places, order]),
-        scores=np.concatenate([unknown, picks.scores]),
-        distances=np.concatenate([unknown, picks.distances]),
+def _as_one(rows: FloatArray, order: IntArray, found: list[Picks], center: Vector) -> Picks:
+    """Return the picks of all parts of rows without labels as those of one group."""
+    objectives, distances = running_objective(rows, order, center)
+    return Picks(
+        np.arange(len(order)),
+        objectives,
+        distances,
+        center,
+        float(objectives[-1]),
+        max((picks.epsilon for picks in found if picks.epsilon is not None), default=None),
+        found[0].target,
+        batches=sum(picks.batches for picks in found),
+        chains=max(picks.chains for picks in found),
     )
 
 

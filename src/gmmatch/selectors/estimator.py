@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
+from ..former import warn_former
 from ..validation import check_parameters
 
 
@@ -27,10 +29,28 @@ class Estimator:
     (Rounding(digits=3), {'digits': 2}, 1)
     """
 
+    former: ClassVar[Mapping[str, str]] = {}
+    """Names that parameters had before, and what they are called now: they work, with a warning."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(eq=False, repr=False, kw_only=True)(cls)
         cls.__doc__ = _described(cls)
+        construct: Callable[..., None] = vars(cls)["__init__"]
+
+        @functools.wraps(construct)
+        def __init__(self: Estimator, *args: Any, **params: Any) -> None:
+            construct(self, *args, **cls.renamed(params))
+
+        setattr(cls, "__init__", __init__)  # noqa: B010 - its type is that of the fields
+
+    @classmethod
+    def renamed(cls, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters under the names that they have now."""
+        for name in cls.former:
+            if name in params:
+                warn_former(f"{name} is called {cls.former[name]} now", 4)
+        return {cls.former.get(name, name): value for name, value in params.items()}
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
@@ -43,6 +63,7 @@ class Estimator:
 
     def set_params(self, **params: Any) -> Self:
         """Set some parameters, and return the estimator."""
+        params = self.renamed(params)
         check_parameters(params, self.defaults(), type(self).__name__)
         for name, value in params.items():
             setattr(self, name, value)

@@ -8,11 +8,11 @@ from ..arrays import FloatArray, IntArray, Vector
 from ..errors import InvalidInput
 from ..location.centers import find_center
 from ..matching.candidates import GRAM_BYTES, product_error
+from ..matching.groups import Group, Picks
 from ..matching.objectives import running_objective
 from ..progress import task
 from ..validation import check_positive_int
 from .base import Selector
-from .groups import Group, Picks
 
 MOST_PAIRS = 10**10
 """Most pairs of a row and an anchor to compare in one class."""

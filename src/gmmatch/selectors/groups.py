@@ -1,67 +1,28 @@
-"""What a method is handed and what it hands back: groups of rows, picks of them, and shares of the budget."""
+"""How rows are divided into groups, and how the groups share the budget."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
-from ..compute.blocks import by_group
-from ..compute.keys import hold_rows
 from ..errors import InvalidInput
 from ..facts import Evidence
-from ..matching.budgets import Weights, sequence, share, split
+from ..matching.budgets import Weights, share, split
+from ..matching.features import MatchedRows
+from ..matching.groups import Before, Group, Picks, Shares, group_codes, tier_lines, turns
+from ..records import Carried
 from ..trust import TRUSTED
 from ..validation import CheckedRows
 
-Center = tuple[Vector, float | None]
+__all__ = [
+    "Group", "Part", "Parts", "Picks", "Wanted", "divide_rows", "share_out",
+]  # fmt: skip
 
 _NAMED = 3  # classes in a sentence
-_BUNDLE_VALUES = 1 << 22  # of the small groups that are read together
-
-
-class Checkpoint(Protocol):
-    """Where a long selection leaves what it needs to go on after a kill."""
-
-    def load(self) -> Mapping[str, npt.NDArray[Any]] | None:
-        """Return what was saved last, or None."""
-
-    def save(self, state: dict[str, npt.NDArray[Any]]) -> None:
-        """Save plain arrays, in place of what was saved before."""
-
-
-@dataclass(frozen=True, eq=False)
-class Outline:
-    """What is known of a selection before any row is read."""
-
-    sizes: IntArray  # rows of each group
-    n_features: int
-    labelled: bool  # whether the groups are classes
-    guarded: bool  # whether rows are judged, and trusted ones picked first
-
-    @property
-    def means_known(self) -> bool:
-        """Whether the means of trusted rows come with the verdict: where labels are judged."""
-        return self.guarded and self.labelled and len(self.sizes) > 1
-
-
-@dataclass(frozen=True, eq=False)
-class Before:
-    """What was picked of a class from other data: all that is needed to go on."""
-
-    count: int  # rows picked
-    total: Vector  # their sum
-    target: Vector  # the mean of the believed rows that they were picked from
-    rows: int  # how many these are
-
-    def joined(self, target: Vector, rows: int) -> Vector:
-        """Return the mean of these believed rows and of others."""
-        both: Vector = (self.rows * self.target + rows * target) / max(1, self.rows + rows)
-        return both
 
 
 class Part(str):
@@ -82,6 +43,29 @@ class Parts:
     bounds: tuple[IntArray, IntArray] | None = None
 
 
+class Earlier(Protocol):
+    """Picks of other data that a selection goes on from; see `gmmatch.aims`."""
+
+    @property
+    def before(self) -> Mapping[Any, Before]:
+        """What was picked of each class."""
+
+    def join(self, groups: list[Group], view: MatchedRows | None) -> list[Group]:
+        """Return competing groups whose target is that of all data."""
+
+    def carry(
+        self,
+        groups: list[Group],
+        competing: list[Group],
+        shares: Shares,
+        picked: list[IntArray],
+        targets: Mapping[int, Vector],
+        sums: list[Vector],
+        view: MatchedRows | None,
+    ) -> Carried:
+        """Return what is needed to go on from the picks with other data."""
+
+
 @dataclass(frozen=True, eq=False)
 class Wanted:
     """What is wanted of the picks, whatever the method."""
@@ -90,7 +74,12 @@ class Wanted:
     # Rows that are in already, in their order: they come first.
     first: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     parts: Parts | None = None  # what shares the budget in place of the classes
-    before: Mapping[Any, Before] = field(default_factory=dict)  # what was picked of each class elsewhere
+    earlier: Earlier | None = None  # what was picked from other data, and how to go on from there
+
+    @property
+    def before(self) -> Mapping[Any, Before]:
+        """What was picked of each class from other data."""
+        return {} if self.earlier is None else self.earlier.before
 
     @property
     def every(self) -> bool:
@@ -146,127 +135,6 @@ class Wanted:
         ]
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """The rows that compete for one budget: a class, or all rows."""
-
-    source: FloatArray  # the embeddings of all rows of the input
-    members: IntArray  # which of them are the group's, by row number, ascending
-    label: Any  # the class; None where there are no classes
-    seed: tuple[int, ...]  # entropy for `numpy.random.default_rng`, of this group alone
-    n_classes: int  # how many groups there are
-    mean: Vector | None = None  # mean of the group's rows, where it is known already
-    # Members that are picked before all others, in pick order, and the sum of their rows.
-    first: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    total: Vector | None = None
-    center: Center | None = None  # the point to match, where it is not that of the rows that compete
-    weight: float | None = None  # what the group's share goes by, where its size does not say it
-    before: Before | None = None  # what was picked of the class from other data
-    bounds: tuple[int, int] | None = None  # picks that come before those of others, and the most; None: none
-
-    @property
-    def rows(self) -> FloatArray:
-        """The group's rows in memory, in the order of their row numbers: read at every call.
-
-        Arrays of another order in memory are copied: sums over their rows would be rounded otherwise.
-        """
-        return np.ascontiguousarray(hold_rows(self.source, self.members))
-
-    @property
-    def n_before(self) -> int:
-        """How many rows of the class were picked from other data."""
-        return 0 if self.before is None else self.before.count
-
-    @property
-    def n_believed(self) -> int:
-        """How many believed rows of the class the other data has."""
-        return 0 if self.before is None else self.before.rows
-
-    def others(self) -> Group:
-        """Return the group without the members that are picked first; their sum stays known."""
-        return replace(self, members=np.delete(self.members, np.searchsorted(self.members, self.first)))
-
-
-@dataclass(frozen=True, eq=False)
-class Picks:
-    """What a method picked from one group."""
-
-    order: IntArray  # positions in the group, unique, in pick order
-    # One number per pick each.
-    scores: Vector
-    distances: Vector
-    center: Vector | None  # the point that the method compared with; None where it did with none
-    objective: float  # distance between the mean of the picks and `center`; NaN where it is not known
-    epsilon: float | None = None  # certified accuracy of `center`; 0 for a mean; None where there is none
-    target: str | None = None  # what was matched, by name; None where nothing was
-    # In how many batches and chains of them the group's rows were matched; no batches: all at once.
-    batches: int = 0
-    chains: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Which rows of each group compete, for how many picks, and which rows follow after all of them."""
-
-    weights: Weights  # what the groups' shares go by
-    # The competing rows of each group, ascending: the trusted ones, where rows were judged.
-    members: list[IntArray]
-    budgets: IntArray  # how many of them to pick
-    most: IntArray  # how many of them a larger budget may pick
-    followers: list[
-        IntArray
-    ]  # rows of each group that follow its picks within its share, least doubtful first
-    # The rows that follow after all groups have their share, least doubtful first, and the group of each.
-    rest: IntArray
-    rest_groups: IntArray
-    # Rows that are in already, in their order, and the group of each; and picks of each group elsewhere.
-    included: IntArray
-    included_groups: IntArray
-    before: IntArray
-    least: IntArray  # picks of each group that come before all others
-    notes: tuple[str, ...] = ()  # what users should know of the rows beyond the trusted ones, a sentence each
-
-    @property
-    def begun(self) -> IntArray:
-        """How many picks of each group there are already, here or elsewhere."""
-        found: IntArray = self.before + np.bincount(self.included_groups, minlength=len(self.members))
-        return found
-
-    def included_of(self, code: int) -> IntArray:
-        """Return the rows of a group that are in already, in their order."""
-        found: IntArray = self.included[self.included_groups == code]
-        return found
-
-    def places(self, picked: list[IntArray]) -> IntArray:
-        """Return the final order of all picks, as places in the groups' picks one after the other.
-
-        `picked`: the rows picked from each group: those that competed, in pick order, then those that follow.
-        """
-        lengths = np.array([len(rows) for rows in picked])
-        first = lengths - np.bincount(self.rest_groups, minlength=len(picked))
-        group, turn = sequence(self.weights, _lines(self.least, first + self.before), self.begun)
-        turn = turn - self.before[group]
-        rest_turn = turns(self.rest_groups) + first[self.rest_groups]
-        start = np.cumsum(lengths) - lengths
-        included = start[self.included_groups] + turns(self.included_groups)
-        return np.concatenate([included, start[group] + turn, start[self.rest_groups] + rest_turn])
-
-    def weights_of(self, picks: IntArray, n_rows: int) -> Vector:
-        """Return how many competing rows of its group each pick stands for, scaled to mean one."""
-        codes = np.empty(n_rows, np.int32)
-        for code, rows in enumerate(zip(self.members, self.followers, strict=True)):
-            codes[np.concatenate(rows)] = code
-        codes[self.rest] = self.rest_groups
-        own, sizes = codes[picks], np.array([max(1, len(members)) for members in self.members])
-        stands_for = sizes[own] / np.bincount(own)[own]
-        found: Vector = stands_for / stands_for.mean()
-        return found
-
-    def merge(self, picked: list[IntArray]) -> IntArray:
-        """Return all picked rows in their final order."""
-        return np.concatenate(picked)[self.places(picked)]
-
-
 def share_out(
     groups: list[Group],
     weights: Weights,
@@ -300,7 +168,7 @@ def share_out(
     elsewhere = int(before.sum())
     if evidence is None:
         members = [group.members for group in groups]
-        budgets = share(weights, _lines(least, most + before), k + elsewhere, begun) - before
+        budgets = share(weights, tier_lines(least, most + before), k + elsewhere, begun) - before
         return Shares(weights, members, budgets, most, none, nothing, nothing, *already)
     tiers, doubt = evidence.tiers, evidence.doubt
     members = [group.members[tiers[group.members] == TRUSTED] for group in groups]
@@ -317,7 +185,7 @@ def share_out(
     ]
     first = np.minimum(trusted + right, most)
     there = min(k, int(first.sum())) + elsewhere
-    shared = share(weights, _lines(least, first + before), there, begun) - before
+    shared = share(weights, tier_lines(least, first + before), there, begun) - before
     budgets = np.minimum(shared, trusted)
     followers = [
         _least_first(rows, doubt, keys)[:count] if count else nothing
@@ -325,7 +193,7 @@ def share_out(
     ]
     left = k - int(shared.sum())
     found = Shares(weights, members, budgets, trusted, followers, nothing, nothing, *already)
-    asked = share(weights, _lines(least, most + before), k + elsewhere, begun) - before
+    asked = share(weights, tier_lines(least, most + before), k + elsewhere, begun) - before
     if left == 0:
         return replace(found, notes=_notes(found, groups, asked, evidence))
     waiting = [np.setdiff1d(rows, own) for rows, own in zip(waiting, followers, strict=True)]
@@ -339,16 +207,8 @@ def share_out(
     return replace(found, notes=_notes(found, groups, asked, evidence))
 
 
-def _lines(least: IntArray, most: IntArray) -> IntArray:
-    """Return the tiers of budgets: the picks of each group that come before all others, and the rest."""
-    if not least.any():
-        return most[None]
-    first = np.minimum(least, most)
-    return np.stack([first, most - first])
-
-
 def _notes(shares: Shares, groups: list[Group], asked: IntArray, evidence: Evidence) -> tuple[str, ...]:
-    """Say where picks beyond the trusted rows are mostly wrong, and which classes got less than asked for.
+    """Return where picks beyond the trusted rows are mostly wrong, and which classes got less than asked for.
 
     `asked`: how many picks each group would have if every row were trusted.
     """
@@ -386,19 +246,6 @@ def _least_first(rows: IntArray, doubt: FloatArray, keys: Keys | None) -> IntArr
     return rows[np.lexsort((rows, *values, doubt[rows]))]
 
 
-def turns(codes: IntArray) -> IntArray:
-    """Return for each entry how many entries of its group come before it.
-
-    >>> turns(np.array([1, 0, 1, 1]))
-    array([0, 0, 1, 2])
-    """
-    order = by_group(codes)
-    sizes = np.bincount(codes)
-    found = np.empty(len(codes), np.int64)
-    found[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[codes[order]]
-    return found
-
-
 def divide_rows(checked: CheckedRows, by_class: bool, seed: int) -> list[Group]:
     """Divide the usable rows by class; classes without a usable row are left out."""
     rows, classes, codes, usable = checked.rows, checked.classes, checked.codes, checked.usable
@@ -422,50 +269,3 @@ def divide_rows(checked: CheckedRows, by_class: bool, seed: int) -> list[Group]:
         for code, members in enumerate(parts)
         if len(members)
     ]
-
-
-def group_codes(groups: list[Group]) -> IntArray | None:
-    """Return the group of each row of the input, -1 for rows of none; None: all rows are of one group."""
-    n_rows = len(groups[0].source)
-    if len(groups[0].members) == n_rows:
-        return None
-    codes = np.full(n_rows, -1)
-    for code, group in enumerate(groups):
-        codes[group.members] = code
-    return codes
-
-
-class Bundle:
-    """Groups that are matched one after the other: how many rows to pick of each, and known centres."""
-
-    def __init__(self, groups: list[Group], budgets: IntArray, centers: list[Center] | None) -> None:
-        self.members = [group.members for group in groups]
-        self.info = [
-            tuple(getattr(group, entry.name) for entry in fields(Group)[2:])  # all but the rows
-            for group in groups
-        ]
-        self.budgets, self.centers = budgets.tolist(), centers
-        self.rows = self.members[0] if len(groups) == 1 else np.sort(np.concatenate(self.members))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
-def bundles(groups: list[Group], budgets: IntArray, centers: list[Center] | None) -> Iterator[Bundle]:
-    """Put small groups together, so that they are read, and their centres found, in a few calls."""
-    sizes = np.array([len(group.members) for group in groups]) * groups[0].source.shape[1]
-    start = 0
-    for stop in range(1, len(groups) + 1):
-        if stop == len(groups) or sizes[start : stop + 1].sum() > _BUNDLE_VALUES:
-            part = slice(start, stop)
-            yield Bundle(groups[part], budgets[part], None if centers is None else centers[part])
-            start = stop
-
-
-def known_means(target: Any, groups: list[Group]) -> list[Center] | None:
-    """Return the centres of all groups where they are given, or are means and known already."""
-    given = [group.center for group in groups if group.center is not None]
-    if len(given) == len(groups):
-        return given
-    found: list[Center] = [(group.mean, 0.0) for group in groups if group.mean is not None]
-    return found if isinstance(target, str) and target == "mean" and len(found) == len(groups) else None

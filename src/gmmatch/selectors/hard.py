@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..arrays import IntArray, Vector
-from .groups import Group
+from ..matching.groups import Group
 from .ranking import Ranking, smallest
 
 

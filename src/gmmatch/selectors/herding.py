@@ -41,6 +41,6 @@ class Herding(GMMatching):
 
     step: str = "projection"
     center: Any = "mean"
-    lift: int | Literal["auto", "off"] = "off"
-    cells: int | Literal["auto", "off"] = "off"
+    fourier_features: int | Literal["auto", "off"] = "off"
+    clusters: int | Literal["auto", "off"] = "off"
     guard: str = "off"

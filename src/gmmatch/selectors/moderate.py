@@ -8,8 +8,8 @@ import numpy as np
 
 from ..arrays import IntArray, Vector
 from ..matching.budgets import Weights
+from ..matching.groups import Group
 from ..validation import check_choice
-from .groups import Group
 from .ranking import Ranking, all_members, gap_to_median, smallest
 
 SCOPES = ("class", "global")

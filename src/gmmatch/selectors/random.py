@@ -8,9 +8,9 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..location.centers import center_reads, find_centers
+from ..matching.groups import Group, Outline, Picks, group_codes
 from ..matching.objectives import running_objectives
 from .base import Selector
-from .groups import Group, Outline, Picks, group_codes
 
 
 class Random(Selector):
@@ -42,9 +42,6 @@ class Random(Selector):
     def _picking_reads(self, outline: Outline) -> int:
         return 0 if self.center is None else center_reads(self.center, outline.labelled)
 
-    def _select(self, group: Group, k: int) -> Picks:
-        return self._select_all([group], np.array([k]))[0]
-
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         orders = [
             np.random.default_rng(group.seed).permutation(len(group.members))[:k]
@@ -59,8 +56,8 @@ class Random(Selector):
         source, labels = groups[0].source, [group.label for group in groups]
         centers = find_centers(self.center, source, group_codes(groups), labels)
         kept = [group.members[order] for group, order in zip(groups, orders, strict=True)]
-        told = running_objectives(source, kept, [center for center, _ in centers])
+        measured = running_objectives(source, kept, [center for center, _ in centers])
         return [
             Picks(order, scores, distances, center, float(scores[-1]), epsilon)
-            for order, (center, epsilon), (scores, distances) in zip(orders, centers, told, strict=True)
+            for order, (center, epsilon), (scores, distances) in zip(orders, centers, measured, strict=True)
         ]

@@ -13,8 +13,8 @@ from ..arrays import IntArray, Vector
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import center_reads, find_centers
 from ..location.distances import group_distances
+from ..matching.groups import Group, Outline, Picks, group_codes, known_means
 from .base import Selector
-from .groups import Group, Outline, Picks, group_codes, known_means
 
 
 class Ranking(Selector):
@@ -63,9 +63,6 @@ class Ranking(Selector):
     def _rebudget(self, groups: list[Group], scores: Vector, budgets: IntArray) -> IntArray:
         """Return the budgets of the groups, which may depend on the scores; by default those given."""
         return budgets
-
-    def _select(self, group: Group, k: int) -> Picks:
-        return self._select_all([group], np.array([k]))[0]
 
     def _select_all(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         source, codes = groups[0].source, group_codes(groups)

@@ -68,14 +68,14 @@ class Method:
     engine: bool = False  # it runs on engines other than the local one
     seeded: bool = True  # another seed may give other picks
     # A smaller budget's picks are the first of a larger one's, guard or not, wherever rows are matched whole:
-    # not in batches, and not in cells.
+    # not in batches, and not in clusters.
     nested: bool = False
     # The order of the rows does not matter, ties apart, guard or not, wherever rows are matched whole: not in
-    # batches, and not in cells of more than 511 rows.
+    # batches, and not in clusters of more than 511 rows.
     equivariant: bool = False
-    # It divides judged rows without labels into cells. Their number follows from the budget, so that its
-    # first picks are those of the heaviest cells, and not a smaller budget's.
-    cells: bool = False
+    # It divides judged rows without labels into clusters. Their number follows from the budget, so that its
+    # first picks are those of the heaviest clusters, and not a smaller budget's.
+    clusters: bool = False
     compared: bool = False  # `gmmatch compare` tries it where no methods are named
 
     def __post_init__(self) -> None:
@@ -132,6 +132,7 @@ class Method:
 
     def build(self, **params: Any) -> Selector:
         """Return the estimator with these parameters."""
+        params = self.selector.renamed(params)
         check_parameters(params, self.parameters(), f"method {self.name!r}")
         estimator = self.selector(**self.fixed, **params)
         # An entry with fixed parameters goes by its own name in the results.
@@ -152,7 +153,7 @@ _MATCHES: dict[str, Any] = {"streams": True, "engine": True, "compared": True, *
 _OWN = (
     # The guard draws folds, so that the default is seeded and the paper's text is not.
     Method("gm-matching", GMMatching, "rows whose mean matches a robust centre, trusted rows first",
-           _MATCHING, _GMM, **_MATCHES | {"seeded": True, "cells": True}),
+           _MATCHING, _GMM, **_MATCHES | {"seeded": True, "clusters": True}),
     Method("gm-matching-paper", GMMatching, "the paper's text: projection step, no guard",
            _MATCHING, _GMM, _PAPER, **_MATCHES),
     Method("gm-matching-authors", GMMatching,

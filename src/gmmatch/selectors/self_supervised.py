@@ -10,9 +10,9 @@ from ..arrays import IntArray, Vector
 from ..compute.keys import gather, hold_rows
 from ..errors import InvalidInput
 from ..location.distances import group_distances
+from ..matching.groups import Group, Outline
 from ..matching.kmeans import kmeans, prototype_distances
 from ..validation import check_choice, check_positive_int
-from .groups import Group, Outline
 from .ranking import Ranking, all_members, smallest
 
 PREFERENCES = ("hard", "easy")

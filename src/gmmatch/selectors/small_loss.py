@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Vector
 from ..errors import InvalidInput
-from .groups import Group
+from ..matching.groups import Group
 from .ranking import Ranking, as_scores
 
 _LEAST = 1e-9  # probabilities are rounded to this
@@ -51,7 +51,7 @@ class SmallLoss(Ranking):
     scores: Any = None
 
     def reads_verdict(self) -> bool:
-        """Tell whether the method selects by what was judged."""
+        """Return True if the method selects by what was judged."""
         return self.scores is None
 
     def _score(self, groups: list[Group], distances: Vector) -> Vector:

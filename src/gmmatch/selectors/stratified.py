@@ -8,8 +8,8 @@ import numpy as np
 
 from ..arrays import IntArray, Vector
 from ..errors import InvalidParameter, brief
+from ..matching.groups import Group
 from ..validation import check_positive_int, is_number
-from .groups import Group
 from .ranking import Ranking, as_scores, smallest
 
 

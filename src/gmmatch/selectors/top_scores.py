@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from ..arrays import IntArray, Vector
 from ..errors import InvalidParameter
+from ..matching.groups import Group
 from ..validation import check_choice
-from .groups import Group
 from .ranking import Ranking, as_scores, gap_to_median, smallest
 
 PREFERENCES = ("highest", "lowest", "median")

@@ -131,7 +131,9 @@ def test_picks_of_a_stratum_match_its_mean() -> None:
     found = gmmatch.select(ROWS, keep=120, strata=halves, guard="off", center="mean")
     for half in range(2):
         own = found.indices[halves[found.indices] == half]
-        alone = gmmatch.select(ROWS[halves == half], keep=len(own), guard="off", center="mean", cells="off")
+        alone = gmmatch.select(
+            ROWS[halves == half], keep=len(own), guard="off", center="mean", clusters="off"
+        )
         assert (own == np.flatnonzero(halves == half)[alone.indices]).all()
 
 

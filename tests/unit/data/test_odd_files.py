@@ -278,7 +278,7 @@ def test_a_column_like_ids_is_pointed_out_wherever_the_table_is(tmp_path, monkey
 
 
 def test_a_budget_too_small_for_the_classes_is_refused_before_encoding(photos, monkeypatch):
-    monkeypatch.setattr("gmmatch.opening._encoded", None)  # what comes after encoding
+    monkeypatch.setattr("gmmatch.inputs._encoded", None)  # what comes after encoding
     with pytest.raises(InvalidInput, match="keep gives 1 rows for 2 classes"):
         gmmatch.select("photos", keep=1, encoder="pixels")
     with pytest.raises(InvalidInput, match="keep gives 1 rows for 2 classes"):

@@ -30,7 +30,7 @@ from gmmatch.matching.candidates import (
     prepare,
     product_error,
 )
-from gmmatch.matching.features import choose_lift
+from gmmatch.matching.features import choose_fourier_features
 from gmmatch.matching.greedy import Matching, Step, match, match_batches, match_in_parts
 from gmmatch.matching.kmeans import Rounds, _nearest, improve, kmeans, nearest, spread_out
 from gmmatch.matching.objectives import running_objective, running_objectives
@@ -448,5 +448,5 @@ def test_fourier_features_are_for_classes_that_spread_in_few_directions(
     rows = np.random.default_rng(0).normal(size=(300, width))
     rows[:, 0] += 50.0 * codes  # between the classes there is one direction, whatever they are like
     verdict: Any = SimpleNamespace(keys=row_keys(rows), tiers=np.zeros(300, np.int8), origin=np.zeros(width))
-    found = choose_lift(rows, codes, verdict, lift, 0)
+    found = choose_fourier_features(rows, codes, verdict, lift, 0)
     assert (found and found.n_features) == features

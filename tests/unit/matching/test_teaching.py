@@ -74,7 +74,9 @@ def test_a_learner_learns_more_from_teaching_picks_than_from_matching_ones() -> 
         rows, codes = clouds(600, 30, 4, seed)
         lesson = Lesson.of(rows, codes, 4, 0)
         picks = {
-            step: gmmatch.select(rows, keep=24, labels=codes, step=step, lift="off").indices.tolist()
+            step: gmmatch.select(
+                rows, keep=24, labels=codes, step=step, fourier_features="off"
+            ).indices.tolist()
             for step in ("teaching", "residual")
         }
         losses = {step: ridge_loss(lesson, rows, codes, own) for step, own in picks.items()}
@@ -109,16 +111,16 @@ def test_leading_directions_hold_most_of_the_variance() -> None:
 def test_picks_go_on_from_the_teaching_ones(batch_size: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(teaching, "_PICKS_PER_DIRECTION", 2)
     rows, codes = clouds(1200, 10, 2)
-    found = gmmatch.select(rows, keep=400, labels=codes, batch_size=batch_size, lift="off")
+    found = gmmatch.select(rows, keep=400, labels=codes, batch_size=batch_size, fourier_features="off")
     assert len(np.unique(found.indices)) == 400
     for code in (0, 1):
         own = rows[found.indices[codes[found.indices] == code]]
         believed = rows[(codes == code) & (found.tiers == 0)]
         assert np.linalg.norm(own.mean(axis=0) - believed.mean(axis=0)) < 0.1
     if batch_size == "auto":
-        smaller = gmmatch.select(rows, keep=30, labels=codes, lift="off")
+        smaller = gmmatch.select(rows, keep=30, labels=codes, fourier_features="off")
         np.testing.assert_array_equal(smaller.indices, found.indices[:30])
-        plain = gmmatch.select(rows, keep=30, labels=codes, lift="off", step="residual")
+        plain = gmmatch.select(rows, keep=30, labels=codes, fourier_features="off", step="residual")
         assert set(plain.indices) != set(smaller.indices)
 
 

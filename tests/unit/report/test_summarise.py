@@ -316,7 +316,7 @@ def test_the_python_of_a_page_without_labels_and_with_bad_rows_repeats_it(blobs)
     again = eval(page.glance.python, {"gmmatch": gmmatch, "X": X})
     assert again.indices.tolist() == selection.indices.tolist()
     assert not page.glance.prefixes  # clusters depend on the budget
-    assert summarise(gmmatch.select(X[4:], keep=40, cells="off"), gmmatch.open(X[4:])).glance.prefixes
+    assert summarise(gmmatch.select(X[4:], keep=40, clusters="off"), gmmatch.open(X[4:])).glance.prefixes
 
 
 def test_the_headline_counts_suspects_that_were_kept(blobs):

@@ -8,8 +8,8 @@ import gmmatch
 from gmmatch.errors import GmmatchError
 from gmmatch.matching import greedy
 from gmmatch.matching.batches import batch_quotas, logical_order
+from gmmatch.matching.features import unit_rows
 from gmmatch.matching.greedy import Matching, match
-from gmmatch.selectors import gm_matching
 
 
 def brute_force(rows, center, k, step, theta):
@@ -370,7 +370,7 @@ def test_wrong_parameters_get_one_sentence(params, words):
 
 
 def test_rows_of_zeros_keep_their_place_when_scaled():
-    scaled = gm_matching.unit_rows(np.array([[0.0, 0.0], [0.0, -2.0]]))
+    scaled = unit_rows(np.array([[0.0, 0.0], [0.0, -2.0]]))
     assert scaled.tolist() == [[0.0, 0.0], [0.0, -1.0]]
 
 

@@ -10,7 +10,8 @@ import pytest
 from gmmatch.compute.keys import row_keys
 from gmmatch.facts import Evidence
 from gmmatch.matching.budgets import Weights
-from gmmatch.selectors.groups import Group, Shares, share_out
+from gmmatch.matching.groups import Group, Shares
+from gmmatch.selectors.groups import share_out
 
 
 def evidence_of(wrong: Any, far: Any = (), clumped: Any = ()) -> Evidence:

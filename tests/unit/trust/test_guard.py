@@ -122,10 +122,10 @@ def test_a_selection_from_many_rows_takes_three_reads_on_any_number_of_threads(m
     found = []
     for threads in (1, 2):
         monkeypatch.setattr("os.cpu_count", lambda threads=threads: threads)
-        found.append(gmmatch.select(rows, codes, keep=0.05, lift="off"))
+        found.append(gmmatch.select(rows, codes, keep=0.05, fourier_features="off"))
     assert found[0].indices.tolist() == found[1].indices.tolist()
     facts = found[0].info
-    assert facts.reads == gmmatch.plan(rows, codes, keep=0.05, lift="off").reads == 3
+    assert facts.reads == gmmatch.plan(rows, codes, keep=0.05, fourier_features="off").reads == 3
     assert facts.center == "mean"
     assert facts.guard["sample"] == found[1].info.guard["sample"] >= 4096
     assert (codes == truth)[found[0].indices].mean() > 0.99

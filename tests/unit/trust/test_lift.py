@@ -7,7 +7,7 @@ import pytest
 
 import gmmatch
 from gmmatch.errors import InvalidParameter
-from gmmatch.matching.features import AUTO_LIFT, MatchedRows, choose_lift
+from gmmatch.matching.features import AUTO_FOURIER_FEATURES, MatchedRows, choose_fourier_features
 from gmmatch.trust import judge
 from gmmatch.trust.lift import Lift, effective_dimension, typical_gap
 
@@ -46,7 +46,8 @@ def test_with_the_lift_picks_spread_as_the_rows_do_and_their_mean_stays(d):
     rows = np.random.default_rng(d).normal(size=(1000, d))
     one_class = np.zeros(1000, int)
     lifted, plain = (
-        gmmatch.select(rows, keep=100, labels=one_class, lift=lift).indices for lift in ("auto", "off")
+        gmmatch.select(rows, keep=100, labels=one_class, fourier_features=lift).indices
+        for lift in ("auto", "off")
     )
     share = [rows[picks].var(axis=0).sum() / rows.var(axis=0).sum() for picks in (lifted, plain)]
     assert share[0] > 0.65
@@ -62,7 +63,7 @@ def test_with_the_lift_picks_spread_as_the_rows_do_and_their_mean_stays(d):
 def test_in_the_lifted_space_the_error_falls_like_one_over_k():
     rows = np.random.default_rng(1).normal(size=(3000, 3))
     verdict = judge(rows, None, 1, seed=0)
-    view = MatchedRows(rows, verdict, choose_lift(rows, None, verdict, "auto", 0))
+    view = MatchedRows(rows, verdict, choose_fourier_features(rows, None, verdict, "auto", 0))
     order = gmmatch.select(rows, keep=600, labels=np.zeros(3000, int)).indices
     trusted = np.flatnonzero(verdict.tiers == 0)
     target = view[trusted].mean(axis=0, dtype=np.float64)
@@ -77,11 +78,11 @@ def test_in_the_lifted_space_the_error_falls_like_one_over_k():
 def test_rows_in_many_directions_are_not_lifted():
     rows = np.random.default_rng(0).normal(size=(500, 64))
     verdict = judge(rows, None, 1, seed=0)
-    assert choose_lift(rows, None, verdict, "auto", 0) is None
-    assert choose_lift(rows, None, verdict, 64, 0).n_features == 64
+    assert choose_fourier_features(rows, None, verdict, "auto", 0) is None
+    assert choose_fourier_features(rows, None, verdict, 64, 0).n_features == 64
     flat = judge(rows[:, :3], None, 1, seed=0)
-    assert choose_lift(rows[:, :3], None, flat, "auto", 0).n_features == AUTO_LIFT
-    assert choose_lift(rows[:, :3], None, flat, "off", 0) is None
+    assert choose_fourier_features(rows[:, :3], None, flat, "auto", 0).n_features == AUTO_FOURIER_FEATURES
+    assert choose_fourier_features(rows[:, :3], None, flat, "off", 0) is None
 
 
 def test_classes_that_planes_divide_are_lifted_too_where_their_rows_spread_in_few_directions():
@@ -90,15 +91,16 @@ def test_classes_that_planes_divide_are_lifted_too_where_their_rows_spread_in_fe
     rows = rng.normal(size=(800, 4)) + 6.0 * codes[:, None]
     verdict = judge(rows, codes, 2, seed=0)
     assert not verdict.kernel
-    found = choose_lift(rows, codes, verdict, "auto", 0)
+    found = choose_fourier_features(rows, codes, verdict, "auto", 0)
     view = MatchedRows(rows, verdict, found)
     scaled = (rows - verdict.origin) / (4 * verdict.scale)
     np.testing.assert_allclose(view[:][:, :4], scaled, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(view[:][:, 4 : 4 + AUTO_LIFT], found(rows), atol=1e-6)
+    np.testing.assert_allclose(view[:][:, 4 : 4 + AUTO_FOURIER_FEATURES], found(rows), atol=1e-6)
     spread = [
         np.mean([rows[own].var(axis=0).sum() for own in (picks[codes[picks] == c] for c in (0, 1))])
         for picks in (
-            gmmatch.select(rows, keep=60, labels=codes, lift=lift).indices for lift in ("auto", "off")
+            gmmatch.select(rows, keep=60, labels=codes, fourier_features=lift).indices
+            for lift in ("auto", "off")
         )
     ]
     assert spread[0] > 0.7 * 4
@@ -109,14 +111,19 @@ def test_copies_count_once_in_what_decides_on_the_lift():
     rng = np.random.default_rng(5)
     rows = np.vstack([rng.normal(size=(3000, 64)), np.repeat(rng.normal(size=(10, 64)), 300, axis=0)])
     verdict = replace(judge(rows, None, 1, seed=0), tiers=np.zeros(6000, np.int8))
-    assert choose_lift(rows, None, verdict, "auto", 0) is None
+    assert choose_fourier_features(rows, None, verdict, "auto", 0) is None
     mixed = rng.permutation(6000)
     again = replace(judge(rows[mixed], None, 1, seed=0), tiers=np.zeros(6000, np.int8))
-    one, other = (choose_lift(part, None, own, 8, 0) for part, own in ((rows, verdict), (rows[mixed], again)))
+    one, other = (
+        choose_fourier_features(part, None, own, 8, 0)
+        for part, own in ((rows, verdict), (rows[mixed], again))
+    )
     np.testing.assert_array_equal(one.directions, other.directions)
 
 
-@pytest.mark.parametrize("params", [{"lift": "on"}, {"lift": 0}, {"cells": "many"}, {"cells": -1}])
+@pytest.mark.parametrize(
+    "params", [{"fourier_features": "on"}, {"fourier_features": 0}, {"clusters": "many"}, {"clusters": -1}]
+)
 def test_values_that_make_no_sense_are_refused(params):
     with pytest.raises(InvalidParameter, match=next(iter(params))):
         gmmatch.select(np.eye(8), keep=2, **params)

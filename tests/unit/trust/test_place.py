@@ -133,7 +133,7 @@ def test_an_adversary_that_sees_the_rows_cannot_pull_the_picks_out_of_them(share
     drifts, paper = [], []
     for _, attacked, good in adversary(rng, rows, share):
         clean = attacked[good].mean(axis=0)
-        for drift, params in ((drifts, {"cells": "off"}), (paper, {"method": "gm-matching-paper"})):
+        for drift, params in ((drifts, {"clusters": "off"}), (paper, {"method": "gm-matching-paper"})):
             picks = gmmatch.select(attacked, keep=60, **params).indices
             drift.append(np.linalg.norm(attacked[picks].mean(axis=0) - clean) / radius)
     # The worst attack hides in ordinary distance; nothing gets the mean of the picks beyond the good rows.
@@ -148,7 +148,7 @@ def test_what_can_be_told_apart_gets_no_pick():
     for (distance, spread, clusters), attacked, good in adversary(rng, rows, 0.45):
         dense = spread <= 0.05 and clusters <= 3
         if dense or distance >= 4.0:
-            picks = gmmatch.select(attacked, keep=60, cells="off").indices
+            picks = gmmatch.select(attacked, keep=60, clusters="off").indices
             assert good[picks].mean() >= 0.99, (distance, spread, clusters)
 
 

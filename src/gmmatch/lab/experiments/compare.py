@@ -22,8 +22,8 @@ from ...encoders import choose_encoder
 from ...encoders.embed import DEFAULT_ENCODERS
 from ...errors import InvalidInput, InvalidParameter, MissingExtra
 from ...files import check_apart, make_folder
+from ...inputs import open_data
 from ...matching.budgets import BUDGETS
-from ...opening import open_data
 from ...validation import (
     as_labels,
     as_rows,

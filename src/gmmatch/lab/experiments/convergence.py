@@ -41,7 +41,7 @@ MATCHING: dict[str, tuple[str, Mapping[str, Any]]] = {
     "gm-matching-paper, projection step": ("gm-matching-paper", {}),
     "herding": ("herding", {}),
     "random": ("random", {}),
-    "gm-matching, residual step and guard": ("gm-matching", {"cells": "off"}),
+    "gm-matching, residual step and guard": ("gm-matching", {"clusters": "off"}),
 }
 EXPECTED = "random, expected"
 GUARDED = "gm-matching, residual step and guard"

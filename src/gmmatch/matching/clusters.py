@@ -1,17 +1,17 @@
-"""Cells: groups of rows that are found where there are no labels, each to be matched as a class would be.
+"""Clusters: groups of rows that are found where there are no labels, each to be matched as a class would be.
 
-k-means from a spread-out start, in one level or two: a few coarse cells first, then each is divided by
-itself, so that the time is linear in the rows. Where rows are many, cells are found on a sample that is
+k-means from a spread-out start, in one level or two: a few coarse clusters first, then each is divided by
+itself, so that the time is linear in the rows. Where rows are many, clusters are found on a sample that is
 drawn by the rows' values, and all rows go to the nearest.
 
-With nearly twice as many cells as picks, the lightest are left without, and every other one gives a pick
+With nearly twice as many clusters as picks, the lightest are left without, and every other one gives a pick
 before any gives a second, which is what makes the picks diverse. Rows far from their neighbours, which is
-what wrong rows mostly are, found no cell and are picked last; a small group of rows near each other is
+what wrong rows mostly are, found no cluster and are picked last; a small group of rows near each other is
 no outlier.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,23 +23,26 @@ from ..compute import kernels
 from ..compute.blocks import block_rows, blocks, group_order, limit_threads, map_in_order
 from ..compute.keys import draw_usable, gather, hold_rows
 from ..compute.passes import PerRow, cut, map_blocks
+from ..trust import TRUSTED, Verdict
+from .budgets import split
+from .groups import Group
 from .kmeans import Points, Rounds, nearest, row_lengths, spread_out
 
-CELLS_PER_PICK = 1.8
+CLUSTERS_PER_PICK = 1.8
 """Of 1.3 to 2.5, tried on two seeds of letters, CIFAR-10 features, and word vectors and sentence embeddings
 of CLINC150, with and without planted outliers: fewer pick more outliers, more lose rare classes."""
 
 SAMPLE_ROWS = 1 << 16
-MOST_CELLS = 4096
-"""Cells that are looked for where rows are more than the sample."""
+MOST_CLUSTERS = 4096
+"""Clusters that are looked for where rows are more than the sample."""
 
-_ROWS_PER_CELL = 3
+_ROWS_PER_CLUSTER = 3
 _FLAT_WORK = 4e9  # multiply-adds of a round in one level; beyond that, two levels
-_GROUP_WORK = 4e9  # the same, of a coarse cell
+_GROUP_WORK = 4e9  # the same, of a coarse cluster
 _FEWEST_FEATURES = 16  # of rows that have fewer, a comparison takes as long
 _ROUNDS = 12
-_COARSE_ROWS = 1 << 14  # of the sample, that coarse cells are found on; set by reason
-_BLOCKS_AT_ONCE = 8  # rows of a coarse cell in a block are then many enough for a product of matrices
+_COARSE_ROWS = 1 << 14  # of the sample, that coarse clusters are found on; set by reason
+_BLOCKS_AT_ONCE = 8  # rows of a coarse cluster in a block are then many enough for a product of matrices
 _NEIGHBOUR = 5  # whose distance says how alone a row is
 _REFERENCE = 1 << 10, 1 << 12  # rows that neighbours are looked for among, at least and at most
 _REFERENCE_PAIRS = 1 << 26  # pairs of rows to compare, between these limits
@@ -48,17 +51,17 @@ _FARTHER = 2.0  # times the median: in many directions distances hardly differ, 
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """Where the cells are."""
+class Clusters:
+    """Where the clusters are."""
 
-    coarse: Vector  # centres of the coarse cells, float64; one row where there is one level
-    fine: list[Vector]  # for each coarse cell the centres of its cells
+    coarse: Vector  # centres of the coarse clusters, float64; one row where there is one level
+    fine: list[Vector]  # for each coarse cluster the centres of its clusters
 
     def __len__(self) -> int:
         return sum(len(points) for points in self.fine)
 
     def assign(self, rows: FloatArray) -> IntArray:
-        """Return the cell of each row of a block."""
+        """Return the cluster of each row of a block."""
         return self.ready(rows.dtype)(rows)
 
     def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], IntArray]:
@@ -79,23 +82,45 @@ class Cells:
         return assign
 
 
-def cell_count(cells: Any, k: int, n_rows: int) -> int:
-    """Return how many cells to look for."""
-    most = max(1, n_rows // _ROWS_PER_CELL) if n_rows <= SAMPLE_ROWS else MOST_CELLS
-    wanted = int(np.ceil(CELLS_PER_PICK * k)) if isinstance(cells, str) else int(cells)
-    return max(1, min(wanted, most if isinstance(cells, str) else n_rows))
+def cluster_count(clusters: Any, k: int, n_rows: int) -> int:
+    """Return how many clusters to look for."""
+    most = max(1, n_rows // _ROWS_PER_CLUSTER) if n_rows <= SAMPLE_ROWS else MOST_CLUSTERS
+    wanted = int(np.ceil(CLUSTERS_PER_PICK * k)) if isinstance(clusters, str) else int(clusters)
+    return max(1, min(wanted, most if isinstance(clusters, str) else n_rows))
 
 
-def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int) -> IntArray:
-    """Divide rows into cells; return the cell of each, the heaviest cell first, and -1 for rows of none.
+def divide_into_clusters(
+    whole: Group, clusters: int | str, k: int, verdict: Verdict
+) -> tuple[list[Group], Verdict]:
+    """Divide rows without labels into clusters; return these, and the verdict with light clusters noted.
 
-    Rows of none are unusable, or far from their neighbours in the sample that cells are found on.
+    `clusters`: how many, or `auto`. `k`: how many rows to pick. Trusted rows far from their neighbours belong
+    to no cluster: they are a last group with all that is not trusted.
+    """
+    trusted = np.zeros(len(verdict.tiers), dtype=bool)
+    trusted[whole.members] = verdict.tiers[whole.members] == TRUSTED
+    count = cluster_count(clusters, k, int(trusted.sum()))
+    codes = find_clusters(whole.source, trusted, verdict.keys, count, whole.seed[0])
+    numbers = np.flatnonzero(codes >= 0)
+    found = [numbers[part] for part in split(codes[numbers], int(codes.max()) + 1)]
+    n_clusters, outside = len(found), whole.members[codes[whole.members] < 0]
+    groups = [
+        replace(whole, members=members, seed=(*whole.seed, code), n_classes=n_clusters)
+        for code, members in enumerate([*found, outside] if len(outside) else found)
+    ]
+    return groups, verdict.with_light(trusted & (codes < 0))
+
+
+def find_clusters(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int) -> IntArray:
+    """Divide rows into clusters; return that of each, the heaviest cluster first, and -1 for rows of none.
+
+    Rows of none are unusable, or far from their neighbours in the sample that clusters are found on.
 
     `rows`: rows; a sample is gathered, the rest is read in slices. `usable`: rows to divide. `keys`: hashes
-    of the rows; cells depend on the rows' values and not on their order. `count`: how many cells to look for;
-    rows with fewer distinct values have fewer. `seed`: seed of the start.
+    of the rows; clusters depend on the rows' values and not on their order. `count`: how many clusters to
+    look for; rows with fewer distinct values have fewer. `seed`: seed of the start.
 
-    Time: linear in the rows: O(sample * features * sqrt(cells)) per round, and one pass. Memory: the sample.
+    Time: linear in the rows: O(sample * features * sqrt(clusters)) per round, and one read. Memory: a sample.
     """
     order = draw_usable(keys, usable, SAMPLE_ROWS)
     # One thread of BLAS per block: its order of additions is then the same on any number of cores.
@@ -106,16 +131,16 @@ def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int
         usable = usable.copy()
         usable[order[alone]] = False
         order, sample = order[~alone], sample[~alone]
-        cells, found = _divide(sample, count, seed)
-        step = block_rows(max(rows.shape[1], len(cells.coarse))) * _BLOCKS_AT_ONCE
-        own_usable, assign = PerRow(usable), cells.ready(rows.dtype)
+        clusters, found = _divide(sample, count, seed)
+        step = block_rows(max(rows.shape[1], len(clusters.coarse))) * _BLOCKS_AT_ONCE
+        own_usable, assign = PerRow(usable), clusters.ready(rows.dtype)
         if every:
             if found is None:
                 parts = cut(slice(0, len(sample)), step)
                 found = np.concatenate(list(map_in_order(lambda own: assign(sample[own]), parts)))
             codes = np.full(len(rows), -1)
             codes[order] = found
-            return _heaviest_first(codes, len(cells))
+            return _heaviest_first(codes, len(clusters))
 
         def part(block: slice) -> IntArray:
             values = np.asarray(rows[block])
@@ -123,9 +148,9 @@ def find_cells(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int
                 values = np.where(own_usable[block][:, None], values, 0.0).astype(values.dtype)
             return assign(values)
 
-        codes = np.concatenate(list(map_blocks(part, rows, "assigning rows to cells", step)))
+        codes = np.concatenate(list(map_blocks(part, rows, "assigning rows to clusters", step)))
     codes[~usable] = -1
-    return _heaviest_first(codes, len(cells))
+    return _heaviest_first(codes, len(clusters))
 
 
 def _sample(rows: FloatArray, order: IntArray, every: bool) -> FloatArray:
@@ -137,9 +162,9 @@ def _sample(rows: FloatArray, order: IntArray, every: bool) -> FloatArray:
 
 
 def ordinary_size(sizes: IntArray) -> int:
-    """Return the size of the cell that the median row is in.
+    """Return the size of the cluster that the median row is in.
 
-    The median cell will not do: outliers make up many cells of few rows, and near-copies few of many.
+    The median cluster will not do: outliers make up many clusters of few rows, near-duplicates few of many.
 
     >>> ordinary_size(np.array([30, 10, 9, 8, 1, 1, 1, 1, 1]))
     10
@@ -176,13 +201,13 @@ def _alone(sample: FloatArray) -> Mask:
     return alone
 
 
-def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Cells, IntArray | None]:
-    """Find cells in a sample, which is in random order; and which its rows are in, where that is known."""
+def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Clusters, IntArray | None]:
+    """Find clusters in a sample, which is in random order; and which its rows are in, where that is known."""
     entropy = [seed, 0x63656C6C]
     if _work(sample, count) <= _FLAT_WORK:
         found = _rounds(sample, count, np.random.default_rng(entropy), _ROUNDS)
         fine = found.prototypes
-        return Cells(np.add.reduce(fine)[None] / len(fine), [fine]), found.codes()
+        return Clusters(np.add.reduce(fine)[None] / len(fine), [fine]), found.codes()
     coarse = lloyd(sample[:_COARSE_ROWS], int(np.ceil(np.sqrt(count))), np.random.default_rng(entropy))
     own = np.concatenate(list(map_in_order(lambda block: nearest(sample[block], coarse), blocks(sample))))
     # By how many rows there are and how far they spread: copies of few rows are not divided any further.
@@ -206,7 +231,7 @@ def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Cells, IntArray 
             found = [lloyd(members[n::parts], int(counts[n]), rng, _ROUNDS // 2) for n in range(parts)]
         return np.concatenate(found)
 
-    return Cells(coarse, list(map_in_order(part, range(len(coarse))))), None
+    return Clusters(coarse, list(map_in_order(part, range(len(coarse))))), None
 
 
 def _work(rows: FloatArray, count: int) -> float:
@@ -227,10 +252,10 @@ def _rounds(rows: FloatArray, count: int, rng: np.random.Generator, rounds: int)
     return found
 
 
-def _heaviest_first(codes: IntArray, n_cells: int) -> IntArray:
-    """Number cells by their size, the largest first; empty ones are left out."""
-    sizes = np.bincount(codes[codes >= 0], minlength=n_cells)
+def _heaviest_first(codes: IntArray, n_clusters: int) -> IntArray:
+    """Number clusters by their size, the largest first; empty ones are left out."""
+    sizes = np.bincount(codes[codes >= 0], minlength=n_clusters)
     order = np.argsort(-sizes, kind="stable")
-    rank = np.empty(n_cells, np.int64)
-    rank[order] = np.arange(n_cells)
+    rank = np.empty(n_clusters, np.int64)
+    rank[order] = np.arange(n_clusters)
     return np.where(codes < 0, -1, rank[codes])

@@ -1,4 +1,4 @@
-"""Cells against brute force and scikit-learn, and what they are for: groups, outliers, copies."""
+"""Clusters against brute force and scikit-learn, and what they are for: groups, outliers, copies."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from sklearn.cluster import KMeans
 
 import gmmatch
 from gmmatch.compute.keys import row_keys
-from gmmatch.matching import cells as module
-from gmmatch.matching.cells import cell_count, find_cells, lloyd
+from gmmatch.matching import clusters as module
+from gmmatch.matching.clusters import cluster_count, find_clusters, lloyd
 
 
 def blobs(n=900, groups=12, d=5, seed=0, apart=6.0):
@@ -18,7 +18,7 @@ def blobs(n=900, groups=12, d=5, seed=0, apart=6.0):
 
 def cells_of(rows, count, seed=0, usable=None):
     usable = np.ones(len(rows), dtype=bool) if usable is None else usable
-    return find_cells(rows, usable, row_keys(rows), count, seed)
+    return find_clusters(rows, usable, row_keys(rows), count, seed)
 
 
 def inertia(rows, codes):
@@ -43,7 +43,7 @@ def test_cells_are_nearly_as_tight_as_those_of_scikit_learn(count, levels, monke
 def test_every_row_is_in_the_cell_of_the_nearest_centre():
     rows, _ = blobs()
     centers = lloyd(rows, 40, np.random.default_rng(0))
-    found = module.Cells(rows.mean(axis=0)[None], [centers]).assign(rows)
+    found = module.Clusters(rows.mean(axis=0)[None], [centers]).assign(rows)
     np.testing.assert_array_equal(found, ((rows[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1))
 
 
@@ -102,16 +102,16 @@ def test_copies_leave_no_row_alone():
 
 
 def test_how_many_cells_follows_from_the_picks_and_the_rows():
-    assert cell_count("auto", 100, 5000) == 180
-    assert cell_count("auto", 3000, 5000) == 1666
-    assert cell_count("auto", 100_000, 1_000_000) == module.MOST_CELLS
-    assert cell_count(40, 100, 5000) == 40
-    assert cell_count(40, 100, 30) == 30
-    assert cell_count("auto", 1, 2) == cell_count("auto", 1, 5) == cell_count(0, 1, 5) == 1
-    assert cell_count("auto", 3, 1000) == 6  # rounded up
-    assert cell_count("auto", 10**6, module.SAMPLE_ROWS) == module.SAMPLE_ROWS // 3
-    assert cell_count("auto", 10**6, module.SAMPLE_ROWS + 1) == module.MOST_CELLS
-    assert cell_count(9000, 10**6, module.SAMPLE_ROWS + 1) == 9000
+    assert cluster_count("auto", 100, 5000) == 180
+    assert cluster_count("auto", 3000, 5000) == 1666
+    assert cluster_count("auto", 100_000, 1_000_000) == module.MOST_CLUSTERS
+    assert cluster_count(40, 100, 5000) == 40
+    assert cluster_count(40, 100, 30) == 30
+    assert cluster_count("auto", 1, 2) == cluster_count("auto", 1, 5) == cluster_count(0, 1, 5) == 1
+    assert cluster_count("auto", 3, 1000) == 6  # rounded up
+    assert cluster_count("auto", 10**6, module.SAMPLE_ROWS) == module.SAMPLE_ROWS // 3
+    assert cluster_count("auto", 10**6, module.SAMPLE_ROWS + 1) == module.MOST_CLUSTERS
+    assert cluster_count(9000, 10**6, module.SAMPLE_ROWS + 1) == 9000
 
 
 def test_coarse_cells_are_divided_by_how_many_rows_they_have_and_how_far_these_spread(monkeypatch):
@@ -191,7 +191,7 @@ def test_any_budget_is_met_exactly(keep):
 def test_one_pick_of_a_cell_is_the_row_nearest_to_its_geometric_median():
     rows, _ = blobs()
     codes = cells_of(rows, 40)
-    selection = gmmatch.select(rows, keep=20, cells=40)
+    selection = gmmatch.select(rows, keep=20, clusters=40)
     for pick in selection.indices:
         mine = np.flatnonzero(codes == codes[pick])
         if len(mine) > 2:

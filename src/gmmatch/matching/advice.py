@@ -9,9 +9,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..compute.keys import draw_usable, gather
-from ..matching.budgets import Weights
-from ..matching.features import AUTO_LIFT, FEW_DIRECTIONS, MatchedRows, choose_lift, spread_of
-from ..matching.students import (
+from ..trust import TRUSTED, Verdict
+from .budgets import Weights
+from .features import AUTO_FOURIER_FEATURES, FEW_DIRECTIONS, MatchedRows, choose_fourier_features, spread_of
+from .groups import Group, group_codes
+from .students import (
     Learned,
     Sample,
     Students,
@@ -23,8 +25,6 @@ from ..matching.students import (
     random_picks,
     sample_size,
 )
-from ..trust import TRUSTED, Verdict
-from .groups import Group, group_codes
 
 _LENIENT = "+lenient"
 STRATEGIES = (
@@ -44,10 +44,10 @@ _MANY_DIRECTIONS = 64.0  # from which Fourier features served no set, and cost t
 
 @dataclass(frozen=True)
 class Advice:
-    """The strategy to pick by, and what students said of it."""
+    """The strategy to pick by, and what students learned by it."""
 
     strategy: str
-    told: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any] = field(default_factory=dict)
 
     @property
     def teaches(self) -> bool:
@@ -57,7 +57,7 @@ class Advice:
     @property
     def share(self) -> float:
         """Share of the believed rows that teaches nearly all there is to learn; all where it is not known."""
-        return float(self.told.get("curve", {}).get("share", 1.0))
+        return float(self.report.get("curve", {}).get("share", 1.0))
 
     @property
     def fourier(self) -> bool:
@@ -75,17 +75,17 @@ def ask_students(
     weights: Weights,
     verdict: Verdict,
     teaches: bool,
-    lift: str | int,
+    fourier_features: str | int,
     learner: str,
     strategy: str = "auto",
     curve: bool = False,
 ) -> Advice:
     """Return the strategy that teaches students best; see `matching.students`.
 
-    `teaches`, `lift`: whether picks may be teaching ones, and Fourier features matched, by the parameters of
-    the method. Candidates without Fourier features come first, but where classes spread in few directions.
-    The first candidate is chosen unless another is better beyond chance. `strategy`: the only candidate, but
-    for `auto`. `curve`: whether to measure what students know after more and more picks, up to all.
+    `teaches`, `fourier_features`: whether picks may be teaching ones, and Fourier features matched, by the
+    parameters of the method. Candidates without Fourier features come first, but where classes spread in few
+    directions. The first candidate is chosen unless another is better beyond chance. `strategy`: the only
+    candidate, but for `auto`. `curve`: whether to measure what students know after more and more picks.
 
     Time: some tenths of a second, whatever the number of rows. Reads a sample that is held where rows are
     many.
@@ -94,7 +94,8 @@ def ask_students(
     assert codes is not None
     candidates = [strategy]
     if strategy == "auto":
-        candidates = _candidates(teaches, lift, spread_of(source, codes, verdict) if lift == "auto" else 0.0)
+        spread = spread_of(source, codes, verdict) if fourier_features == "auto" else 0.0
+        candidates = _candidates(teaches, fourier_features, spread)
     # Rows outside their class teach nobody and are asked of nobody: their features may be noise.
     inside = (codes >= 0) & ~(verdict.far | verdict.clumped)
     drawn = draw_usable(verdict.keys, inside, sample_size(len(groups)))
@@ -108,8 +109,8 @@ def ask_students(
             return Advice(candidates[0], {"strategy": candidates[0], "reason": "too few rows to compare"})
         students, features = Students(sample, seed), {False: rows}
         if any(Advice(name).fourier for name in candidates):
-            wanted = AUTO_LIFT if isinstance(lift, str) else lift
-            view = MatchedRows(source, verdict, choose_lift(source, codes, verdict, wanted, seed))
+            wanted = AUTO_FOURIER_FEATURES if isinstance(fourier_features, str) else fourier_features
+            view = MatchedRows(source, verdict, choose_fourier_features(source, codes, verdict, wanted, seed))
             features[True] = gather(view, drawn)
 
         def learned(name: str, at: list[int]) -> Learned:
@@ -126,13 +127,13 @@ def ask_students(
             chosen = best_of([chosen, lists[-1]], learner)
         random = students.learn("random", random_picks(sample), budgets)
         whole = learned(chosen.name, curve_budgets(sample)) if curve else None
-    told = {known.name: known.accuracies() for known in (*lists, random)}
+    accuracies = {student.name: student.accuracies() for student in (*lists, random)}
     about: dict[str, Any] = {
         "strategy": chosen.name,
         "picks": budgets,
         "asked": int(np.count_nonzero(sample.asked)),
     }
-    about |= {"accuracy": told, "sentence": _sentence(told, chosen.name, budgets)}
+    about |= {"accuracy": accuracies, "sentence": _sentence(accuracies, chosen.name, budgets)}
     if whole is not None:
         about["curve"] = _curve(sample, whole.curve(learner))
         about["sentence"] += f"; {about['curve']['share']:.1%} of the believed rows teach 99 % of what all do"
@@ -149,14 +150,14 @@ def _curve(sample: Sample, accuracy: list[float]) -> dict[str, Any]:
     return {"picks": budgets, "accuracy": accuracy, "share": round(share, 6)}
 
 
-def _candidates(teaches: bool, lift: str | int, spread: float) -> list[str]:
+def _candidates(teaches: bool, fourier_features: str | int, spread: float) -> list[str]:
     """Return the strategies to compare, the one that is likeliest the best first.
 
     >>> _candidates(True, "auto", 100.0), _candidates(False, "auto", 5.0), _candidates(True, 64, 0.0)
     (['teaching', 'rows'], ['fourier', 'rows'], ['teaching+fourier', 'fourier'])
     """
-    fourier = [False] if lift == "off" else [True]
-    if lift == "auto":
+    fourier = [False] if fourier_features == "off" else [True]
+    if fourier_features == "auto":
         fourier = [True, False] if spread < FEW_DIRECTIONS else [False, True]
         fourier = fourier if spread < _MANY_DIRECTIONS else [False]
     names = {(True, True): "teaching+fourier", (True, False): "teaching", (False, True): "fourier"}
@@ -164,9 +165,11 @@ def _candidates(teaches: bool, lift: str | int, spread: float) -> list[str]:
     return [names.get((step, more), "rows") for more in fourier for step in steps]
 
 
-def _sentence(told: dict[str, dict[str, list[float]]], chosen: str, budgets: list[int]) -> str:
+def _sentence(accuracies: dict[str, dict[str, list[float]]], chosen: str, budgets: list[int]) -> str:
     """Return what students learn from the picks and from random ones, at the largest number of picks."""
-    ours, random = (np.mean([known[-1] for known in told[name].values()]) for name in (chosen, "random"))
+    ours, random = (
+        np.mean([curve[-1] for curve in accuracies[name].values()]) for name in (chosen, "random")
+    )
     return (
         f"a linear and a neighbour model learn {100 * ours:.1f} % of the given labels from {budgets[-1]:,}"
         f" such picks of a sample, {100 * random:.1f} % from random ones"
