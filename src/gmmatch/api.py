@@ -116,7 +116,8 @@ def open(  # noqa: A001 - the name that users know
         Rows without numbers or without a label: `error` refuses them and names them, `drop` leaves them
         out and lists them in `bad`; row numbers stay those of the input.
     unlabelled
-        `class` keeps rows without a label as a class of their own.
+        `class` keeps rows without a label as a class of their own. `pick`: they have their share of the
+        picks, as clusters, and the selection says which are to be labelled (`to_label`).
     header
         Whether the first line of a `.csv` or `.tsv` names the columns: `yes`, `no`, or `auto`.
     **options
@@ -412,6 +413,7 @@ def list_suspects(
         data, labels, memory=cap, engine=_name_of(engine), before_encoding=check_places, **opening
     )
     check_places(opened)
+    opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
     seed = as_seed(random_state)
     with _engine(engine, opened) as running, use_engine(running):
@@ -604,9 +606,17 @@ def _settings(selection: Selection) -> dict[str, Any]:
     from .selectors import find_method
 
     fixed = find_method(selection.method).fixed
-    given = {name: value for name, value in selection.params.items() if name not in fixed}
+    # Scores and influences are those of the rows that were selected from.
+    given = {
+        name: value
+        for name, value in selection.params.items()
+        if name not in fixed and name not in ("scores", "influence")
+    }
     seed = 0 if selection.random_state is None else selection.random_state
-    return {"method": selection.method, **given, "random_state": seed}
+    found = {"method": selection.method, **given, "random_state": seed, **(selection.info.settings or {})}
+    if isinstance(found.get("quality"), list):  # as files hold it
+        found["quality"] = tuple(found["quality"])
+    return found
 
 
 VERBS.update(

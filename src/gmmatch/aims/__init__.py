@@ -7,7 +7,7 @@ into what selectors understand: rows that may be picked, rows that come first, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -60,6 +60,20 @@ class Aims:
         found = []
         for value in vars(self).values():
             found += list(value) if isinstance(value, Mapping) else [value]
+        return found
+
+    def settings(self, columns: Sequence[str]) -> dict[str, Any]:
+        """Return the aims that hold for other data, too: they name columns, and no rows, files or arrays."""
+        known = {"tokens", *columns}
+        found: dict[str, Any] = {"duplicates": self.duplicates} if self.duplicates != "allow" else {}
+        if isinstance(self.cost, str) and self.cost in known:
+            found["cost"] = self.cost
+        names = self.strata.split(",") if isinstance(self.strata, str) else self.strata
+        if isinstance(names, (list, tuple)) and names and all(str(name).strip() in known for name in names):
+            found["strata"] = ",".join(str(name).strip() for name in names)
+        score = self.quality[0] if isinstance(self.quality, tuple) else self.quality
+        if isinstance(score, str) and score in known:
+            found["quality"] = self.quality
         return found
 
     @property

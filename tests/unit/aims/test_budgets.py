@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,28 @@ def test_costs_of_rows_that_are_picked_late_are_paid_for_too() -> None:
     assert 5000 - cost[found.indices].sum() < 50
 
 
-def test_tokens_are_words() -> None:
-    texts = [f"{'word ' * (row % 7 + 1)}{row}" for row in range(400)]
-    content = Items("text", 400, lambda start, stop: texts[start:stop])
-    data = Dataset(ROWS, "texts", "list", labels=LABELS, content=content)
-    found = gmmatch.select(data, keep=100, cost="tokens")
-    tokens = [4 / 3 * len(texts[row].split()) for row in found.indices]
+TEXTS = [f"{'unbelievable ' * (row % 7 + 1)}{row}" for row in range(400)]
+CONTENT = Items("text", 400, lambda start, stop: TEXTS[start:stop])
+OF_TEXTS = Dataset(ROWS, "texts", "list", labels=LABELS, content=CONTENT)
+
+
+def test_tokens_are_those_of_an_installed_tokenizer() -> None:
+    wordllama = pytest.importorskip("wordllama")
+    tokenizers = pytest.importorskip("tokenizers")
+    file = next((Path(wordllama.__file__).parent / "tokenizers").glob("l2*.json"))
+    one = tokenizers.Tokenizer.from_file(str(file))
+    tokens = np.array([len(one.encode(text, add_special_tokens=False).ids) for text in TEXTS])
+    found = gmmatch.select(OF_TEXTS, keep=300, cost="tokens")
+    counted = gmmatch.select(ROWS, LABELS, keep=300, cost=tokens)
+    assert (found.indices == counted.indices).all()
+    assert 300 - tokens.max() < tokens[found.indices].sum() <= 300
+    assert "counted by the Llama 2 tokenizer" in str(found.info.hint)
+
+
+def test_tokens_are_words_without_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)  # as if it were not installed
+    found = gmmatch.select(OF_TEXTS, keep=100, cost="tokens")
+    tokens = [4 / 3 * len(TEXTS[row].split()) for row in found.indices]
     assert 100 - 4 / 3 * 8 < sum(tokens) <= 100
     assert "counted as words" in str(found.info.hint)
 
@@ -61,7 +78,7 @@ def test_costs_that_are_refused() -> None:
         gmmatch.select(ROWS, LABELS, cost=-COST)
     with pytest.raises(InvalidInput, match="a number for each of 400 rows"):
         gmmatch.select(ROWS, LABELS, cost=COST[:5])
-    with pytest.raises(InvalidInput, match="counts the words of texts, and X holds none"):
+    with pytest.raises(InvalidInput, match="counts those of texts, and X holds none"):
         gmmatch.select(ROWS, LABELS, cost="tokens")
     with pytest.raises(InvalidInput, match="does not pay for the first row"):
         gmmatch.select(ROWS, LABELS, keep=1, cost=COST + 10)
