@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .aims import Leaks, find_leaks, open_rows
+from .aims import Holdout, Leaks, find_leaks
 from .compute.engine import Ray, open_engine
 from .compute.passes import Engine, use_engine
 from .data import Dataset
@@ -441,7 +441,8 @@ def leaks(train: Any, test: Any, *, random_state: Any = 0, **opening: Any) -> Le
     ----------
     train, test
         Rows, or anything else that `gmmatch.open` opens or returned; labels are not needed. Near-duplicates
-        are at most a tenth as far apart as a row of `train` and its nearest neighbour usually are.
+        are at most a tenth as far apart as a row of `train` and its nearest neighbour usually are; texts
+        also those of which at least 0.6 of the sequences of four letters are in both.
     random_state
         Seed of the hashes of the rows.
     **opening
@@ -467,8 +468,8 @@ def leaks(train: Any, test: Any, *, random_state: Any = 0, **opening: Any) -> Le
     keys = checked.keys(seed)
     assert keys is not None
     foreign = test if isinstance(test, Dataset) else open_data(test, **opening)
-    others = open_rows(foreign, foreign.name, checked.rows.shape[1])
-    return find_leaks(checked.rows, keys, checked.pickable(), others, seed)
+    held_out = Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1])
+    return find_leaks(checked.rows, keys, checked.pickable(), held_out.rows, seed, held_out.alike)
 
 
 def _name_of(engine: str | Ray | Engine) -> str:
