@@ -13,6 +13,7 @@ from ..trust import find_copies
 from ..validation import CheckedRows
 
 _SAMPLE_ROWS = 1024
+_LISTED = 1000  # dropped rows that the information of a run lists, with the row that stands for each
 
 
 def drop_duplicates(
@@ -51,9 +52,14 @@ def drop_duplicates(
     taken[-1] = False  # rows that are alone
     allowed &= ~taken[groups]
     allowed[first] = True
+    dropped = np.flatnonzero(usable & ~allowed)
+    kept = np.flatnonzero(allowed & (groups >= 0))
+    stands_for = np.full(len(taken), -1)
+    stands_for[groups[kept[::-1]]] = kept[::-1]
     told = {
         "groups": len(np.unique(groups[groups >= 0])),
-        "dropped": int(np.count_nonzero(usable & ~allowed)),
+        "dropped": len(dropped),
+        "pairs": [[row, int(stands_for[groups[row]])] for row in dropped[:_LISTED].tolist()],
         "reach": found.reach,
         "cosine": as_cosine(np.asarray(checked.rows[:_SAMPLE_ROWS]), found.reach),
     }

@@ -137,6 +137,37 @@ def test_a_value_has_a_least_and_a_most() -> None:
     assert "30 rows, the most that strata allow" in str(few.info.hint)
 
 
+@pytest.mark.parametrize("options", [{}, {"batch_size": 64}, {"engine": "processes"}])
+def test_bounds_of_one_column_hold_beside_another(tmp_path: Path, options: Any) -> None:
+    np.save(tmp_path / "rows.npy", ROWS)
+    source = np.where(np.arange(400) % 10 < 2, "web", "book")
+    month = (np.arange(400) // 40) % 2
+    bounds = {"web": (48, 60), "book": (0, 400)}
+    found = gmmatch.select(
+        str(tmp_path / "rows.npy"),
+        LABELS,
+        keep=120,
+        strata={"source": source, "month": month},
+        budgets=bounds,
+        **options,
+    )
+    picked = source[found.indices] == "web"
+    assert len(found) == 120
+    assert 48 <= picked.sum() <= 60
+    # The months of a source share its rows as they share all rows of it, but for rounding.
+    for name in ("web", "book"):
+        own = found.indices[source[found.indices] == name]
+        assert abs(int(month[own].sum()) - len(own) / 2) <= 4
+    # The least come first.
+    first = found.indices[:48]
+    assert (source[first] == "web").mean() > 0.5
+    most = gmmatch.select(
+        ROWS, LABELS, keep=390, strata={"source": source, "month": month}, budgets={**bounds, "web": (0, 50)}
+    )
+    assert np.count_nonzero(source[most.indices] == "web") == 50
+    assert "the most that strata allow" in str(most.info.hint)
+
+
 def test_parts_without_a_pick_are_named() -> None:
     found = gmmatch.select(ROWS, LABELS, keep=20, strata=np.arange(400) % 40)
     assert len(found) == 20
