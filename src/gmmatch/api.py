@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .aims import Leaks, find_leaks, open_rows
+from .aims import Holdout, Leaks, find_leaks
 from .compute.engine import Ray, open_engine
 from .compute.passes import Engine, use_engine
 from .data import Dataset
@@ -116,7 +116,8 @@ def open(  # noqa: A001 - the name that users know
         Rows without numbers or without a label: `error` refuses them and names them, `drop` leaves them
         out and lists them in `bad`; row numbers stay those of the input.
     unlabelled
-        `class` keeps rows without a label as a class of their own.
+        `class` keeps rows without a label as a class of their own. `pick`: they have their share of the
+        picks, as clusters, and the selection says which are to be labelled (`to_label`).
     header
         Whether the first line of a `.csv` or `.tsv` names the columns: `yes`, `no`, or `auto`.
     **options
@@ -400,6 +401,7 @@ def list_suspects(
         data, labels, memory=cap, engine=_name_of(engine), before_encoding=check_places, **opening
     )
     check_places(opened)
+    opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
     seed = as_seed(random_state)
     with _engine(engine, opened) as running, use_engine(running):
@@ -427,7 +429,8 @@ def leaks(train: Any, test: Any, *, random_state: Any = 0, **opening: Any) -> Le
     ----------
     train, test
         Rows, or anything else that `gmmatch.open` opens or returned; labels are not needed. Near-duplicates
-        are at most a tenth as far apart as a row of `train` and its nearest neighbour usually are.
+        are at most a tenth as far apart as a row of `train` and its nearest neighbour usually are; texts
+        also those of which at least 0.6 of the sequences of four letters are in both.
     random_state
         Seed of the hashes of the rows.
     **opening
@@ -453,8 +456,8 @@ def leaks(train: Any, test: Any, *, random_state: Any = 0, **opening: Any) -> Le
     keys = checked.keys(seed)
     assert keys is not None
     foreign = test if isinstance(test, Dataset) else open_data(test, **opening)
-    others = open_rows(foreign, foreign.name, checked.rows.shape[1])
-    return find_leaks(checked.rows, keys, checked.pickable(), others, seed)
+    held_out = Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1])
+    return find_leaks(checked.rows, keys, checked.pickable(), held_out.rows, seed, held_out.alike)
 
 
 def _name_of(engine: str | Ray | Engine) -> str:
@@ -593,9 +596,17 @@ def _settings(selection: Selection) -> dict[str, Any]:
     from .selectors import find_method
 
     fixed = find_method(selection.method).fixed
-    given = {name: value for name, value in selection.params.items() if name not in fixed}
+    # Scores and influences are those of the rows that were selected from.
+    given = {
+        name: value
+        for name, value in selection.params.items()
+        if name not in fixed and name not in ("scores", "influence")
+    }
     seed = 0 if selection.random_state is None else selection.random_state
-    return {"method": selection.method, **given, "random_state": seed}
+    found = {"method": selection.method, **given, "random_state": seed, **(selection.info.settings or {})}
+    if isinstance(found.get("quality"), list):  # as files hold it
+        found["quality"] = tuple(found["quality"])
+    return found
 
 
 VERBS.update(

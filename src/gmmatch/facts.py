@@ -161,6 +161,9 @@ class RunInfo:
     aims
         What was wanted of the picks, and how far it was met, by the name of the parameter: `include`,
         `exclude`, `duplicates`, `cost`, `strata`, `match_to`, `quality`. None where nothing was.
+    settings
+        What repeats the run beside the parameters of the method: `keep` as it was asked for, `fix`, and the
+        aims that name columns. None where there is nothing of it.
     output, report, suspects, materialized
         What was written; `suspects` is their summary.
     """
@@ -187,6 +190,7 @@ class RunInfo:
     strategy: Mapping[str, Any] | None = None
     leaks: Mapping[str, Any] | None = None
     aims: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] | None = None
     output: str | None = None
     report: str | None = None
     suspects: Mapping[str, Any] | None = None
@@ -199,6 +203,11 @@ class RunInfo:
             entry.name: values[entry.name] for entry in fields(cls) if entry.name in values
         }
         return cls(**known)
+
+    def cut(self, kept: int, objective: float | None) -> RunInfo:
+        """Return that of some of the picks: `keep` is not what was asked for any more."""
+        settings = {name: value for name, value in (self.settings or {}).items() if name != "keep"}
+        return replace(self, kept=kept, objective=objective, settings=settings or None)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

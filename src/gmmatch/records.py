@@ -190,6 +190,15 @@ class Selection:
         return self.info
 
     @property
+    def to_label(self) -> IntArray:
+        """Row numbers of the picks that have no label yet, in pick order, with ``unlabelled="pick"``."""
+        told = (self.info.aims or {}).get("unlabelled")
+        if told is None or self.labels is None:
+            return np.empty(0, np.int64)
+        rows: IntArray = self.indices[self.labels == told["label"]]
+        return rows
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What repeats the run on other data: ``select(new, **sel.settings)``."""
         return verb("settings")(self)  # type: ignore[no-any-return]
@@ -228,7 +237,7 @@ class Selection:
             objective=float("nan"),
             carried=None,
             params={**self.params, "keep": len(numbers)},
-            info=replace(self.info, kept=len(numbers), objective=None),
+            info=self.info.cut(len(numbers), None),
             **{name: None if values is None else values[numbers] for name, values in cut.items()},  # type: ignore[arg-type]
         )
 
@@ -282,7 +291,7 @@ class Selection:
             objective=objective,
             carried=self.carried if k == len(self) else None,
             params={**self.params, "keep": k},
-            info=replace(self.info, kept=k, objective=_known(objective)),
+            info=self.info.cut(k, _known(objective)),
             **cut,  # type: ignore[arg-type]
         )
 
@@ -444,6 +453,8 @@ class Selection:
             "tier": pa.nulls(len(self), pa.int8()) if self.tiers is None else self.tiers[self.indices],
             "weight": pa.array(self.weights),
         }
+        if len(self.to_label):
+            columns["to_label"] = pa.array(np.isin(self.indices, self.to_label))
         if self.given_labels is not None:
             columns["given_label"] = pa.array(self.given_labels)
         return pa.table(columns)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .aims import Aims, Cost, OpenAims, open_aims
+from .aims.include import Exclude, Include
+from .aims.unlabelled import check_aims, join, share_rows
 from .arrays import FloatArray, IntArray
 from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
 from .classes import notes_on
@@ -55,6 +57,7 @@ from .selectors.registry import METHODS, Method
 from .trust import Known, Suspects, Verdict, find_copies, judge, suspects_from
 from .trust.judge import Recall, make_now
 from .validation import (
+    Beyond,
     CheckedRows,
     as_seed,
     as_size,
@@ -342,6 +345,7 @@ class Outcome:
 
     by_class: bool = True  # whether the verdict is about classes
     known: Known = field(default_factory=Known)  # what the user knows of the labels
+    labelled: Outcome | None = None  # that of the labelled rows, where others were picked to be labelled
 
     @property
     def info(self) -> RunInfo:
@@ -352,6 +356,8 @@ class Outcome:
         """Return the suspects, by the verdict of the run where there is one."""
         if self.suspects is not None:
             return self.suspects
+        if self.labelled is not None:
+            return self.labelled.find_suspects()
         check_suspects(self.dataset, self.checked)
         data, checked, verdict = self.dataset, self.checked, self.verdict
         found = find_suspects(checked, verdict, self.by_class, self.plan.random_state, self.known)
@@ -373,6 +379,8 @@ def run(plan: Plan) -> Outcome:
     params = plan.parameters()
     seed = as_seed(plan.random_state) if is_whole(plan.random_state) else 0
     data = open_plan(plan)
+    if len(data.unlabelled):
+        return run_unlabelled(plan, data)
     params = read_scores(params, data)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     data = replace(data, rows=checked.rows)
@@ -434,6 +442,7 @@ def run(plan: Plan) -> Outcome:
         hint="\n".join(filter(None, [selection.info.hint, *notes, *remarks, *resolved.notes])) or None,
         leaks=None if resolved.leaks is None else resolved.leaks.summary(),
         aims=wanted or None,
+        settings=settings_of(plan, data, picked) or None,
     )
     selection = replace(selection, info=info)
     outcome = Outcome(
@@ -442,6 +451,54 @@ def run(plan: Plan) -> Outcome:
     # What the verbs of the selection go back to; the outcome's own selection has none, so that nothing holds
     # itself.
     return replace(outcome, selection=replace(selection, made=outcome))
+
+
+def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
+    """Pick labelled rows by class, and rows without a label as clusters that complete them."""
+    check_aims(plan.aims)
+    if plan.entry.needs_labels:
+        raise InvalidParameter(
+            f"unlabelled='pick' is for methods that do without labels; {plan.method} does not"
+        )
+    counts = share_rows(plan.keep, data)
+    known = replace(plan, labels=None, ids=None, groups=None, unlabelled="error")
+    every = isinstance(check_keep(plan.keep), float) and check_keep(plan.keep) == 1
+    first = run(replace(known, source=data.labelled(), keep=1.0 if every else int(counts[0])))
+    out = np.setdiff1d(np.arange(len(data)), np.concatenate([data.unlabelled, first.selection.indices]))
+    if plan.aims.exclude is not None:
+        out = np.union1d(out, Exclude.of(plan.aims.exclude, data, first.checked, Include()).rows)
+    nothing: dict[str, Any] = dict.fromkeys(_PATHS)
+    second = run(
+        replace(
+            known,
+            source=replace(data, labels=None, unlabelled=np.empty(0, np.int64)),
+            keep=1.0 if every else int(counts.sum()),
+            aims=replace(
+                plan.aims, include=first.selection.indices, exclude=np.setdiff1d(out, data.bad_rows)
+            ),
+            params={name: value for name, value in plan.params.items() if name != "budgets"},
+            reference=None,
+            probabilities=None,
+            fix=None,
+            resume=False,
+            **nothing,
+        )
+    )
+    found = join(first.selection, second.selection, data)
+    settings = settings_of(plan, data, found)
+    found = replace(found, info=replace(found.info, settings=settings or None))
+    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
+    outcome = replace(first, plan=plan, selection=found, dataset=data, checked=checked, labelled=first)
+    return replace(outcome, selection=replace(found, made=outcome))
+
+
+def settings_of(plan: Plan, data: Dataset, picked: Selection) -> dict[str, Any]:
+    """Return what repeats a run on other data beside the parameters of its method."""
+    found = plan.aims.settings(data.columns)
+    keep = check_keep(plan.keep)
+    if keep != picked.params.get("keep"):
+        found["keep"] = f"+{keep}" if isinstance(keep, Beyond) else keep
+    return found if plan.fix is None else found | {"fix": plan.fix}
 
 
 def open_checkpoint(

@@ -88,7 +88,7 @@ SELECTION = {
     "ids", "epsilon", "tiers", "centers", "evidence", "info", "facts", "made", "versions", "fingerprint",
     "mask", "head", "apply", "sampler", "save", "load", "to_arrow",
     "given_labels", "weights", "report", "materialize",
-    "suspects", "settings", "to_pandas", "included", "carried", "show", "plot",
+    "suspects", "settings", "to_pandas", "included", "carried", "show", "plot", "to_label",
 }  # fmt: skip
 
 COLUMNS = ["id", "row", "label", "rank", "score", "distance", "tier", "weight"]
@@ -96,7 +96,7 @@ COLUMNS = ["id", "row", "label", "rank", "score", "distance", "tier", "weight"]
 JSON_KEYS = {
     "rows", "kept", "classes", "method", "objective", "epsilon", "center", "reads", "batches", "chains",
     "tiers", "guard", "bad_rows", "training", "engine", "seconds", "versions", "fingerprint", "hint",
-    "output", "report", "suspects", "materialized", "strategy", "leaks", "aims",
+    "output", "report", "suspects", "materialized", "strategy", "leaks", "aims", "settings",
 }  # fmt: skip
 
 EXIT_CODES = {

@@ -23,7 +23,9 @@ NEEDS = {
 }
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 # The scripts that the tutorials run.
-TUTORIALS = {"make_photos", "make_texts", "make_embeddings", "check_truth", "contact_sheet"}
+TUTORIALS = {
+    "make_photos", "make_texts", "make_instructions", "make_embeddings", "check_truth", "contact_sheet",
+}  # fmt: skip
 
 
 def run(script: str, folder: Path) -> str:

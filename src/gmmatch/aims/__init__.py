@@ -7,13 +7,13 @@ into what selectors understand: rows that may be picked, rows that come first, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
-from ..arrays import FloatArray, Mask
+from ..arrays import IntArray, Mask
 from ..compute.keys import row_keys
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
@@ -25,14 +25,15 @@ from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole
 from .cost import Cost
 from .duplicates import drop_duplicates
 from .earlier import Earlier
-from .foreign import open_rows
-from .holdout import Leaks, find_leaks
+from .foreign import open_foreign
+from .holdout import Holdout, Leaks, find_leaks
 from .include import Exclude, Include
 from .match_to import MatchTo
 from .quality import Quality
 from .strata import Strata, unmet
+from .texts import same_texts
 
-__all__ = ["Aims", "Cost", "Leaks", "OpenAims", "Resolved", "find_leaks", "open_aims", "open_rows"]
+__all__ = ["Aims", "Cost", "Holdout", "Leaks", "OpenAims", "Resolved", "find_leaks", "open_aims"]
 
 DUPLICATES = ("allow", "drop")
 
@@ -63,6 +64,20 @@ class Aims:
             found += list(value) if isinstance(value, Mapping) else [value]
         return found
 
+    def settings(self, columns: Sequence[str]) -> dict[str, Any]:
+        """Return the aims that hold for other data, too: they name columns, and no rows, files or arrays."""
+        known = {"tokens", *columns}
+        found: dict[str, Any] = {"duplicates": self.duplicates} if self.duplicates != "allow" else {}
+        if isinstance(self.cost, str) and self.cost in known:
+            found["cost"] = self.cost
+        names = self.strata.split(",") if isinstance(self.strata, str) else self.strata
+        if isinstance(names, (list, tuple)) and names and all(str(name).strip() in known for name in names):
+            found["strata"] = ",".join(str(name).strip() for name in names)
+        score = self.quality[0] if isinstance(self.quality, tuple) else self.quality
+        if isinstance(score, str) and score in known:
+            found["quality"] = self.quality
+        return found
+
     @property
     def by_class(self) -> bool:
         """Whether classes are what shares the budget."""
@@ -87,8 +102,9 @@ class OpenAims:
 
     include: Include
     exclude: Exclude | None = None
-    holdout: FloatArray | None = None
+    holdout: Holdout | None = None
     drop: bool = False
+    texts: IntArray | None = None  # which texts are the same, where duplicates are dropped
     cost: Cost | None = None
     strata: Strata | None = None
     match_to: MatchTo | None = None
@@ -113,7 +129,7 @@ class OpenAims:
             else [np.frombuffer(earlier.info.fingerprint.encode(), np.uint8), earlier.indices]
         )
         found += [] if self.exclude is None else [self.exclude.rows]
-        found += [] if self.holdout is None else [self.holdout]
+        found += [] if self.holdout is None else [self.holdout.rows]
         found += [np.ones(1)] if self.drop else []
         found += [] if self.cost is None else [self.cost.values]
         if self.strata is not None:
@@ -153,14 +169,16 @@ class OpenAims:
         if self.holdout is not None:
             keys = checked.keys(seed)
             keys = row_keys(checked.rows, seed) if keys is None else keys
-            leaks = find_leaks(checked.rows, keys, checked.pickable(), self.holdout, seed)
+            leaks = find_leaks(
+                checked.rows, keys, checked.pickable(), self.holdout.rows, seed, self.holdout.alike
+            )
             allowed[leaks.train] = False
             notes += [leaks.sentence] if len(leaks) else []
             in_already = int(np.isin(leaks.train, first).sum())
             if in_already:
                 notes.append(f"{in_already:,} included rows are near-duplicates of held-out rows, and stay")
         if self.drop:
-            distinct, told["duplicates"] = drop_duplicates(checked, seed, evidence, first)
+            distinct, told["duplicates"] = drop_duplicates(checked, seed, evidence, first, self.texts)
             allowed &= distinct
             dropped = told["duplicates"]["dropped"]
             notes += [f"{dropped:,} near-duplicates of other rows were not picked"] if dropped else []
@@ -260,8 +278,13 @@ def open_aims(
     return OpenAims(
         include,
         None if aims.exclude is None else Exclude.of(aims.exclude, data, checked, include),
-        None if aims.holdout is None else open_rows(aims.holdout, "holdout", width, encoder, text),
+        None
+        if aims.holdout is None
+        else Holdout.of(open_foreign(aims.holdout, encoder, text), data, "holdout", width),
         aims.duplicates == "drop",
+        same_texts(data.content)
+        if aims.duplicates == "drop" and data.content is not None and data.content.kind == "text"
+        else None,
         None if aims.cost is None else Cost.of(aims.cost, data),
         None if aims.strata is None else Strata.of(aims.strata, data),
         None if aims.match_to is None else MatchTo.of(aims.match_to, width, seed, encoder, text),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,11 @@ from ..validation import check_keep, is_whole
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
 _TOKENS = "tokens"
 _TOKENS_PER_WORD = 4 / 3  # of English texts
+_WORDS_NOTE = (
+    "tokens were counted as words, times four thirds; install wordllama, which brings a tokenizer, or pass"
+    " the counts of your own"
+)
+_TOKENIZER_NOTE = "tokens were counted by the Llama 2 tokenizer that wordllama brings"
 _TEXTS_AT_ONCE = 1 << 13
 
 
@@ -29,9 +37,12 @@ class Cost:
 
     @classmethod
     def of(cls, given: Any, data: Dataset) -> Cost:
-        """Read costs: a column, a file, an array, or `tokens`, the words of texts."""
+        """Read costs: a column, a file, an array, or `tokens`, those of the texts."""
         if isinstance(given, str) and given == _TOKENS and _TOKENS not in data.columns:
-            return cls(_count_words(data), _TOKENS, "tokens were counted as words, times four thirds")
+            count = _tokenizer()
+            if count is None:
+                return cls(_count(data, _count_words), _TOKENS, _WORDS_NOTE)
+            return cls(_count(data, count), _TOKENS, _TOKENIZER_NOTE)
         name = given if isinstance(given, str) else "cost"
         values = values_of_rows(data, given, "scores") if _named(given) else _as_numbers(given, len(data))
         good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
@@ -82,15 +93,36 @@ def _as_numbers(given: Any, n_rows: int) -> Vector:
     return values
 
 
-def _count_words(data: Dataset) -> Vector:
+def _tokenizer() -> Callable[[list[str]], Vector] | None:
+    """Return what counts the tokens of texts by a tokenizer that an installed package brings, if one does."""
+    try:
+        from tokenizers import Tokenizer
+
+        package = import_module("wordllama")
+        file = next((Path(str(package.__file__)).parent / "tokenizers").glob("l2*.json"))
+        tokenizer = Tokenizer.from_file(str(file))
+    except (ImportError, OSError, StopIteration):
+        return None
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return lambda texts: np.array(
+        [len(found.ids) for found in tokenizer.encode_batch(texts, add_special_tokens=False)], np.float64
+    )
+
+
+def _count_words(texts: list[str]) -> Vector:
     """Return about how many tokens each text has, from its words."""
+    return _TOKENS_PER_WORD * np.array([len(text.split()) for text in texts], np.float64)
+
+
+def _count(data: Dataset, count: Callable[[list[str]], Vector]) -> Vector:
+    """Return the tokens of each text, some texts at a time."""
     if data.content is None or data.content.kind != "text":
         raise InvalidInput(
-            f'cost="tokens" counts the words of texts, and {data.name} holds none; name a column of costs'
+            f'cost="tokens" counts those of texts, and {data.name} holds none; name a column of costs'
         )
-    counts = [
-        0 if isinstance(text, Unreadable) else len(str(text).split())
-        for start in range(0, len(data), _TEXTS_AT_ONCE)
-        for text in data.content.read(start, min(start + _TEXTS_AT_ONCE, len(data)))
-    ]
-    return _TOKENS_PER_WORD * np.array(counts)
+    found = [np.empty(0)]
+    for start in range(0, len(data), _TEXTS_AT_ONCE):
+        texts = data.content.read(start, min(start + _TEXTS_AT_ONCE, len(data)))
+        found.append(count(["" if isinstance(text, Unreadable) else str(text) for text in texts]))
+    return np.concatenate(found)

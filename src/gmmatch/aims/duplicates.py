@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,19 @@ from ..trust import find_copies
 from ..validation import CheckedRows
 
 _SAMPLE_ROWS = 1024
+_LISTED = 1000  # dropped rows that the information of a run lists, with the row that stands for each
 
 
 def drop_duplicates(
-    checked: CheckedRows, seed: int, evidence: Evidence | None, first: IntArray
+    checked: CheckedRows,
+    seed: int,
+    evidence: Evidence | None,
+    first: IntArray,
+    texts: IntArray | None = None,
 ) -> tuple[Mask, dict[str, Any]]:
     """Return which rows may be picked, and what was found as plain data.
+
+    `texts`: a number for each row, the same for rows of the same text; -1: none.
 
     Of each group of near-duplicates that is the row of the label most believed in it, as in the list of
     suspects. Rows that are in already stand for their groups. Time: one read.
@@ -28,6 +36,8 @@ def drop_duplicates(
     keys = checked.keys(seed)
     usable = checked.pickable()
     found = find_copies(checked.rows, row_keys(checked.rows, seed) if keys is None else keys, usable)
+    if texts is not None:
+        found = replace(found, groups=_joined(found.groups, np.where(usable, texts, -1)))
     codes, _ = checked.judged()
     own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
     groups = np.where(usable, found.groups, -1)
@@ -42,13 +52,42 @@ def drop_duplicates(
     taken[-1] = False  # rows that are alone
     allowed &= ~taken[groups]
     allowed[first] = True
+    dropped = np.flatnonzero(usable & ~allowed)
+    kept = np.flatnonzero(allowed & (groups >= 0))
+    stands_for = np.full(len(taken), -1)
+    stands_for[groups[kept[::-1]]] = kept[::-1]
     told = {
         "groups": len(np.unique(groups[groups >= 0])),
-        "dropped": int(np.count_nonzero(usable & ~allowed)),
+        "dropped": len(dropped),
+        "pairs": [[row, int(stands_for[groups[row]])] for row in dropped[:_LISTED].tolist()],
         "reach": found.reach,
         "cosine": as_cosine(np.asarray(checked.rows[:_SAMPLE_ROWS]), found.reach),
     }
     return allowed, told
+
+
+def _joined(one: IntArray, other: IntArray) -> IntArray:
+    """Return the groups of rows that are in one group of either division; -1: alone.
+
+    >>> _joined(np.array([0, 0, -1, -1, 1, 1]), np.array([-1, 7, 7, -1, -1, -1])).tolist()
+    [0, 0, 0, -1, 1, 1]
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    links = []
+    for groups in (one, other):
+        order = np.argsort(groups, kind="stable")
+        order = order[groups[order] >= 0]
+        same = groups[order[1:]] == groups[order[:-1]]
+        links.append(np.stack([order[:-1][same], order[1:][same]]))
+    start, end = np.concatenate(links, axis=1)
+    graph = coo_array((np.ones(len(start), np.int8), (start, end)), shape=(len(one), len(one)))
+    found = connected_components(graph, directed=False)[1]
+    alone = np.bincount(found)[found] == 1
+    groups = np.full(len(one), -1, np.int64)
+    groups[~alone] = np.unique(found[~alone], return_inverse=True)[1]
+    return groups
 
 
 def as_cosine(rows: FloatArray, distance: float) -> float:

@@ -21,8 +21,17 @@ def open_rows(
     `given`: a dataset, a path, an array, or `(X, y)`, whose labels are not needed. `encoder`, `text`: how
     this data was encoded, for images and texts.
     """
+    return rows_of(open_foreign(given, encoder, text), name, n_features)
+
+
+def open_foreign(given: Any, encoder: Any = None, text: str | None = None) -> Dataset:
+    """Open other data as this data was opened; labels are not needed."""
     source = given[0] if isinstance(given, tuple) and len(given) == 2 else given
-    opened = source if isinstance(source, Dataset) else _open(source, encoder, text)
+    return source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text)
+
+
+def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:
+    """Return the rows of other data, checked."""
     rows = np.asarray(check_input(opened.numbers(), name=name, finite=False).rows[:])
     if rows.shape[1] != n_features:
         raise InvalidInput(
@@ -33,7 +42,3 @@ def open_rows(
     if bad.size:
         raise InvalidInput(f"{name} has {describe_bad_rows(bad)}")
     return rows
-
-
-def _open(source: Any, encoder: Any, text: str | None) -> Dataset:
-    return open_data(source, encoder=encoder, text=text)

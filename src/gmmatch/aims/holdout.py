@@ -10,11 +10,13 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
 from ..compute.keys import gather, row_keys
-from ..data import StackedRows
+from ..data import Dataset, Items, StackedRows
 from ..handover import as_frame
 from ..records import verb
 from ..trust import find_copies
 from .duplicates import as_cosine
+from .foreign import rows_of
+from .texts import AlikeTexts, find_alike
 
 _LISTED = 1000  # pairs that the information of a run lists
 
@@ -34,6 +36,9 @@ class Leaks:
         The largest distance of near-duplicates: a tenth of the usual distance to the nearest neighbour.
     cosine
         The same as a cosine between rows of typical length.
+    overlap
+        Of pairs that were found by their texts, the share of sequences of four letters that both have, at
+        least 0.6; NaN of pairs that were found by their rows.
     """
 
     train: IntArray
@@ -41,6 +46,7 @@ class Leaks:
     distance: Vector
     reach: float
     cosine: float
+    overlap: Vector
 
     def __len__(self) -> int:
         return len(self.train)
@@ -50,7 +56,13 @@ class Leaks:
 
     def columns(self) -> dict[str, Any]:
         """Return the pairs as columns of a table."""
-        return {"train": self.train, "test": self.test, "distance": self.distance}
+        found = {"train": self.train, "test": self.test, "distance": self.distance}
+        return found | {"overlap": self.overlap} if self.by_text else found
+
+    @property
+    def by_text(self) -> int:
+        """How many pairs were found by their texts alone."""
+        return int(np.isfinite(self.overlap).sum())
 
     def to_pandas(self) -> Any:
         """Return the pairs as a pandas DataFrame."""
@@ -66,6 +78,7 @@ class Leaks:
         pairs = zip(self.train[nearest].tolist(), self.test[nearest].tolist(), strict=True)
         return {
             "rows": len(self),
+            "by_text": self.by_text,
             "test_rows": len(np.unique(self.test)),
             "reach": self.reach,
             "cosine": self.cosine,
@@ -77,14 +90,41 @@ class Leaks:
         """What was found, in words."""
         return (
             f"{len(self):,} rows are near-duplicates of {len(np.unique(self.test)):,} held-out rows (within"
-            f" {self.reach:.3g}, a cosine of {self.cosine:.4f}) and were not picked"
+            f" {self.reach:.3g}, a cosine of {self.cosine:.4f}"
+            + (f", or of nearly the same text: {self.by_text:,}" if self.by_text else "")
+            + ") and were not picked"
         )
 
 
-def find_leaks(rows: FloatArray, keys: Keys, usable: Mask, foreign: FloatArray, seed: int) -> Leaks:
+@dataclass(frozen=True, eq=False)
+class Holdout:
+    """Foreign rows, and which texts of the data are nearly the same as theirs."""
+
+    rows: FloatArray
+    alike: AlikeTexts | None = None
+
+    @classmethod
+    def of(cls, foreign: Dataset, data: Dataset, name: str, n_features: int) -> Holdout:
+        """Return the rows of other data; where both are texts, these are compared as well."""
+        texts = [own.content for own in (data, foreign)]
+        alike = None
+        if all(own is not None and own.kind == "text" for own in texts):
+            alike = find_alike(*(cast(Items, own) for own in texts))
+        return cls(rows_of(foreign, name, n_features), alike)
+
+
+def find_leaks(
+    rows: FloatArray,
+    keys: Keys,
+    usable: Mask,
+    foreign: FloatArray,
+    seed: int,
+    alike: AlikeTexts | None = None,
+) -> Leaks:
     """Find the rows that are near-duplicates of foreign ones.
 
-    `keys`: hashes of the rows by this seed. Time: one read, and O(rows log rows).
+    `keys`: hashes of the rows by this seed. `alike`: pairs of texts that are nearly the same. Time: one read,
+    and O(rows log rows).
 
     >>> rows = np.random.default_rng(0).normal(size=(50, 4))
     >>> found = find_leaks(rows, row_keys(rows), np.ones(50, bool), rows[[7]], 0)
@@ -102,7 +142,17 @@ def find_leaks(rows: FloatArray, keys: Keys, usable: Mask, foreign: FloatArray, 
         gather(rows, mine), groups[mine], others[theirs].astype(np.float64), groups[n_rows + theirs]
     )
     near = distance <= found.reach
-    return Leaks(mine[near], theirs[test[near]], distance[near], found.reach, as_cosine(others, found.reach))
+    train, test, distance = mine[near], theirs[test[near]], distance[near]
+    overlap = np.full(len(train), np.nan)
+    if alike is not None:
+        more = usable[alike.train] & ~np.isin(alike.train, train)
+        one, other = alike.train[more], alike.test[more]
+        apart = np.subtract(gather(rows, one), others[other], dtype=np.float64)
+        order = np.argsort(np.r_[train, one], kind="stable")
+        train, test = np.r_[train, one][order], np.r_[test, other][order]
+        distance = np.r_[distance, np.sqrt(np.square(apart).sum(axis=1))][order]
+        overlap = np.r_[overlap, alike.overlap[more]][order]
+    return Leaks(train, test, distance, found.reach, as_cosine(others, found.reach), overlap)
 
 
 def _nearest_in_group(

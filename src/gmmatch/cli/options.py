@@ -74,7 +74,11 @@ OnBadRows = Annotated[
     ),
 ]
 Unlabelled = Annotated[
-    str, column("Rows without a label: as --on-bad-rows says, or a class of their own.", "error|class")
+    str,
+    column(
+        "Rows without a label: as --on-bad-rows says, a class of their own, or picked to be labelled.",
+        "error|class|pick",
+    ),
 ]
 Header = Annotated[
     str,
@@ -85,9 +89,9 @@ Header = Annotated[
 ]
 # How rows are chosen.
 Keep = Annotated[
-    str,
+    str | None,
     option(
-        "How many rows to keep: 10%, 0.1, 5000, 2M, or +5000 beyond --include.",
+        "How many rows to keep: 10%, 0.1, 5000, 2M, or +5000 beyond --include. Needed without --settings.",
         panel=CHOOSE,
         metavar="BUDGET",
     ),
@@ -183,6 +187,10 @@ Quality = Annotated[
         panel=CHOOSE,
         metavar="COLUMN_OR_FILE[=WEIGHT]",
     ),
+]
+Settings = Annotated[
+    Path | None,
+    file("Repeat how a selection was made: all that the other options do not say otherwise.", CHOOSE),
 ]
 # What is written.
 Overwrite = Annotated[bool, flag("overwrite", "Replace outputs that exist.", WRITE)]

@@ -5,20 +5,23 @@ import shlex
 import sys
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .. import run
 from ..aims.quality import WEIGHT
 from ..checkpoints import is_there
+from ..errors import InvalidParameter
 from ..facts import RunInfo
+from ..records import load_selection
 from ..validation import parse_keep
 from . import exit_code, options
 from .friendly import parse_params, say, show_progress
 
 
 def select(
+    context: typer.Context,
     source: Annotated[
         str,
         typer.Argument(
@@ -27,7 +30,8 @@ def select(
             " shards; a table of numbers; a saved Hugging Face dataset. With --encoder: images or texts.",
         ),
     ],
-    keep: options.Keep,
+    keep: options.Keep = None,
+    settings: options.Settings = None,
     labels: options.Labels = None,
     ids: options.Ids = None,
     embedding: options.Embedding = None,
@@ -110,20 +114,31 @@ def select(
 
         gmmatch select data.parquet --labels topic --keep 2M --cost tokens --strata source,language
 
+        gmmatch select october.parquet --labels topic --settings september.parquet -o october-kept.parquet
+
         gmmatch select embeddings.npy --labels labels.npy --keep 30% --method el2n --images images.npy
         --train-config train.toml --save-scores el2n.npy
     """
     asked = dict(locals())
-    for name in ("source", "keep", "param", "scores", "seed", "dry_run", "as_json", "quiet"):
+    for name in ("context", "source", "settings", "param", "scores", "seed", "dry_run", "as_json", "quiet"):
         del asked[name]
     if match_to is not None:
         asked["match_to"] = dict(with_number(word, 1.0) for word in match_to)
     if quality is not None:
         asked["quality"] = with_number(quality, WEIGHT)
-    asked |= parse_params(param or []) | {"random_state": seed, "command": this_command()}
+    asked |= {"random_state": seed, "command": this_command()}
+    if settings is not None:
+        asked |= repeated(settings, context)
+    asked |= parse_params(param or [])
     if scores is not None:
         asked["scores"] = scores
-    plan = run.Plan.of(source, parse_keep(keep), asked)
+    keep = asked.pop("keep")
+    if keep is None:
+        raise InvalidParameter(
+            "keep says how many rows to keep, such as 10% or 5000; name it, or a selection to repeat:"
+            " settings=..."
+        )
+    plan = run.Plan.of(source, parse_keep(keep) if isinstance(keep, str) else keep, asked)
     with show_progress(quiet):
         if dry_run:
             found = run.estimate(plan)
@@ -138,6 +153,24 @@ def select(
             say(f"gmmatch: interrupted{how_to_resume(plan.state)}")
             raise typer.Exit(exit_code(interrupt)) from None
     say(*([json.dumps(facts.as_dict())] if as_json else sentences(facts, suspects)), err=False)
+
+
+def repeated(file: Path, context: typer.Context) -> dict[str, Any]:
+    """Return how a selection was made, but for what other options say.
+
+    Another method has other parameters: of those of the method, only what all share is repeated.
+    """
+    told = load_selection(file).settings
+    said = {
+        "random_state" if name == "seed" else name
+        for name in context.params
+        if getattr(context.get_parameter_source(name), "name", None) != "DEFAULT"
+    }
+    method = context.params["method"]
+    if "method" in said and method != told["method"]:
+        shared = {"keep", "budgets", "by_class", "random_state", "guard", *context.params}
+        told = {name: value for name, value in told.items() if name in shared}
+    return {name: value for name, value in told.items() if name not in said}
 
 
 def with_number(text: str, default: float) -> tuple[str, float]:

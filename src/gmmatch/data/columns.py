@@ -91,7 +91,7 @@ def attach(
 
     `dataset`: as its format opened it. `labels`, `ids`: a column, a file or the values; None for those that
     it has. `on_bad_rows`: `error` refuses rows without a value, `drop` lets them take no part. `unlabelled`:
-    `class` makes rows without a label a class of their own.
+    `class` makes rows without a label a class of their own, `pick` lets them be picked to be labelled.
     """
     bad = dict(dataset.bad)
     notes: tuple[str, ...] = ()
@@ -109,12 +109,14 @@ def attach(
         missing = np.array([row for row in missing.tolist() if row not in bad], dtype=np.int64)
         array = _filled(array, missing, bad, unlabelled)
         dataset = dataset.replace(labels=array)
-        if unlabelled != "class":
+        if unlabelled == "pick" and missing.size:
+            dataset = dataset.replace(unlabelled=missing)
+        elif unlabelled == "error":
             column = isinstance(labels, str) and labels in dataset.columns
             reason = f"no label in column {labels!r}" if column else "no label"
             bad |= {row: given.absent.get(row, reason) for row in missing.tolist()}
     if bad and on_bad_rows != "drop" and (dataset.rows is not None or missing.size or ids is not None):
-        lacks_labels = bool(missing.size) and unlabelled != "class"
+        lacks_labels = bool(missing.size) and unlabelled == "error"
         raise refuse_bad(bad, len(dataset), dataset.name, lacks_labels, notes, dataset.ids)
     if bad and len(bad) == len(dataset):
         raise all_bad(bad, len(dataset), dataset.name)
@@ -147,7 +149,7 @@ def _filled(
     good = np.ones(len(array), dtype=bool)
     good[missing] = False
     good[[row for row in bad if row < len(array)]] = False
-    if unlabelled == "class" and missing.size:
+    if unlabelled != "error" and missing.size:
         own: Any = UNLABELLED
         if array.dtype.kind in "iub":
             array = array.astype(np.int64)

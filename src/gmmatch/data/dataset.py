@@ -74,6 +74,8 @@ class Dataset:
         What rows belong together (patient, user, video), one value per row, where it was told.
     drop
         Whether it was opened to leave bad rows out.
+    unlabelled
+        Rows without a label that may be picked, to be labelled; they bear a label that no other row has.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class Dataset:
     sizes: tuple[int, ...] = ()
     groups: npt.NDArray[Any] | None = None
     drop: bool = False
+    unlabelled: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __repr__(self) -> str:
         size = f"{len(self)} rows" + ("" if self.rows is None else f" of {self.shape[1]} numbers")
@@ -142,6 +145,20 @@ class Dataset:
         back: FloatArray = np.empty_like(taken)
         back[order] = taken
         return back
+
+    def labelled(self) -> Dataset:
+        """Return the dataset of which rows without a label take no part.
+
+        >>> data = Dataset(np.eye(2), "X", "array", labels=np.array([5, -1]), unlabelled=np.array([1]))
+        >>> data.labelled().bad, data.labelled().labels.tolist()
+        ({1: 'no label'}, [5, 5])
+        """
+        if not len(self.unlabelled) or self.labels is None:
+            return self
+        labels = self.labels.copy()
+        labels[self.unlabelled] = np.delete(labels, self.unlabelled)[0]
+        bad = {**dict.fromkeys(self.unlabelled.tolist(), "no label"), **self.bad}
+        return self.replace(labels=labels, bad=bad, drop=True, unlabelled=np.empty(0, np.int64))
 
     def chosen(self, rows: IntArray) -> Dataset:
         """Return a dataset of some rows, in the order asked for; numbers are in memory, no files behind it.

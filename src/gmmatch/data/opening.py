@@ -65,7 +65,8 @@ def open_dataset(
         Rows without numbers or without a label: `error` refuses them and names them, `drop` leaves them
         out and lists them in `bad`; row numbers stay those of the input.
     unlabelled
-        `class` keeps rows without a label as a class of their own.
+        `class` keeps rows without a label as a class of their own. `pick`: they have their share of the
+        picks, as clusters, and the selection says which are to be labelled (`to_label`).
     header
         Whether the first line of a `.csv` or `.tsv` names the columns: `yes`, `no`, or `auto`, which compares
         it with the lines below.
@@ -83,7 +84,7 @@ def open_dataset(
     ((3, 3), {1: 'no label'})
     """
     check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
-    check_choice(unlabelled, ("error", "class"), "unlabelled")
+    check_choice(unlabelled, ("error", "class", "pick"), "unlabelled")
     check_choice(header, ("auto", "yes", "no"), "header")
     if isinstance(x, Dataset):
         drop = x.drop or on_bad_rows == "drop"

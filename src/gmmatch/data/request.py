@@ -105,7 +105,9 @@ def refuse_bad(
     more = " (first ten)" if len(bad) > 10 else ""
     advice = "; on_bad_rows='drop' leaves them out"
     if unlabelled:
-        advice += ", unlabelled='class' makes them a class of their own"
+        advice += (
+            ", unlabelled='class' makes them a class of their own, unlabelled='pick' picks some to label"
+        )
     also = "".join(f"; {note}" for note in notes)
     return InvalidInput(f"{len(bad)} of {n_rows} rows of {name} cannot be used{more}: {first}{also}{advice}")
 

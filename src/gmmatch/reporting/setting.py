@@ -95,7 +95,7 @@ def prepare(
         rows = MappedRows(rows, unit_rows)
     by_class = selection.labels is not None and selection.params.get("by_class", True)
     groups = _groups(selection, classes, codes) if by_class else np.zeros(len(rows), np.int64)
-    centers, groups = selection.centers, groups.copy()
+    centers, groups = _centers(selection), groups.copy()
     groups[source.bad_rows] = -1  # they take no part, however well their numbers fit
     if centers is None:
         groups[~look_at_rows(rows)[0]] = -1
@@ -130,6 +130,12 @@ def prepare(
         same_input=same,
         usable_labels=~np.isin(np.arange(len(rows)), source.bad_rows),
     )
+
+
+def _centers(selection: Selection) -> npt.NDArray[np.float64] | None:
+    """Return the centres of the groups that are shown; strata and the parts of a reference have others."""
+    by_parts = {"strata", "match_to"} & set(selection.info.aims or ())
+    return None if by_parts else selection.centers
 
 
 def _groups(selection: Selection, classes: npt.NDArray[Any], codes: IntArray) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,28 @@ def test_costs_of_rows_that_are_picked_late_are_paid_for_too() -> None:
     assert 5000 - cost[found.indices].sum() < 50
 
 
-def test_tokens_are_words() -> None:
-    texts = [f"{'word ' * (row % 7 + 1)}{row}" for row in range(400)]
-    content = Items("text", 400, lambda start, stop: texts[start:stop])
-    data = Dataset(ROWS, "texts", "list", labels=LABELS, content=content)
-    found = gmmatch.select(data, keep=100, cost="tokens")
-    tokens = [4 / 3 * len(texts[row].split()) for row in found.indices]
+TEXTS = [f"{'unbelievable ' * (row % 7 + 1)}{row}" for row in range(400)]
+CONTENT = Items("text", 400, lambda start, stop: TEXTS[start:stop])
+OF_TEXTS = Dataset(ROWS, "texts", "list", labels=LABELS, content=CONTENT)
+
+
+def test_tokens_are_those_of_an_installed_tokenizer() -> None:
+    wordllama = pytest.importorskip("wordllama")
+    tokenizers = pytest.importorskip("tokenizers")
+    file = next((Path(wordllama.__file__).parent / "tokenizers").glob("l2*.json"))
+    one = tokenizers.Tokenizer.from_file(str(file))
+    tokens = np.array([len(one.encode(text, add_special_tokens=False).ids) for text in TEXTS])
+    found = gmmatch.select(OF_TEXTS, keep=300, cost="tokens")
+    counted = gmmatch.select(ROWS, LABELS, keep=300, cost=tokens)
+    assert (found.indices == counted.indices).all()
+    assert 300 - tokens.max() < tokens[found.indices].sum() <= 300
+    assert "counted by the Llama 2 tokenizer" in str(found.info.hint)
+
+
+def test_tokens_are_words_without_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)  # as if it were not installed
+    found = gmmatch.select(OF_TEXTS, keep=100, cost="tokens")
+    tokens = [4 / 3 * len(TEXTS[row].split()) for row in found.indices]
     assert 100 - 4 / 3 * 8 < sum(tokens) <= 100
     assert "counted as words" in str(found.info.hint)
 
@@ -61,7 +78,7 @@ def test_costs_that_are_refused() -> None:
         gmmatch.select(ROWS, LABELS, cost=-COST)
     with pytest.raises(InvalidInput, match="a number for each of 400 rows"):
         gmmatch.select(ROWS, LABELS, cost=COST[:5])
-    with pytest.raises(InvalidInput, match="counts the words of texts, and X holds none"):
+    with pytest.raises(InvalidInput, match="counts those of texts, and X holds none"):
         gmmatch.select(ROWS, LABELS, cost="tokens")
     with pytest.raises(InvalidInput, match="does not pay for the first row"):
         gmmatch.select(ROWS, LABELS, keep=1, cost=COST + 10)
@@ -118,6 +135,37 @@ def test_a_value_has_a_least_and_a_most() -> None:
     )
     assert len(few) == 30
     assert "30 rows, the most that strata allow" in str(few.info.hint)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 64}, {"engine": "processes"}])
+def test_bounds_of_one_column_hold_beside_another(tmp_path: Path, options: Any) -> None:
+    np.save(tmp_path / "rows.npy", ROWS)
+    source = np.where(np.arange(400) % 10 < 2, "web", "book")
+    month = (np.arange(400) // 40) % 2
+    bounds = {"web": (48, 60), "book": (0, 400)}
+    found = gmmatch.select(
+        str(tmp_path / "rows.npy"),
+        LABELS,
+        keep=120,
+        strata={"source": source, "month": month},
+        budgets=bounds,
+        **options,
+    )
+    picked = source[found.indices] == "web"
+    assert len(found) == 120
+    assert 48 <= picked.sum() <= 60
+    # The months of a source share its rows as they share all rows of it, but for rounding.
+    for name in ("web", "book"):
+        own = found.indices[source[found.indices] == name]
+        assert abs(int(month[own].sum()) - len(own) / 2) <= 4
+    # The least come first.
+    first = found.indices[:48]
+    assert (source[first] == "web").mean() > 0.5
+    most = gmmatch.select(
+        ROWS, LABELS, keep=390, strata={"source": source, "month": month}, budgets={**bounds, "web": (0, 50)}
+    )
+    assert np.count_nonzero(source[most.indices] == "web") == 50
+    assert "the most that strata allow" in str(most.info.hint)
 
 
 def test_parts_without_a_pick_are_named() -> None:

@@ -31,6 +31,12 @@ def test_of_near_duplicates_one_may_be_picked() -> None:
     assert found.info.aims is not None
     assert found.info.aims["duplicates"]["dropped"] == 30
     assert "30 near-duplicates" in str(found.info.hint)
+    # Which row stands for which.
+    pairs = dict(found.info.aims["duplicates"]["pairs"])
+    assert sorted(pairs) == np.flatnonzero(~kept).tolist()
+    assert all(
+        kept[own] and any(row in group and own in group for group in groups) for row, own in pairs.items()
+    )
     # The list of suspects names the same rows.
     suspects = gmmatch.suspects(rows, labels)
     assert set(suspects.keep[suspects.group >= 0]) == {row for group in groups for row in group if kept[row]}
@@ -42,6 +48,8 @@ def test_an_included_row_stands_for_its_duplicates() -> None:
     found = gmmatch.select(rows, LABELS, keep=1.0, duplicates="drop", include=[45])
     assert found.indices[0] == 45
     assert 5 not in found.indices
+    assert found.info.aims is not None
+    assert [5, 45] in found.info.aims["duplicates"]["pairs"]
 
 
 def test_duplicates_are_dropped_without_labels_and_without_a_guard() -> None:

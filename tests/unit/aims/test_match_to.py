@@ -75,3 +75,13 @@ def test_files_that_are_matched_are_not_overwritten(tmp_path) -> None:
         with pytest.raises(GmmatchError, match=r"wanted\.npy"):
             gmmatch.select(rng.normal(size=(60, 4)), keep=5, match_to=given, output=wanted, overwrite=True)
     assert wanted.read_bytes() == before
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_report_shows_picks_of_parts(tmp_path: Path, labelled: bool) -> None:
+    labels = LABELS if labelled else None
+    source = np.arange(1200) % 3
+    for options in ({"match_to": MORE[CODES == 1][:40]}, {"strata": source}):
+        found = gmmatch.select(ROWS, labels, keep=60, **options)
+        page = found.report(tmp_path / "page.html", overwrite=True)
+        assert page.glance.kept == 60

@@ -1,0 +1,139 @@
+"""Texts that are nearly the same: most sequences of four letters of both are in both.
+
+An embedding may move far when a letter is wrong or a word is added; the letters hardly change. Candidates
+share a band of MinHash signatures (Broder 1997), and are then compared exactly: at the least overlap that
+counts, a pair is missed with a probability of 0.004.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import IntArray, Vector
+from ..data import Items, Unreadable
+
+LEAST = 0.6  # shared among all sequences of two texts that are nearly the same
+_LETTERS = 4
+_LONGEST = 10_000  # letters that are compared: in longer texts most sequences are common ones
+_BANDS, _PER_BAND = 40, 4
+_AT_ONCE = 1 << 13
+
+_Keys = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class AlikeTexts:
+    """Pairs of a text and the foreign text that it is most like."""
+
+    train: IntArray
+    test: IntArray
+    overlap: Vector  # the share of sequences that both have
+
+
+def find_alike(texts: Items, foreign: Items) -> AlikeTexts:
+    """Return the texts that are nearly the same as a foreign one, and the most similar of these.
+
+    Time: O(letters), and the comparison of candidates. Memory: the sequences of the foreign texts.
+
+    >>> def items(*texts):
+    ...     return Items("text", len(texts), lambda start, stop: list(texts[start:stop]))
+    >>> found = find_alike(items("Call my mother!", "play some jazz"), items("please call my mother"))
+    >>> found.train.tolist(), found.test.tolist(), found.overlap.round(2).tolist()
+    ([0], [0], [0.65])
+    """
+    known = [sequences(text) for text in _read(foreign)]
+    names = _bands(known)
+    order = [np.argsort(names[:, band], kind="stable") for band in range(_BANDS)]
+    ordered = [names[order[band], band] for band in range(_BANDS)]
+    train, test, overlap = [], [], []
+    for start in range(0, len(texts), _AT_ONCE):
+        own = [sequences(text) for text in _read(texts, start, min(start + _AT_ONCE, len(texts)))]
+        bands = _bands(own)
+        low = np.stack([np.searchsorted(ordered[b], bands[:, b]) for b in range(_BANDS)], axis=1)
+        high = np.stack([np.searchsorted(ordered[b], bands[:, b], "right") for b in range(_BANDS)], axis=1)
+        for row in np.flatnonzero((high > low).any(axis=1)).tolist():
+            shared = np.flatnonzero(high[row] > low[row]).tolist()
+            others = np.unique(np.concatenate([order[b][low[row, b] : high[row, b]] for b in shared]))
+            scores = [_overlap(own[row], known[other]) for other in others.tolist()]
+            best = int(np.argmax(scores))
+            if scores[best] >= LEAST:
+                train.append(start + row)
+                test.append(int(others[best]))
+                overlap.append(scores[best])
+    return AlikeTexts(np.array(train, np.int64), np.array(test, np.int64), np.array(overlap, np.float64))
+
+
+def same_texts(texts: Items) -> IntArray:
+    """Return a number for each text, the same for texts that differ in signs and capitals alone; -1: empty.
+
+    >>> texts = ["Call me!", "play jazz", "call  me", "?"]
+    >>> same_texts(Items("text", 4, lambda start, stop: texts[start:stop])).tolist()
+    [0, 1, 0, -1]
+    """
+    known: dict[bytes, int] = {}
+    found = np.full(len(texts), -1)
+    for start in range(0, len(texts), _AT_ONCE):
+        for row, text in enumerate(_read(texts, start, min(start + _AT_ONCE, len(texts))), start):
+            words = _words(text)
+            if words:
+                key = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+                found[row] = known.setdefault(key, row)
+    return found
+
+
+def _words(text: str) -> str:
+    """Return a text without what does not count."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def sequences(text: str) -> _Keys:
+    """Return the sequences of four letters of a text as numbers, each once; signs and capitals do not count.
+
+    >>> len(sequences("Abba")), bool((sequences("Ab, ba!") == sequences("ab ba")).all())
+    (3, True)
+    """
+    words = _words(text[:_LONGEST])
+    letters = np.frombuffer(f" {words} ".encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+    count = max(0, len(letters) - _LETTERS + 1) if words else 0
+    found = np.zeros(count, np.uint64)
+    for place in range(_LETTERS):
+        found = _mixed(found ^ letters[place : place + count])
+    return np.unique(found)
+
+
+def _mixed(keys: _Keys) -> _Keys:
+    """Return numbers that look random, the same for the same (the end of MurmurHash3)."""
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        keys = (keys ^ keys >> np.uint64(33)) * np.uint64(factor)
+    return keys ^ keys >> np.uint64(33)
+
+
+def _bands(texts: list[_Keys]) -> _Keys:
+    """Return a number for each band of the signature of each text; those of empty texts are their own."""
+    salts = _mixed(np.arange(1, _BANDS * _PER_BAND + 1, dtype=np.uint64))
+    found = np.empty((len(texts), _BANDS), np.uint64)
+    for row, keys in enumerate(texts):
+        if not len(keys):
+            found[row] = _mixed(np.full(1, (1 << 63) + row, np.uint64))
+            continue
+        least = ((keys[:, None] ^ salts) * np.uint64(0x9E3779B97F4A7C15)).min(axis=0)
+        name = np.zeros(_BANDS, np.uint64)
+        for own in least.reshape(_BANDS, _PER_BAND).T:
+            name = _mixed(name ^ own)
+        found[row] = name
+    return found
+
+
+def _overlap(one: _Keys, other: _Keys) -> float:
+    shared = len(np.intersect1d(one, other, assume_unique=True))
+    return shared / max(1, len(one) + len(other) - shared)
+
+
+def _read(items: Items, start: int = 0, stop: int | None = None) -> list[str]:
+    texts = items.read(start, len(items) if stop is None else stop)
+    return ["" if isinstance(text, Unreadable) else str(text) for text in texts]
