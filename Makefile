@@ -47,7 +47,7 @@ test-lowest:
 test-newest:
 	@$(MAKE) --no-print-directory test-versions VENV=.venv-newest CONSTRAINTS=/dev/null
 
-# Faults of every kind, and the table of them in docs/reliability.md; some twenty minutes.
+# Faults of every kind, and the table of them in docs/drill.md; some twenty minutes.
 drill: .venv/.dev
 	@test -n "$(RESUME)" || rm -rf out/drill
 	$(call stage,drill,$(PYTEST) $(PARALLEL) tests/drill -m drill)
@@ -75,9 +75,11 @@ bench:
 	@$(MAKE) --no-print-directory .venv-bench/.bench VENV=.venv-bench
 	$(call stage,bench,.venv-bench/bin/python -m benchmarks.performance --scale $(SCALE) $(if $(FIRST),--first-version $(FIRST)))
 
-# The tests of the report's page drive the system's Chromium, and are skipped where there is none.
+# The tests of the report's page drive the system's Chromium, and axe-core checks it and the site; both are skipped where
+# they cannot be installed.
 browser:
 	@sh tests/browser/install-chromium.sh
+	@sh tests/browser/install-axe.sh
 
 # A source archive and, made from it, a wheel.
 wheel: .venv/.dev

@@ -227,7 +227,7 @@ def select(
         little is refused.
     engine
         `local` runs on threads of this machine, `processes` on processes of it, `ray` on a Ray cluster
-        (extra `ray`), with the same picks. For `ray`,
+        (extra `cluster`), with the same picks. For `ray`,
         `data` must be mapped from files that every node can read. Or `gmmatch.Ray(address=, workers=)`, or
         an engine that is open already, from `gmmatch.compute.ray.ray_engine`.
     state
@@ -407,7 +407,8 @@ def list_suspects(
     with _engine(engine, opened) as running, use_engine(running):
         checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
         check_suspects(opened, checked)
-        known, remarks = gather_known(opened, checked, reference, probabilities, opening.get("encoder"))
+        like = {**opening, "labels": labels}
+        known, remarks = gather_known(opened, checked, reference, probabilities, like)
         found = find_suspects(checked, None, True, seed, known)
     found = replace(
         found, notes=(*notes_of(opened, checked), *found.notes, *remarks), given=opened.labels, ids=opened.ids

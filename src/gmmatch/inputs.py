@@ -85,13 +85,17 @@ def _encoded(found: Dataset, embedded: Embedded) -> Dataset:
 
 
 def gather_known(
-    data: Dataset, checked: CheckedRows, reference: Any = None, probabilities: Any = None, encoder: Any = None
+    data: Dataset,
+    checked: CheckedRows,
+    reference: Any = None,
+    probabilities: Any = None,
+    like: Mapping[str, Any] | None = None,
 ) -> tuple[Known, tuple[str, ...]]:
     """Return what is known of the labels, checked, and notes on it for the user.
 
     `data`, `checked`: the rows. `reference`: `(X, y)`, a dataset or a path with labels. `probabilities`: an
     array (rows, classes) in the order of the sorted classes, a table or mapping with a column per class, or
-    a file of one. `encoder`: what turned the rows into numbers, for a reference that is images or texts.
+    a file of one. `like`: how the rows were opened (encoder, columns), for a reference that is a path.
     """
     groups = None if data.groups is None else np.unique(data.groups, return_inverse=True)[1]
     if reference is None and probabilities is None:
@@ -112,7 +116,7 @@ def gather_known(
                 " labels do; pass probabilities out of fold"
             )
     if reference is not None:
-        rows, codes = _as_reference(reference, classes, checked.rows.shape[1], encoder)
+        rows, codes = _as_reference(reference, classes, checked.rows.shape[1], like or {})
         known = replace(known, reference=rows, reference_codes=codes)
     return known, tuple(notes)
 
@@ -192,16 +196,21 @@ def _read(path: Path) -> Any:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _as_reference(given: Any, classes: Labels, n_features: int, encoder: Any) -> tuple[FloatArray, IntArray]:
+def _as_reference(
+    given: Any, classes: Labels, n_features: int, like: Mapping[str, Any]
+) -> tuple[FloatArray, IntArray]:
     """Return the rows of a reference and the class of each."""
     if isinstance(given, tuple):
         if len(given) != 2:
             raise InvalidInputType("reference must be (rows, labels), a dataset or a path with labels")
         opened = open_data(*given)
     else:
-        opened = given if isinstance(given, Dataset) else open_data(given, encoder=encoder)
+        opened = given if isinstance(given, Dataset) else open_data(given, **_alike(like))
     if opened.labels is None:
-        raise InvalidInput("the reference has no labels; pass (rows, labels), or a dataset with labels")
+        raise InvalidInput(
+            "the reference has no labels; pass (rows, labels), a dataset with labels, or a path whose labels"
+            " are where those of the data are"
+        )
     checked = check_input(opened.numbers(), opened.labels, name="the reference", finite=False)
     rows = np.asarray(checked.rows[:])
     if rows.shape[1] != n_features:
@@ -217,3 +226,12 @@ def _as_reference(given: Any, classes: Labels, n_features: int, encoder: Any) ->
         raise InvalidInput(f"the reference has the label {foreign[0]!r}, which no row of the data has")
     places = np.array([names[str(name)] for name in checked.classes.tolist()], np.int64)
     return rows, places[checked.codes]
+
+
+def _alike(like: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how to open a reference: as the rows were, with labels where these were a column."""
+    found = {
+        name: like[name] for name in ("encoder", "text", "image", "embedding") if like.get(name) is not None
+    }
+    labels = like.get("labels")
+    return found | ({"labels": labels} if isinstance(labels, str) and not os.path.exists(labels) else {})

@@ -397,7 +397,7 @@ def run(plan: Plan) -> Outcome:
         count_reads(rows) as counter,
     ):
         checked = look_at_all(checked, data, plan.on_bad_rows, seed, plan.entry.build(**params))
-        known, remarks = gather_known(data, checked, plan.reference, plan.probabilities, plan.encoder)
+        known, remarks = gather_known(data, checked, plan.reference, plan.probabilities, vars(plan))
         aims = open_aims(plan.aims, data, checked, seed, plan.encoder, plan.text)
         params["keep"] = aims.keep(plan.keep, checked)
         given = data.labels
@@ -688,7 +688,8 @@ def look_at_all(
     checked = replace(checked, usable=None if usable.all() else usable)
     checked, good = look(checked, seed, None if selector is None else selector.running_means(checked))
     if not good.all() and on_bad_rows == "error" and not data.drop:
-        raise InvalidInput(f"{data.name} has {describe_bad_rows(np.flatnonzero(~good))}")
+        bad = describe_bad_rows(np.flatnonzero(~good))
+        raise InvalidInput(f"{data.name} has {bad}; on_bad_rows='drop' leaves them out")
     usable &= good
     if not usable.any():
         raise InvalidInput(f"all {len(usable)} rows of {data.name} are bad; nothing is left to choose from")
@@ -856,7 +857,7 @@ def describe(
 def check_suspects(data: Dataset, checked: CheckedRows) -> None:
     """Refuse to look for suspects where there are no labels."""
     if checked.classes is None:
-        raise InvalidInput(f"suspects need labels, and {data.name} has none; name them (labels)")
+        raise InvalidInput(f"suspects need labels, and {data.name} has none; name them: labels=...")
 
 
 def find_suspects(

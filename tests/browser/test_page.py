@@ -558,3 +558,61 @@ def test_twenty_thousand_rows_are_drawn_and_moved_through(visit, tmp_path):
     settle(page)
     expect(page.locator("#kept")).not_to_have_text("2,100 kept")
     expect(page.locator("#legend")).to_contain_text("lost at this budget")
+
+
+def test_fifty_suspects_are_reviewed_by_keys_and_every_label_comes_back_to_its_row(visit, tmp_path):
+    """Over all pages, with a reload in between; the folder has another file when the labels are fed back."""
+    rng = np.random.default_rng(5)
+    codes = np.arange(480) % 3
+    given = np.where(rng.random(480) < 0.18, (codes + 1) % 3, codes)
+    names = np.array(["ant", "bee", "cow"])
+    folder = tmp_path / "photos"
+    for name in names:
+        (folder / name).mkdir(parents=True)
+    shades = np.array([(200, 40, 40), (40, 200, 40), (40, 40, 200)])
+    for row, (code, label) in enumerate(zip(codes, names[given], strict=True)):
+        pixels = np.clip(shades[code] + rng.normal(0, 30, (4, 4, 3)), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / label / f"{row:03d}.png")
+    data = gmmatch.open(folder, encoder="pixels")
+    gmmatch.select(data, keep=30).report(tmp_path / "page.html")
+    page = visit(tmp_path / "page.html")
+    counted, pages = page.locator("#review-count"), page.locator("#review-pages")
+    total = int(page.locator("#review-tabs .amount").first.inner_text())
+    assert total > 60  # more than a page lists
+    page.get_by_role("tab", name="Labels").click()
+    keys = ("w", "r", "n", "w", "w")
+    decided = {}
+
+    def decide(key):
+        name = page.locator("#review-card .side-row .name").first.text_content()
+        better = page.locator("#review-card .tag").nth(1).text_content()
+        decided[name] = {"w": better, "r": name.partition("/")[0], "n": ""}[key]
+        page.keyboard.press(key)
+
+    for at in range(25):
+        decide(keys[at % 5])
+    page.reload()
+    page.locator("html[data-ready=true]").wait_for(state="attached")
+    expect(counted).to_contain_text("25 decisions")
+    page.get_by_role("tab", name="Labels").click()
+    page.locator("#review-strip .chip").nth(25).click()
+    for at in range(25, total):
+        decide(keys[at % 5])
+    expect(pages).to_contain_text("page 2 of")
+    assert len(decided) == total >= 50
+    expect(counted).to_contain_text(f"{total} decisions")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save labels").click()
+    saved = tmp_path / "labels.csv"
+    download.value.save_as(saved)
+    # A file that sorts before all others moves the number of every row.
+    Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(folder / "ant" / "000-new.png")
+    again = gmmatch.open(folder, saved, encoder="pixels", on_bad_rows="drop")
+    bad = set(again.bad_rows.tolist())
+    assert len(again) == 481
+    for row, name in enumerate(again.ids.tolist()):
+        expected = "" if name == "ant/000-new.png" else decided.get(name, name.partition("/")[0])
+        assert (row in bad) == (expected == ""), name
+        if expected:
+            assert again.labels[row] == expected, name
+    assert set(decided) <= set(again.ids.tolist())

@@ -348,5 +348,5 @@ def test_without_ray_the_extra_is_named(folder):
     assert done.returncode == 4
     assert (
         done.stderr
-        == "gmmatch: ray is not installed; install it with: pip install ray (the extra gmmatch[ray])\n"
+        == "gmmatch: ray is not installed; install it with: pip install ray (the extra gmmatch[cluster])\n"
     )

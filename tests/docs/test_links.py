@@ -48,3 +48,8 @@ def test_every_picture_is_named_by_a_page_and_by_a_command() -> None:
     for picture in (ROOT / "docs" / "img").glob("*.png"):
         assert f"img/{picture.name}" in shown
         assert f"`{picture.name}`" in made
+
+
+def test_the_glossary_is_short() -> None:
+    words = re.findall(r"^- \*\*(.*?)\*\*", (ROOT / "docs" / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    assert 0 < len(set(words)) == len(words) <= 15

@@ -1,4 +1,4 @@
-"""What the drill saw, for the table in docs/reliability.md.
+"""What the drill saw, for the table in docs/drill.md.
 
 A drill that was ended goes on with what is left of it (`make drill RESUME=1`), as long as the code is the
 same to the byte; the table is written once all of it has passed.
@@ -17,7 +17,7 @@ import pytest
 
 from .commands import ROOT, make_inputs
 
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "drill.md"
 BEGIN, END = "<!-- The drill writes from here -->", "<!-- to here. -->"
 _SEEN = Path(os.environ.get("GMMATCH_DRILL", ROOT / "out" / "drill"))
 

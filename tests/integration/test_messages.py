@@ -133,3 +133,17 @@ def test_data_that_was_opened_to_drop_bad_rows_is_selected_from():
     assert {1, 5}.isdisjoint(gmmatch.suspects(data).rows.tolist())
     with pytest.raises(InvalidInput, match="on_bad_rows='drop'"):
         gmmatch.select(rows, labels, keep=4)
+
+
+def test_a_reference_is_opened_as_the_rows_are(here):
+    """Its labels are in the column of that name, and its texts are encoded."""
+    pytest.importorskip("wordllama")
+    text_table(here / "tickets.csv")
+    lines = (here / "tickets.csv").read_text().splitlines()
+    (here / "checked.csv").write_text("\n".join(lines[:1] + lines[1::6]) + "\n")
+    words = ("tickets.csv", "--text", "body", "--labels", "intent", "--reference", "checked.csv")
+    for done in (
+        invoke("select", *words, "--keep", "9", "-o", "guided.csv"),
+        invoke("suspects", *words, "-o", "wrong.csv"),
+    ):
+        assert done.exit_code == 0, done.output

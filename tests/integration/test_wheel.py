@@ -96,7 +96,7 @@ def test_the_wheel_does_the_main_job_and_names_what_is_missing(python: Path, tmp
     words = ("select", "x.npy", "--keep", "10%", "-o", "other.csv")
     for more, sentence in (
         (("--report", "r.html"), "(the extra gmmatch[report])"),
-        (("--engine", "ray"), "(the extra gmmatch[ray])"),
+        (("--engine", "ray"), "(the extra gmmatch[cluster])"),
     ):
         refused = run(gmmatch, *words, *more, cwd=tmp_path)
         assert refused.returncode == 4
@@ -179,3 +179,25 @@ def find_version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def test_extras_are_named_by_what_one_has_and_the_former_names_stay() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+
+    def brings(extra: str) -> set[str]:
+        """Return the packages that an extra brings, also by way of others."""
+        packages = set()
+        for line in extras[extra]:
+            inner = re.fullmatch(r"gmmatch\[(.*)\]", line)
+            found = (
+                [brings(name) for name in inner[1].split(",")] if inner else [{re.split("[<>=]", line)[0]}]
+            )
+            packages.update(*found)
+        return packages
+
+    for extra in ("photos", "texts", "report", "figures"):  # what a first user installs needs no torch
+        assert {"torch", "sentence-transformers"}.isdisjoint(brings(extra)), extra
+    former = {"images": {"photos"}, "text": {"texts", "texts-minilm"}, "ray": {"cluster"}}
+    for name, now in former.items():
+        assert brings(name) == set().union(*map(brings, now))

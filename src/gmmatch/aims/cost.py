@@ -44,7 +44,9 @@ class Cost:
                 return cls(_count(data, _count_words), _TOKENS, _WORDS_NOTE)
             return cls(_count(data, count), _TOKENS, _TOKENIZER_NOTE)
         name = given if isinstance(given, str) else "cost"
-        values = values_of_rows(data, given, "scores") if _named(given) else _as_numbers(given, len(data))
+        values = (
+            values_of_rows(data, given, "scores", "cost") if _named(given) else _as_numbers(given, len(data))
+        )
         good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
         if not np.isfinite(values[good]).all() or (values[good] < 0).any():
             raise InvalidInput("cost must be finite and at least 0 in every row")

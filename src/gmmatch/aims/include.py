@@ -94,7 +94,9 @@ def find_rows(given: Any, data: Dataset, checked: CheckedRows, name: str) -> Int
     if data.ids is not None and (values.dtype.kind not in "iu" or np.isin(values, data.ids).all()):
         return _by_id(values, data, name)
     if values.dtype.kind not in "iu":
-        raise InvalidInput(f"{name} names ids, and {data.name} has none; pass ids, or name row numbers")
+        raise InvalidInput(
+            f"{name} names ids, and {data.name} has none; name them with ids=..., or pass row numbers"
+        )
     wrong = values[(values < 0) | (values >= n_rows)]
     if len(wrong):
         raise InvalidInput(f"{name} names row {wrong[0]}; expected numbers from 0 to {n_rows - 1}")
@@ -104,7 +106,9 @@ def find_rows(given: Any, data: Dataset, checked: CheckedRows, name: str) -> Int
 def _by_id(ids: Any, data: Dataset, name: str) -> IntArray:
     """Return the rows of ids."""
     if data.ids is None:
-        raise InvalidInput(f"{name} names ids, and {data.name} has none; pass ids, or name row numbers")
+        raise InvalidInput(
+            f"{name} names ids, and {data.name} has none; name them with ids=..., or pass row numbers"
+        )
     places = {str(key): row for row, key in reversed(list(enumerate(data.ids.tolist())))}
     names = [str(key) for key in np.asarray(ids).tolist()]
     missing = [key for key in names if key not in places]

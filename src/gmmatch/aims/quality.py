@@ -33,7 +33,7 @@ class Quality:
         if not (is_number(weight) and 0 < weight < 1):
             raise InvalidParameter(f"the weight of quality must be between 0 and 1; got {brief(weight)}")
         if isinstance(given, (str, os.PathLike)):
-            values = values_of_rows(data, given, "scores")
+            values = values_of_rows(data, given, "scores", "quality")
         else:
             try:
                 values = np.asarray(given, np.float64)

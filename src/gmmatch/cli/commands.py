@@ -70,7 +70,7 @@ class _Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = []
         for at, word in enumerate(args):
-            alone = word == "--guard" and args[at + 1 : at + 2] not in (["auto"], ["off"])
+            alone = word == "--guard" and args[at + 1 : at + 2] not in (["auto"], ["off"], ["on"])
             words += ["--guard", "auto"] if alone else ["--guard", "off"] if word == "--no-guard" else [word]
         return super().parse_args(ctx, words)
 

@@ -18,6 +18,14 @@ from . import exit_code, explain
 Command = TypeVar("Command", bound=Callable[..., None])
 
 _COMMON = ("on_bad_rows", "unlabelled", "overwrite", "embedding")  # of one command or the other
+# Parameters that are no option of the command that names them.
+_ELSEWHERE = {
+    "random_state": "--seed",
+    "by_class": "--param by_class",
+    "size": "gmmatch embed --size",
+    "scores": "--scores",
+    "ids": "--ids",
+}
 _NOT_OPTIONS = ("source", "labels", "texts")  # an argument; and words that begin sentences about data
 _NARROW = 4 << 30  # bytes of addresses, of which a machine's threads and libraries take a good part
 _LIBRARIES = 512 << 20  # bytes of addresses that the libraries of a small job take, and some more
@@ -56,17 +64,22 @@ def as_options(message: str, names: Iterable[str]) -> str:
     >>> as_options("it exists already; overwrite=True replaces it", ["overwrite"])
     'it exists already; --overwrite replaces it'
     """
-    known = {"random_state": "--seed"} | {name: f"--{name.replace('_', '-')}" for name in names}
+    own = {name: f"--{name.replace('_', '-')}" for name in names}
+    known = _ELSEWHERE | own
 
     def spelled(found: re.Match[str]) -> str:
         name, value = found["name"], found["value"]
         if name not in known:
             return found[0]
-        return known[name] if value in ("True", "...") else f"{known[name]} {value.strip(chr(39))}"
+        if known[name].startswith("--param"):
+            return f"{known[name]}={value.lower()}"
+        shown = value.strip("\"'")
+        return known[name] if value in ("True", "...") else f"{known[name]} {shown}"
 
-    said = re.sub(r"(?P<name>\b[a-z_]+)=(?P<value>'[^']*'|True|\.\.\.|[\w.]+)", spelled, message)
+    value = r"'[^']*'|\"[^\"]*\"|True|\.\.\.|[\w.]+"
+    said = re.sub(rf"(?P<name>\b[a-z_]+)=(?P<value>{value})", spelled, message)
     first = said.partition(" ")[0]
-    return known[first] + said[len(first) :] if first in known and first not in _NOT_OPTIONS else said
+    return own[first] + said[len(first) :] if first in own and first not in _NOT_OPTIONS else said
 
 
 def in_little_room() -> AbstractContextManager[None]:

@@ -211,7 +211,7 @@ def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
         f"kept {facts.kept:,} of {facts.rows:,} rows{classes} by {facts.method} in {facts.seconds or 0:.1f} s"
         f"{dropped}{wrong}{objective}; wrote {written}"
     )
-    learned = (facts.strategy or {}).get("sentence")
+    learned = facts.learned()
     notes = [*([learned] if learned else []), *(facts.hint or "").splitlines()]
     return [done, *(f"note: {note}" for note in notes)]
 

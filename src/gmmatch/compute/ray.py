@@ -249,7 +249,7 @@ def _import_ray() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError:
-        raise MissingExtra("ray", "ray") from None
+        raise MissingExtra("ray", "cluster") from None
 
 
 @contextmanager

@@ -64,12 +64,12 @@ def read_values(given: Any, what: str, n_rows: int | None = None) -> npt.NDArray
     return _complete(values, what)
 
 
-def values_of_rows(dataset: Dataset, given: Any, what: str) -> npt.NDArray[Any]:
+def values_of_rows(dataset: Dataset, given: Any, what: str, parameter: str | None = None) -> npt.NDArray[Any]:
     """Return labels or scores of a dataset's rows: a column of it, a file, or the values themselves.
 
-    As labels do, those of a file that has ids belong to rows by id.
+    As labels do, those of a file that has ids belong to rows by id. `parameter`: what the user calls them.
     """
-    return _complete(_find(dataset, given, what), what, dataset.bad)
+    return _complete(_find(dataset, given, what, parameter), what, dataset.bad)
 
 
 def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -> npt.NDArray[Any]:
@@ -171,7 +171,7 @@ def _is_text(given: Any) -> bool:
     return isinstance(given, (str, os.PathLike))
 
 
-def _find(dataset: Dataset, given: Any, what: str) -> Values:
+def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None) -> Values:
     """Return values that are a column of the data, a file, or given."""
     if not _is_text(given):
         values = Values(given, None, what, notes=position_notes(dataset, given, what))
@@ -191,7 +191,7 @@ def _find(dataset: Dataset, given: Any, what: str) -> Values:
         elif values.keys is None:
             values = replace(values, notes=(*values.notes, *position_notes(dataset, given, what)))
     else:
-        raise no_column(given, what, dataset.columns, dataset.name)
+        raise no_column(given, parameter or what, dataset.columns, dataset.name)
     _check_length(values, len(dataset), what, dataset.name)
     return values
 

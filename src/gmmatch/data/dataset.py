@@ -134,8 +134,10 @@ class Dataset:
     def numbers(self) -> Any:
         """Return the rows, or say that they must be encoded first."""
         if self.rows is None:
-            held = "nothing" if self.content is None else PLURALS[self.content.kind]
-            raise InvalidInput(f"{self.name} holds {held}; name an encoder for them: encoder=...")
+            kind = None if self.content is None else self.content.kind
+            held = "nothing" if kind is None else PLURALS[kind]
+            usual = {"image": "'efficientnet-lite0'", "text": "'wordllama'"}.get(kind or "", "...")
+            raise InvalidInput(f"{self.name} holds {held}; name an encoder for them: encoder={usual}")
         return self.rows
 
     def take(self, rows: IntArray) -> FloatArray:

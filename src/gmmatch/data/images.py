@@ -137,7 +137,7 @@ def _unreadable(items: Items, name: str, bad: dict[int, str]) -> InvalidInput:
 
 
 def _open(item: Any, size: int | None) -> Image:
-    pil = require("PIL.Image", "pillow", "images")
+    pil = require("PIL.Image", "pillow", "photos")
     if isinstance(item, pil.Image):
         return _checked(item)
     content = Path(item).read_bytes() if isinstance(item, (str, os.PathLike)) else item
@@ -164,8 +164,8 @@ def _checked(image: Image) -> Image:
 
 def _square(image: Image, size: int | None) -> UInt8Array:
     """Turn upright, make RGB, cut the centre square and resample it."""
-    pil = require("PIL.Image", "pillow", "images")
-    ops = require("PIL.ImageOps", "pillow", "images")
+    pil = require("PIL.Image", "pillow", "photos")
+    ops = require("PIL.ImageOps", "pillow", "photos")
     image.load()
     upright = _eight_bits(ops.exif_transpose(image))
     if size is None:
@@ -183,7 +183,7 @@ def _square(image: Image, size: int | None) -> UInt8Array:
 
 def _eight_bits(image: Image) -> Image:
     """Return the image as RGB, or as grey where it is grey, on white where it is transparent."""
-    pil = require("PIL.Image", "pillow", "images")
+    pil = require("PIL.Image", "pillow", "photos")
     if image.mode.startswith("I"):  # 16 bits per pixel, which convert() would clip instead of scale
         deep = np.asarray(image)
         if deep.min() < 0 or deep.max() > 65535:
@@ -201,7 +201,7 @@ def _eight_bits(image: Image) -> Image:
 
 
 def _from_array(array: UInt8Array) -> Image:
-    pil = require("PIL.Image", "pillow", "images")
+    pil = require("PIL.Image", "pillow", "photos")
     flat = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
     image: Image = pil.fromarray(np.ascontiguousarray(flat))
     return image

@@ -82,7 +82,7 @@ def no_column(given: str, what: str, names: Sequence[str], where: str) -> Invali
     """Return the sentence for labels, ids or scores that are nowhere."""
     there = f"has the columns {listed(names)}" if names else "has no columns"
     return InvalidInput(
-        f"there is no column and no file {given!r} to take as {what} (--{what}){nearest(given, names)};"
+        f"there is no column and no file {given!r} to take as {what} ({what}=...){nearest(given, names)};"
         f" {where} {there}"
     )
 

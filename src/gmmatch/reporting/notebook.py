@@ -43,8 +43,7 @@ def selection_html(selection: Selection, data: Dataset | None = None) -> str:
     lines = [head]
     if info.tiers:
         lines.append(", ".join(f"{count:,} {escape(name)}" for name, count in info.tiers.items()))
-    learned = (info.strategy or {}).get("sentence")
-    lines += [escape(line) for line in [learned, *(info.hint or "").splitlines()] if line]
+    lines += [escape(line) for line in [info.learned(), *(info.hint or "").splitlines()] if line]
     if selection.labels is not None:
         lines.append(_classes(selection.labels))
     rows = selection.indices[:_SHOWN]

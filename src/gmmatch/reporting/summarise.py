@@ -188,29 +188,12 @@ def _glance(
         suspects=len(wrong),
         judged=len(judged),
         kept_suspects=int(np.isin(selection.indices, wrong).sum()),
-        learned=what_is_learned(selection),
+        learned=selection.info.learned(),
         prefixes=setting.prefixes_hold,
         command=command or shell_command(selection, source.name, setting.labelled),
         python=python_call(selection, setting.labelled, bad_rows=bool((~measures.usable).any())),
         versions=dict(selection.versions),
         fingerprint=selection.fingerprint,
-    )
-
-
-def what_is_learned(selection: Selection) -> str | None:
-    """Say what a linear model learns from such picks and from random ones, where the run tried it out.
-
-    It was tried on a sample, at a few sizes; the one nearest to what was kept is told.
-    """
-    tried = selection.info.strategy or {}
-    accuracy, picks = tried.get("accuracy") or {}, tried.get("picks") or []
-    mine, other = accuracy.get(tried.get("strategy"), {}), accuracy.get("random", {})
-    if not picks or "linear" not in mine or "linear" not in other:
-        return None
-    at = int(np.abs(np.log(np.array(picks) / len(selection))).argmin())
-    return (
-        f"A linear model learns {100 * mine['linear'][at]:.0f} % of the given labels from {picks[at]:,} such"
-        f" picks of a sample, {100 * other['linear'][at]:.0f} % from random ones."
     )
 
 

@@ -43,7 +43,7 @@ class TopScores(Ranking):
     def _check(self) -> None:
         check_choice(self.prefer, PREFERENCES, "prefer")
         if self.scores is None:
-            raise InvalidParameter(f"{self.name} needs scores, one number per row; got None")
+            raise InvalidParameter(f"{self.name} needs scores, one number per row: scores=...")
 
     def _score(self, groups: list[Group], distances: Vector) -> Vector:
         return as_scores(self.scores, len(distances))

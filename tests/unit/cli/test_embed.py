@@ -166,7 +166,7 @@ def test_a_missing_package_is_exit_code_4(run, tmp_path, monkeypatch):
     assert result.exit_code == 4
     assert (
         result.stderr == "gmmatch: wordllama is not installed; install it with: pip install wordllama"
-        " (the extra gmmatch[text])\n"
+        " (the extra gmmatch[texts])\n"
     )
 
 

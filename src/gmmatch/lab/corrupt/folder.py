@@ -217,7 +217,7 @@ def _damage_file(source: Path, target: Path, kinds: Sequence[str], severity: int
 
 
 def _save(pixels: AnyArray, original: Image.Image, target: Path) -> None:
-    result = require("PIL.Image", "pillow", "images").fromarray(pixels)
+    result = require("PIL.Image", "pillow", "photos").fromarray(pixels)
     if original.mode in ("LA", "RGBA", "PA") or "transparency" in original.info:
         result.putalpha(original.convert("RGBA").getchannel("A"))
     kept: dict[str, Any] = {
@@ -230,7 +230,7 @@ def _save(pixels: AnyArray, original: Image.Image, target: Path) -> None:
 
 
 def _open(path: Path) -> Image.Image:
-    pil = require("PIL.Image", "pillow", "images")
+    pil = require("PIL.Image", "pillow", "photos")
     try:
         with warnings.catch_warnings():  # of images that are too large, which is said here
             warnings.simplefilter("ignore", pil.DecompressionBombWarning)

@@ -39,7 +39,7 @@ def save_contact_sheet(image: Any, path: str | os.PathLike[str], rng: int = 0) -
     says the format (png, jpg, webp).
     """
     pil, draws, fonts = (
-        require(f"PIL.{name}", "pillow", "images") for name in ("Image", "ImageDraw", "ImageFont")
+        require(f"PIL.{name}", "pillow", "photos") for name in ("Image", "ImageDraw", "ImageFont")
     )
     target = Path(path)
     form = _FORMATS.get(target.suffix.lower())
@@ -75,7 +75,7 @@ def _as_colour(pixels: AnyArray, zoom: int) -> AnyArray:
 
 def sample_image(side: int = 42) -> AnyArray:
     """Return a square colour photograph, uint8: the public-domain portrait that comes with matplotlib."""
-    pil, matplotlib = require("PIL.Image", "pillow", "images"), require("matplotlib", "Matplotlib", "figures")
+    pil, matplotlib = require("PIL.Image", "pillow", "photos"), require("matplotlib", "Matplotlib", "figures")
     with pil.open(Path(matplotlib.get_data_path(), "sample_data", "grace_hopper.jpg")) as photograph:
         square = photograph.convert("RGB").crop((0, 0, photograph.width, photograph.width))
         return np.asarray(square.resize((side, side), pil.Resampling.BOX))

@@ -7,6 +7,16 @@ const LINES = [
 ];
 const curve = { plot: null, here: null, lines: [] };
 
+// 1, 2 and 5 times powers of ten between two values, or the powers alone where those are many.
+function roundNumbers(low, high) {
+  const powers = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) powers.push(power);
+  const steps = powers.length > 3 ? [1] : [1, 2, 5];
+  return powers
+    .flatMap((power) => steps.map((step) => step * 10 ** power))
+    .filter((value) => value >= low && value <= high);
+}
+
 const hasCurve = report.curve.objective.some((value) => value > 0);
 
 async function makeCurve() {
@@ -17,13 +27,14 @@ async function makeCurve() {
     );
   const { objective, random, inverse } = report.curve;
   const positive = (values) => values.map((value) => (value > 0 ? value : NaN));
-  const floor = Math.min(...[...objective, ...random].filter((value) => value > 0));
+  const drawn = [...objective, ...random].filter((value) => value > 0);
+  const [floor, ceiling] = [Math.min(...drawn) / 1.3, Math.max(...drawn) * 1.3];
   const source = new Bokeh.ColumnDataSource({
     data: {
       k: budgets,
       objective: positive(objective),
       random: positive(random),
-      inverse: inverse.map((value) => (value >= floor / 2 ? value : NaN)),
+      inverse: inverse.map((value) => (value >= floor && value <= ceiling ? value : NaN)),
     },
   });
   curve.here = new Bokeh.ColumnDataSource({ data: { x: [], y: [] } });
@@ -34,8 +45,20 @@ async function makeCurve() {
     x_axis_type: "log",
     y_axis_type: "log",
     x_axis_label: "rows kept",
+    y_range: [floor, ceiling],
     min_border: 4,
   }));
+  const ends = [
+    [plot.xaxis, plot.xgrid, budgets[0], budgets[budgets.length - 1]],
+    [plot.yaxis, plot.ygrid, floor, ceiling],
+  ];
+  for (const [axes, grids, low, high] of ends) {
+    const ticks = roundNumbers(low, high);
+    if (ticks.length < 2) continue; // Bokeh finds some
+    const ticker = new Bokeh.FixedTicker({ ticks });
+    for (const axis of axes) Object.assign(axis, { ticker, formatter: new Bokeh.BasicTickFormatter() });
+    for (const grid of grids) grid.ticker = ticker;
+  }
   for (const [column, , , dash, width] of [...LINES].reverse()) {
     curve.lines.push([
       column,
