@@ -193,7 +193,6 @@ class _Fitted:
         return _Fit(evidence - _OPEN_PENALTY * open_set, weights, transition, self.sizes - own)
 
 
-
 def _averaged(found: list[_Fit], sizes: IntArray, frequency: Vector) -> NoiseModel:
     """Weigh the fits by the likelihood of the labels, and tell how far shares may be off."""
     evidence = np.array([fit.evidence for fit in found])
