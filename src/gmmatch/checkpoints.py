@@ -168,6 +168,8 @@ def outputs_of(path: Path) -> set[str]:
 
 def _read(path: Path) -> tuple[Arrays, dict[str, Any]]:
     """Return what a file holds, and which run, version and outputs it belongs to; refuse what is damaged."""
+    if path.exists() and not path.is_file():  # of a pipe, whoever reads it waits for ever
+        raise ValueError("it is no file")
     # Warnings are of what a damaged byte seems to mean.
     with (
         warnings.catch_warnings(action="ignore"),
@@ -188,9 +190,10 @@ def _refuse_foreign(path: Path) -> None:
     if not path.exists():
         return
     damaged = (OSError, ValueError, NotImplementedError, zipfile.BadZipFile)  # as `zipfile` calls it
-    with suppress(*damaged), zipfile.ZipFile(path) as archive:
-        if {f"{_ORIGIN}.npy", "identity.npy"} & set(archive.namelist()):
-            return
+    if path.is_file():
+        with suppress(*damaged), zipfile.ZipFile(path) as archive:
+            if {f"{_ORIGIN}.npy", "identity.npy"} & set(archive.namelist()):
+                return
     raise InvalidInput(f"{path} is not the saved state of a run; move it away, or name another file")
 
 

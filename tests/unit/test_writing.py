@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -301,6 +302,20 @@ class TestStates:
         done = run("select sh --labels labels.npy --keep 30 --resume")
         assert done.exit_code == 3
         assert f"was written by gmmatch {gmmatch.__version__}, and this is 0.9.7" in done.output
+
+    def test_that_are_no_files_are_refused_and_not_waited_for(self, tmp_path):
+        path = tmp_path / "x.state"
+        os.mkfifo(path)
+        signal.signal(signal.SIGALRM, lambda *_: pytest.fail("still waiting"))
+        signal.alarm(20)
+        try:
+            for resume in (True, False):
+                with pytest.raises(InvalidInput, match="is not the saved state of a run"):
+                    checkpoints.FileCheckpoint(path, "rows", {}, resume=resume)
+            assert checkpoints.outputs_of(path) == set()
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
     def test_of_0_2_are_refused(self, folder):
         np.savez("kept.parquet.state", identity=np.array("x"), skeleton=np.array("1"))
