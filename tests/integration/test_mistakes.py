@@ -28,7 +28,7 @@ TABLE = f"select table.csv --labels kind {NEW}"
 MISTAKES = [
     # The words of the command.
     ("select --keep 10%", 2, "Missing argument", "INPUT"),
-    ("select rows.npy", 2, "Missing option", "--keep"),
+    ("select rows.npy", 2, "--keep says how many rows to keep", "10% or 5000"),
     ("selct rows.npy --keep 10%", 2, "No such command 'selct'", "Did you mean 'select'"),
     ("select rows.npy --kep 10%", 2, "No such option: --kep", "--keep"),
     ("select rows.npy labels.npy --keep 10%", 2, "unexpected extra argument", "labels.npy"),
@@ -36,8 +36,8 @@ MISTAKES = [
     ("select rows.npy --keep 150%", 2, "got 1.5", "a fraction in (0, 1] or a count of at least 1"),
     ("select rows.npy --keep ten", 2, "got 'ten'", "such as 10%"),
     (f"{ROWS} --method gmmatching", 2, "no method 'gmmatching'", "did you mean 'gm-matching'?"),
-    (f"{ROWS} --param cels=off", 2, "no parameter 'cels'", "did you mean 'cells'?"),
-    (f"{ROWS} --param cells", 2, "got 'cells'", "--param takes KEY=VALUE"),
+    (f"{ROWS} --param cels=off", 2, "no parameter 'cels'", "did you mean 'clusters'?"),
+    (f"{ROWS} --param clusters", 2, "got 'clusters'", "--param takes KEY=VALUE"),
     (f"{ROWS} --budgets even", 2, "got 'even'", "'proportional', 'sqrt' or 'equal'"),
     (f"{ROWS} --guard on", 2, "got 'on'", "--guard must be 'auto' or 'off'"),
     (f"{ROWS} --seed abc", 2, "Invalid value for '--seed'", "valid integer"),

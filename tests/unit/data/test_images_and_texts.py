@@ -187,7 +187,7 @@ class TestArrays:
         assert lines.labels.tolist() == [4, 5, 6]
         with pytest.raises(
             InvalidInput,
-            match=r"no file 'wors' to take as labels \(--labels\) \(did you mean 'worse'",
+            match=r"no file 'wors' to take as labels \(labels=\.\.\.\) \(did you mean 'worse'",
         ):
             open_input(tmp_path / "a.npz", "image", labels="wors")
         with pytest.raises(
@@ -257,7 +257,7 @@ class TestTables:
         ):
             open_input(path, "text", column="bodi")
         with pytest.raises(
-            InvalidInput, match=r"no column and no file 'nope' to take as labels \(--labels\)"
+            InvalidInput, match=r"no column and no file 'nope' to take as labels \(labels=\.\.\.\)"
         ):
             open_input(path, "text", column="body", labels="nope")
         with pytest.raises(InvalidInput, match=r"name the column .* with text=\.\.\.; it has: body, intent"):
