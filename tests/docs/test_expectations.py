@@ -1,9 +1,11 @@
 """The table of what users can expect: every command does what its line says."""
 
 import csv
+import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,7 +39,8 @@ def test_every_expectation_is_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GMMATCH_CACHE", str(tmp_path / "cache"))
     (script,) = [text for language, text in blocks(PAGE) if language == "sh"]
-    subprocess.run(["sh", "-c", f"set -e\n{script}"], check=True)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    subprocess.run(["sh", "-c", f"set -e\n{script}"], check=True, env=os.environ | {"PATH": path})
     missed = {}
     for expected, command, seen in LINES:
         done = CliRunner().invoke(app, shlex.split(command))
