@@ -19,6 +19,9 @@ _LIGHT = 0.25  # doubt about rows that few others are like: more than none, less
 WRONG = 0.5
 """A label whose probability of being wrong reaches this is not believed."""
 
+SURELY_RIGHT = 0.05
+"""A label whose probability of being wrong is at most this is hardly doubted; its row may teach first."""
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:

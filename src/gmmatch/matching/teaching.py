@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute.blocks import block_rows
 from ..compute.keys import draw_usable, gather
+from ..facts import SURELY_RIGHT
 from ..location.centers import find_centers
 from ..trust import TRUSTED, Verdict
 from .budgets import sequence, share
@@ -49,7 +50,6 @@ _PICKS_PER_DIRECTION = 2  # more, up to all, gained nothing on nine scenarios
 _RIDGE = 0.3  # beside rows of mean square one; of 0.03 to 3, tried on 18 scenarios
 _MEAN_WEIGHT = 0.5  # of the residual of the class's mean, beside the loss
 _ROUNDS = 2  # of subspace iteration: what is left out are directions of little variance, whichever exactly
-_SURE = 0.05  # probability that the label is wrong, up to which a row competes for teaching picks
 _TIE = 1e-9  # of the spread of the scores: nearer ones are a matter of rounding, and the first is picked
 
 
@@ -222,7 +222,7 @@ def surely_right(wrong: FloatArray) -> npt.NDArray[np.bool_]:
     """
     if not len(wrong):
         return np.zeros(0, dtype=bool)
-    sure: npt.NDArray[np.bool_] = wrong <= max(_SURE, float(np.median(wrong)))
+    sure: npt.NDArray[np.bool_] = wrong <= max(SURELY_RIGHT, float(np.median(wrong)))
     return sure
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Vector
@@ -48,6 +49,7 @@ _BLUNTEST = -12.0  # of scores that were sharpened by rows that the gate let thr
 _LOSS_VALUES = 1 << 21
 _LOSS_ROWS = 2048  # that a choice is judged by
 _SINGLE_ROWS = 1 << 14  # from which products of blocks of rows are in single precision; their sums never are
+_WIDE_ROWS = 1 << 13
 _LEAST_LEFT = 1e-6  # of 1 - leverage
 
 
@@ -86,6 +88,7 @@ class Classifier:
     penalty: float  # what the ridge adds to the diagonal of the Gram matrix
     loss: float  # mean of -log(probability of the label), classes alike, each row left out
     folds: int = 1
+    precision: npt.DTypeLike = np.float64  # of products of blocks of rows
 
     @property
     def kernel(self) -> bool:
@@ -97,26 +100,32 @@ class Classifier:
         """Rows to judge at once: what is computed of them is little memory."""
         return block_rows(max(self.inputs.width - 1, self.weights.shape[1]))
 
-    def scores(self, rows: FloatArray, codes: IntArray, leverage: FloatArray) -> FloatArray:
+    def scores(
+        self, rows: FloatArray, codes: IntArray, leverage: FloatArray, precision: npt.DTypeLike | None = None
+    ) -> FloatArray:
         """Return the scores of some rows for every class, each as if it had not been learned from.
 
         `codes`, `leverage`: the given class of each row, and its leverage from `fit`, 0 where it taught
-        nothing; its fold, where the classifier has folds. Time: O(rows * inputs * classes).
+        nothing; its fold, where the classifier has folds. `precision`: by default the classifier's own.
+        Time: O(rows * inputs * classes).
         """
-        scores = self.inputs(rows) @ self.weights
+        kind = np.dtype(self.precision if precision is None else precision)
+        scores: FloatArray = self.inputs(rows, kind) @ self.weights.astype(kind, copy=False)
         if self.folds == 1:
             return leave_out(scores, codes, leverage, self.sharpness)
         by_fold = scores.reshape(len(rows), self.folds, self.weights.shape[1] // self.folds)
-        return by_fold[np.arange(len(rows)), leverage.astype(np.int64)]
+        chosen: FloatArray = by_fold[np.arange(len(rows)), leverage.astype(np.int64)]
+        return chosen
 
 
 def leave_out(
     scores: FloatArray, codes: IntArray, leverage: FloatArray, sharpness: float = 1.0
 ) -> FloatArray:
     """Return scores, in place, as if the classifier had not learned from the rows themselves."""
-    left = np.maximum(1.0 - leverage.astype(np.float64), _LEAST_LEFT)
+    left = np.maximum(1.0 - leverage.astype(np.float64), _LEAST_LEFT).astype(scores.dtype)
     scores[np.arange(len(scores)), codes] -= sharpness * leverage
-    scores /= left[:, None]
+    if leverage.any():
+        scores /= left[:, None]
     return scores
 
 
@@ -173,7 +182,7 @@ def fit(taught: Taught, like: Classifier, order: IntArray) -> tuple[Classifier, 
     solved = [next(_solve(part, like.inputs, like.penalty, precision)) for part in parts]
     leverage = solved[0][2] if taught.folds is None else taught.folds.astype(np.float32)
     weights = np.concatenate([weights for _, weights, _ in solved], axis=1)
-    found = replace(like, weights=weights, sharpness=1.0, folds=folds)
+    found = replace(like, weights=weights, sharpness=1.0, folds=folds, precision=precision)
     some = order[: max(256, _LOSS_VALUES // max(like.inputs.width, taught.n_classes))]
     scores = found.scores(taught.rows[some], taught.codes[some], leverage[some])
     sharpness, loss = _sharpness(scores, taught.codes[some], taught.balanced()[some])
@@ -282,7 +291,8 @@ def _primal(
     from scipy.linalg import cho_factor, cho_solve
 
     rows, codes, weights = taught.rows, taught.codes, taught.balanced()
-    step = block_rows(inputs.width) * 4
+    # Of wide rows many at once: a Gram matrix is added up after each block.
+    step = max(block_rows(inputs.width) * 4, min(_WIDE_ROWS, inputs.width) // 2)
     parts = [slice(start, start + step) for start in range(0, len(rows), step)]
     wanted = [part for part in parts if judged is None or part.start < judged]
 

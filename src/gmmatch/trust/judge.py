@@ -22,7 +22,7 @@ from ..compute.blocks import by_group
 from ..compute.counting import count_gathered, count_reads
 from ..compute.keys import draw_order, draw_usable, gather, hold_rows, row_keys, take_rows
 from ..compute.passes import PerRow, map_blocks
-from ..facts import WRONG, Evidence
+from ..facts import SURELY_RIGHT, WRONG, Evidence
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
 from .classifiers import Classifier, Taught, choose, fit, fit_with_reference, left_out_loss, too_large
@@ -44,18 +44,21 @@ TRUSTED, UNLIKELY_LABEL, OUTSIDE = 0, 1, 2
 TIERS = ("trusted", "unlikely label", "outside its class")
 """Names of the tiers, in the order in which rows are picked from them."""
 
-_SAMPLE_ROWS = 1 << 16
-_ROWS_PER_FEATURE, _ROWS_PER_CLASS = 32, 128
+_SAMPLE_ROWS, _SAMPLE_WORK = 1 << 15, 1 << 38
+_ROWS_PER_FEATURE, _ROWS_PER_CLASS = 4, 128
 _ORIGIN_ROWS = 4096
 _OUT_OF_SIGHT = 1e3  # times the median distance: rows beyond say nothing of where the others are
 _MANY_WRONG = 0.05  # share of labels of another class from which the classifier is fitted again without them
 _LEAST_WEIGHT = 0.02  # of a row in the second fit, however wrong its label seems
 _FOLDS = 5  # of rows that belong together
+_CLOSE = 1e-3  # to a probability that decides: single precision does not tell on which side
 _SURE = 0.1  # probability of being wrong below which a label speaks for the place of its row
 _MOST_NOISE_BYTES = 4 << 30
 _FEWEST_ROWS = 5  # with labels, below which nothing can be learned
 _LEAST_SAID = 0.2  # what then is left of the probability that a label is wrong
 _LITTLE_KNOWN = 0.02  # gain over guessing by class size, as a share of it, below which rows say little
+
+_DECIDING = np.array([WRONG, _SURE, SURELY_RIGHT])
 
 Recall = Callable[[str, Callable[[], Any]], Any]
 """Returns what a run before finished under a name, or what the function makes."""
@@ -255,13 +258,15 @@ class Verdict:
 def sample_size(n_features: int, n_classes: int) -> int:
     """Return from how many rows is learned, where there are more.
 
-    A classifier has a weight per feature and class, so that the sample grows with both: 32 rows for each
-    feature and 128 for each class, set by reason. `python -m benchmarks.sample` tells what it costs.
+    32,768 rows, fewer where their Gram matrix would take more than 2^38 multiply-adds. A classifier has a
+    weight per feature and class: there are at least 4 rows for each feature and 128 for each class, set by
+    reason. `python -m benchmarks.sample` tells what it costs.
 
     >>> sample_size(512, 10), sample_size(4096, 10), sample_size(512, 1000)
-    (65536, 131072, 128000)
+    (32768, 16384, 128000)
     """
-    return max(_SAMPLE_ROWS, _ROWS_PER_FEATURE * n_features, _ROWS_PER_CLASS * n_classes)
+    enough = min(_SAMPLE_ROWS, _SAMPLE_WORK // n_features**2)
+    return max(enough, _ROWS_PER_FEATURE * n_features, _ROWS_PER_CLASS * n_classes)
 
 
 def judge(
@@ -502,6 +507,11 @@ def _judge_block(
         scores = log_odds(given)
         strays = np.zeros_like(strays)  # what the user's model reads is not these numbers
     found = judge_labels(rules.noise, scores, code)
+    if scores.dtype == np.float32 and rules.classifier is not None:
+        # Where single precision may have decided, double precision does.
+        close = np.flatnonzero(np.abs(found.wrong[:, None] - _DECIDING).min(axis=1) < _CLOSE)
+        exact = rules.classifier.scores(values[close], code[close], leverage[close], np.float64)
+        found = found.with_rows(close, judge_labels(rules.noise, exact, code[close]))
     # Where the rows say little about the labels, their order stands, and they are believed.
     weight = min(1.0, max(_LEAST_SAID, rules.known / _LITTLE_KNOWN))
     away = strays * outside_of_all(rules.stray, found.evidence, rules.noise.frequency[code])

@@ -85,6 +85,12 @@ class LabelVerdict:
     evidence: Vector  # probability of the given label
     probability: Vector  # the same by the classifier alone
 
+    def with_rows(self, rows: IntArray, other: LabelVerdict) -> LabelVerdict:
+        """Put in place, and return, what is concluded of some rows."""
+        for name, values in vars(other).items():
+            getattr(self, name)[rows] = values
+        return self
+
 
 def judge_labels(model: NoiseModel, scores: FloatArray, codes: IntArray) -> LabelVerdict:
     """Return what the model concludes from the scores of rows and their given classes.

@@ -408,7 +408,7 @@ def test_a_sample_has_its_size_and_some_rows_of_every_class() -> None:
         assert found[codes[found] == code].tolist() == sorted(wanted.tolist())
     assert _draw_sample(keys, codes, usable, int(usable.sum())) is None
     assert _draw_sample(keys, codes, usable, int(usable.sum()) - 1) is not None
-    assert [sample_size(8, 2), sample_size(4000, 2), sample_size(8, 1000)] == [65536, 128_000, 128_000]
+    assert [sample_size(8, 2), sample_size(4000, 2), sample_size(8, 1000)] == [32768, 17179, 128_000]
 
 
 class Counted:
@@ -513,3 +513,17 @@ def test_classes_far_apart_are_known_however_many_labels_are_wrong() -> None:
     told = found.summary()["wrong_labels"]
     assert abs(told["estimate"] - (labels != truth).mean()) < 0.02
     assert found.notes == ()
+
+
+def test_what_is_judged_in_single_precision_is_believed_as_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, codes, _ = noisy(n=6000, wrong=0.2, gap=2.0)
+    double = judge(rows, codes, 3, 0)
+    monkeypatch.setattr(classifiers_module, "_SINGLE_ROWS", 1)
+    single = judge(rows, codes, 3, 0)
+    assert single.rules.classifier is not None
+    assert single.rules.classifier.precision == np.float32
+    assert double.labels is not None
+    assert single.labels is not None
+    assert (single.labels.wrong != double.labels.wrong).any()
+    assert_allclose(single.labels.wrong, double.labels.wrong, atol=1e-4)
+    assert_array_equal(single.tiers, double.tiers)
