@@ -131,7 +131,7 @@ def ask_students(
     about: dict[str, Any] = {
         "strategy": chosen.name,
         "picks": budgets,
-        "asked": int(np.count_nonzero(sample.asked)),
+        "asked": len(students.asked),
     }
     about |= {"accuracy": accuracies, "sentence": _sentence(accuracies, chosen.name, budgets)}
     if whole is not None:
