@@ -476,20 +476,43 @@ def embed(
     data: Any,
     encoder: Any = None,
     *,
+    text: str | None = None,
+    image: str | None = None,
+    labels: Any = None,
+    ids: str | None = None,
+    split: str = "train",
+    on_bad_rows: str = "error",
+    unlabelled: str = "error",
+    header: str = "auto",
+    batch_size: int | None = None,
+    cache: bool = True,
+    cache_dir: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     engine: str | Ray = "local",
     address: str | None = None,
     workers: int | None = None,
-    **options: Any,
+    **encoder_params: Any,
 ) -> Embedded:
     """Turn images or texts into vectors, on this machine or on a Ray cluster.
 
     Parameters
     ----------
-    data, encoder, options
-        See `gmmatch.encoders.embed_input`. On a cluster every node must see the input, the cache and the
-        output under the same paths.
+    data, encoder, text, image, labels, ids, on_bad_rows, unlabelled, header
+        As for `gmmatch.open`.
+    split
+        Which part, where `data` has both: `train` or `test`.
+    batch_size
+        Rows encoded together, in place of the encoder's number.
+    cache, cache_dir
+        Whether vectors are kept by content, so that nothing is encoded twice, and where.
+    output, overwrite
+        A `.npy` to write, with a `.parquet` beside it, and whether it may replace one.
     engine, address, workers
-        As for `gmmatch.select`; the last two are those of `gmmatch.Ray`.
+        As for `gmmatch.select`; the last two are those of `gmmatch.Ray`. On a cluster every node must see the
+        input, the cache and the output under the same paths.
+    encoder_params
+        Parameters of the encoder, such as `size` or `device`.
 
     Examples
     --------
@@ -503,7 +526,11 @@ def embed(
         address, workers, engine = engine.address, engine.workers, "ray"
     with open_engine(engine, None, address, workers) as running:
         spread = None if running is None else running.map
-        return embed_input(data, encoder, spread=spread, **options)
+        return embed_input(
+            data, encoder, text=text, image=image, labels=labels, ids=ids, split=split,
+            on_bad_rows=on_bad_rows, unlabelled=unlabelled, header=header, batch_size=batch_size, cache=cache,
+            cache_dir=cache_dir, output=output, overwrite=overwrite, spread=spread, **encoder_params,
+        )  # fmt: skip
 
 
 def _made(selection: Selection, data: Any, verb: str) -> Outcome | None:

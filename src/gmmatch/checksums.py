@@ -46,15 +46,14 @@ def _parts_of(column: Any) -> list[Any]:
     import pyarrow.compute as pc
 
     present = np.packbits(column.is_valid().to_numpy()).tobytes()
-    kind = column.type
+    kind, cells = column.type, column.drop_null()
     if pa.types.is_null(kind):
         return [present]
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        values = np.ascontiguousarray(column.fill_null(0).to_numpy())
+        values = np.ascontiguousarray(cells.to_numpy())
         return [present, values.view(np.uint8).data if values.size else b""]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        texts = column.fill_null("")
-        lengths = pc.binary_length(texts).to_numpy().astype("<i8")
-        joined = "".join(texts.to_pylist()).encode("utf-8", "surrogatepass")
+        lengths = pc.binary_length(cells).to_numpy().astype("<i8")
+        joined = "".join(cells.to_pylist()).encode("utf-8", "surrogatepass")
         return [present, lengths.tobytes(), joined]
     return [present, repr(column.to_pylist()).encode("utf-8", "surrogatepass")]

@@ -22,7 +22,7 @@ from gmmatch.cli import app
 from gmmatch.encoders import embed_input
 from gmmatch.encoders.store import KEY_BYTES, VectorStore
 from gmmatch.errors import InvalidInput, InvalidParameter
-from gmmatch.files import remove_partials, whole_file, whole_files
+from gmmatch.files import remove_partials, remove_partials_within, whole_file, whole_files
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 3, 300)
@@ -417,3 +417,17 @@ def test_locks_that_there_are_not_do_no_harm(tmp_path, monkeypatch):
     with whole_file(tmp_path / "out") as partial:
         partial.write_text("whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, "out"]
+
+
+def test_what_killed_runs_left_anywhere_in_a_folder_is_removed_and_what_is_written_stays(tmp_path):
+    inside = tmp_path / "cache" / "picks"
+    left = inside / ".order.npz.0123456789abcdef.partial"
+    left.mkdir(parents=True)
+    (left / "0.order.npz").write_bytes(b"half")
+    own = inside / ".mine.partial"  # not named by us
+    own.mkdir()
+    with whole_file(inside / "other.npz") as partial:
+        partial.write_bytes(b"all of it")
+        remove_partials_within(tmp_path)
+        assert partial.exists()
+    assert sorted(path.name for path in inside.iterdir()) == [".mine.partial", "other.npz"]

@@ -22,6 +22,7 @@ _REFUSALS = (
     "failed to map segment", "annot allocate memory", "can't start new thread",
     "error return without exception set",
 )  # fmt: skip
+_interrupted = threading.Event()  # by the keyboard
 
 
 class Terminated(KeyboardInterrupt):
@@ -62,6 +63,8 @@ def main() -> None:
     _open_closed_streams()
     try:
         signal.signal(signal.SIGTERM, _terminate)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have it ignored
+            signal.signal(signal.SIGINT, _interrupt)
         sys.unraisablehook = _pass_on
         _return_freed_memory()
         from .commands import app
@@ -116,6 +119,18 @@ def _return_freed_memory() -> None:
 def _terminate(number: int, frame: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: what is under way is being cleaned up
     raise Terminated
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    _interrupted.set()
+    raise KeyboardInterrupt
+
+
+def interruption() -> KeyboardInterrupt | None:
+    """Return the interrupt that came, whatever a library has made of it; None: none came."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        return Terminated()
+    return KeyboardInterrupt() if _interrupted.is_set() else None
 
 
 def _pass_on(left: Any) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from .. import progress
 from ..errors import GmmatchError, InvalidInput, InvalidParameter
-from . import exit_code, explain
+from . import exit_code, explain, interruption
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -44,6 +44,9 @@ def friendly(command: Command) -> Command:
             say(f"gmmatch: {as_options(str(error), names)}")
             raise typer.Exit(error.exit_code) from error
         except Exception as error:
+            if (interrupt := interruption()) is not None:  # a library turned it into an error of its own
+                say("gmmatch: interrupted")
+                raise typer.Exit(exit_code(interrupt)) from error
             sentence = explain(error)
             if sentence is None:
                 raise

@@ -88,7 +88,7 @@ class Classifier:
     penalty: float  # what the ridge adds to the diagonal of the Gram matrix
     loss: float  # mean of -log(probability of the label), classes alike, each row left out
     folds: int = 1
-    precision: npt.DTypeLike = np.float64  # of products of blocks of rows
+    precision: str = "float64"  # of products of blocks of rows
 
     @property
     def kernel(self) -> bool:
@@ -182,7 +182,7 @@ def fit(taught: Taught, like: Classifier, order: IntArray) -> tuple[Classifier, 
     solved = [next(_solve(part, like.inputs, like.penalty, precision)) for part in parts]
     leverage = solved[0][2] if taught.folds is None else taught.folds.astype(np.float32)
     weights = np.concatenate([weights for _, weights, _ in solved], axis=1)
-    found = replace(like, weights=weights, sharpness=1.0, folds=folds, precision=precision)
+    found = replace(like, weights=weights, sharpness=1.0, folds=folds, precision=np.dtype(precision).name)
     some = order[: max(256, _LOSS_VALUES // max(like.inputs.width, taught.n_classes))]
     scores = found.scores(taught.rows[some], taught.codes[some], leverage[some])
     sharpness, loss = _sharpness(scores, taught.codes[some], taught.balanced()[some])

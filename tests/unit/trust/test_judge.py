@@ -521,7 +521,7 @@ def test_what_is_judged_in_single_precision_is_believed_as_in_double(monkeypatch
     monkeypatch.setattr(classifiers_module, "_SINGLE_ROWS", 1)
     single = judge(rows, codes, 3, 0)
     assert single.rules.classifier is not None
-    assert single.rules.classifier.precision == np.float32
+    assert single.rules.classifier.precision == "float32"
     assert double.labels is not None
     assert single.labels is not None
     assert (single.labels.wrong != double.labels.wrong).any()
