@@ -7,6 +7,8 @@ Each one is also the built-in exception that a Python programmer would expect (`
 import importlib
 from typing import Any
 
+_MOST_BITS = 256  # of a whole number that is shown
+
 
 class GmmatchError(Exception):
     """Base of every error that gmmatch raises on purpose."""
@@ -63,12 +65,16 @@ def brief(value: Any) -> str:
         return f"{type(value).__name__} of shape {shape}"
     if isinstance(value, (list, tuple, set, dict)) and len(value) > 8:
         return f"{type(value).__name__} of {len(value)} entries"
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # Python writes no number of any length
+        return f"a number of {value.bit_length():,} bits"
     said = repr(value)
     return said if len(said) <= 80 and "\n" not in said else type(value).__name__
 
 
 def first_line(error: BaseException) -> str:
     """Return what a library says of a failure, in one line."""
+    if "set_int_max_str_digits" in str(error):  # advice for programmers
+        return "it has a number of more than 4,300 digits"
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 

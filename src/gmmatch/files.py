@@ -265,20 +265,21 @@ def make_folder(folder: Path, refusal: str = "cannot write to", hint: str = "") 
 
 
 def remove_partials(path: Path) -> None:
-    """Undo and remove what runs that were killed left half written in place of a file or a folder.
-
-    What a running process or thread writes is locked, and stays; where the file system has no locks, what
-    is younger than a day does.
-    """
+    """Undo and remove what runs that were killed left half written in place of a file or a folder."""
     _remove_left(path.parent.glob(f".{glob.escape(path.name)}.*.partial"))
 
 
-def remove_partials_within(folder: Path) -> None:
+def remove_partials_in(folder: Path) -> None:
     """Undo and remove what runs that were killed left half written anywhere in a folder."""
     _remove_left(list(folder.rglob(".*.partial")))
 
 
 def _remove_left(found: Iterable[Path]) -> None:
+    """Undo and remove what was left half written.
+
+    What a running process or thread writes is locked, and stays; where the file system has no locks, what
+    is younger than a day does.
+    """
     for left in found:
         if not re.fullmatch(r"[0-9a-f]{16}", left.name.removesuffix(".partial").rpartition(".")[2]):
             continue

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import FloatArray, IntArray, Labels, Vector
+from .arrays import FloatArray, IntArray, Labels
 from .data import Dataset, open_dataset, values_of_rows
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .trust import Known
-from .validation import CheckedRows, check_input, describe_bad_rows
+from .validation import CheckedRows, as_numbers, check_input, describe_bad_rows
 
 if TYPE_CHECKING:
     from .encoders import Embedded
@@ -129,10 +129,13 @@ def as_probabilities(given: Any, classes: Labels, every: Labels, n_rows: int) ->
     table = _read(Path(given)) if isinstance(given, (str, os.PathLike)) else given
     columns = _columns(table)
     if columns is None:
-        found = np.asarray(table)
+        try:
+            found = np.ma.filled(np.asanyarray(table), np.nan)
+        except (TypeError, ValueError):
+            raise InvalidInputType("probabilities must be a table of numbers, a row for each row") from None
         names = classes if found.ndim == 2 and found.shape[1] == len(classes) else every
     else:
-        found, names = _by_name(columns, classes), classes
+        found, names = _by_name(columns, classes, n_rows), classes
     if found.dtype.kind not in "fiu" or found.shape != (n_rows, len(names)):
         raise InvalidInput(
             f"probabilities must have a row for each of {n_rows:,} rows and a column for each of"
@@ -152,15 +155,17 @@ def as_probabilities(given: Any, classes: Labels, every: Labels, n_rows: int) ->
 
 def _columns(table: Any) -> Mapping[str, Any] | None:
     """Return the columns of a table or mapping by their names as text; None: it is an array."""
-    if isinstance(table, Mapping):
-        return {str(name): values for name, values in table.items()}
-    names = getattr(table, "columns", None)
+    names = table if isinstance(table, Mapping) else getattr(table, "columns", None)
     if names is None or isinstance(table, np.ndarray):
         return None
+    called = [str(name) for name in names]
+    if len(set(called)) < len(called):
+        twice = next(name for name in called if called.count(name) > 1)
+        raise InvalidInput(f"probabilities have more than one column {twice!r}; expected one for each class")
     return {str(name): table[name] for name in names}
 
 
-def _by_name(columns: Mapping[str, Any], classes: Labels) -> Vector:
+def _by_name(columns: Mapping[str, Any], classes: Labels, n_rows: int) -> FloatArray:
     """Return the columns of the classes, in their order."""
     missing = [str(name) for name in classes.tolist() if str(name) not in columns]
     if missing:
@@ -168,14 +173,16 @@ def _by_name(columns: Mapping[str, Any], classes: Labels) -> Vector:
             f"probabilities have no column for {len(missing):,} of {len(classes):,} classes, such as"
             f" {missing[0]!r}; name the columns by the classes"
         )
-    found: Vector = np.stack(
-        [np.asarray(columns[str(name)], np.float64) for name in classes.tolist()], axis=1
+    return np.stack(
+        [as_numbers(columns[str(name)], n_rows, "each class of probabilities") for name in classes.tolist()],
+        axis=1,
     )
-    return found
 
 
 def _read(path: Path) -> Any:
     """Return the array or the columns of a file."""
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"probabilities are read from a file; {path} is none")
     try:
         if path.suffix == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -193,7 +200,11 @@ def _read(path: Path) -> Any:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"probabilities cannot be read from {path}: {error}") from None
-    return {name: table[name].to_numpy() for name in table.column_names}
+    names = table.column_names
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"probabilities have more than one column {twice!r}; expected one for each class")
+    return {name: table[name].to_numpy() for name in names}
 
 
 def _as_reference(

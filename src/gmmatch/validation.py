@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray, IntArray
+from .arrays import FloatArray, IntArray, Vector
 from .classes import array_of_tensor, kind_of, label_values, number_classes
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief
 
@@ -197,6 +197,23 @@ def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[npt.NDArr
     return number_classes(array)
 
 
+def as_numbers(given: Any, n_rows: int, name: str) -> Vector:
+    """Return a number for each row; entries that are masked are NaN.
+
+    >>> as_numbers([1, 2.5], 2, "cost").tolist()
+    [1.0, 2.5]
+    """
+    try:
+        found = np.asanyarray(given)
+        kind = found.dtype.kind
+        values = np.ma.filled(found.astype(np.float64), np.nan) if kind in "biufUSO" else np.empty((0, 0))
+    except (TypeError, ValueError, OverflowError):
+        values = np.empty((0, 0))
+    if values.shape != (n_rows,):
+        raise InvalidInput(f"{name} takes a column or a number for each of {n_rows:,} rows")
+    return values
+
+
 def resolve_keep(keep: Any, n_rows: int) -> int:
     """Return how many of `n_rows` rows to keep; `auto`: all of them, the most that it may mean."""
     keep = check_keep(keep)
@@ -204,7 +221,7 @@ def resolve_keep(keep: Any, n_rows: int) -> int:
         return n_rows
     if is_whole(keep):
         if keep > n_rows:
-            raise InvalidInput(f"keep asks for {keep} rows, but there are only {n_rows}")
+            raise InvalidInput(f"keep asks for {brief(keep)} rows, but there are only {n_rows}")
         return int(keep)
     return max(1, int(np.floor(float(keep) * n_rows + 0.5)))
 
@@ -228,6 +245,9 @@ def check_keep(keep: Any, name: str = "keep") -> float | int | str:
     return found  # type: ignore[no-any-return]
 
 
+_MOST_DIGITS = 18  # of a count
+
+
 class Beyond(int):
     """A count of rows beyond those that are in already."""
 
@@ -240,10 +260,10 @@ def _parse_amount(text: str) -> Any:
     sign, digits, unit = found.groups()
     if unit == "%":
         return float(f"{sign}{digits}") / 100
-    number: Any = int(digits) if digits.isdigit() else float(digits)
+    number: Any = int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else float(digits)
     if unit:
         number *= 1000 ** (1 + "kMG".index(unit.replace("K", "k")))
-        number = int(number) if number == int(number) else number
+        number = int(number) if np.isfinite(number) and number == int(number) else number
     if sign == "+":
         return Beyond(number) if is_whole(number) else text
     return -number if sign else number

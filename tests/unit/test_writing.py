@@ -22,7 +22,7 @@ from gmmatch.cli import app
 from gmmatch.encoders import embed_input
 from gmmatch.encoders.store import KEY_BYTES, VectorStore
 from gmmatch.errors import InvalidInput, InvalidParameter
-from gmmatch.files import remove_partials, remove_partials_within, whole_file, whole_files
+from gmmatch.files import remove_partials, remove_partials_in, whole_file, whole_files
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 3, 300)
@@ -428,6 +428,6 @@ def test_what_killed_runs_left_anywhere_in_a_folder_is_removed_and_what_is_writt
     own.mkdir()
     with whole_file(inside / "other.npz") as partial:
         partial.write_bytes(b"all of it")
-        remove_partials_within(tmp_path)
+        remove_partials_in(tmp_path)
         assert partial.exists()
     assert sorted(path.name for path in inside.iterdir()) == [".mine.partial", "other.npz"]

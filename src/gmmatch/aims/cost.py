@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import IntArray, Mask, Vector
 from ..data import Dataset, Unreadable, values_of_rows
 from ..errors import InvalidInput, InvalidParameter
-from ..validation import check_keep, is_whole
+from ..validation import as_numbers, check_keep, is_whole
 
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
 _TOKENS = "tokens"
@@ -45,11 +45,17 @@ class Cost:
             return cls(_count(data, count), _TOKENS, _TOKENIZER_NOTE)
         name = given if isinstance(given, str) else "cost"
         values = (
-            values_of_rows(data, given, "scores", "cost") if _named(given) else _as_numbers(given, len(data))
+            values_of_rows(data, given, "scores", "cost")
+            if isinstance(given, (str, os.PathLike))
+            else as_numbers(given, len(data), "cost")
         )
         good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
         if not np.isfinite(values[good]).all() or (values[good] < 0).any():
             raise InvalidInput("cost must be finite and at least 0 in every row")
+        with np.errstate(over="ignore"):
+            total = values[good].sum()
+        if not np.isfinite(total):
+            raise InvalidInput("cost adds up to more than a number can hold; count in a larger unit")
         if not values[good].any():
             raise InvalidInput("cost is 0 in every row, so that it limits nothing; leave it out")
         return cls(np.where(np.isfinite(values), values, 0.0), name)
@@ -79,20 +85,6 @@ class Cost:
         2
         """
         return int(np.searchsorted(np.cumsum(self.values[rows]), budget * (1 + 1e-12), side="right"))
-
-
-def _named(given: Any) -> bool:
-    return isinstance(given, (str, os.PathLike))
-
-
-def _as_numbers(given: Any, n_rows: int) -> Vector:
-    try:
-        values = np.asarray(given, np.float64)
-    except (TypeError, ValueError):
-        values = np.empty((0, 0))
-    if values.shape != (n_rows,):
-        raise InvalidInput(f"cost takes a column or a number for each of {n_rows:,} rows")
-    return values
 
 
 def _tokenizer() -> Callable[[list[str]], Vector] | None:

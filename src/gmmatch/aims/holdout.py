@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
 from ..compute.keys import gather, row_keys
 from ..data import Dataset, Items, StackedRows
+from ..errors import InvalidInput
 from ..handover import as_frame
 from ..records import verb
 from ..trust import find_copies
@@ -131,7 +132,10 @@ def find_leaks(
     >>> found.train.tolist(), found.test.tolist()
     ([7], [0])
     """
-    others = np.asarray(foreign, rows.dtype)
+    with np.errstate(over="ignore"):
+        others = np.asarray(foreign, rows.dtype)
+    if not np.isfinite(others).all():
+        raise InvalidInput(f"the foreign rows have numbers that {rows.dtype}, as the rows are, cannot hold")
     both = cast(FloatArray, StackedRows([rows, others], ["the rows", "holdout"]))
     found = find_copies(both, np.r_[keys, row_keys(others, seed)], np.r_[usable, np.ones(len(others), bool)])
     groups, n_rows = found.groups, len(rows)

@@ -61,7 +61,12 @@ class MatchTo:
     ) -> MatchTo:
         """Open references: one, or a mapping from paths to shares."""
         shares = given if isinstance(given, Mapping) else {None: 1.0}
-        if not all(is_number(share) and share > 0 for share in shares.values()) or not shares:
+        if not shares or not all(
+            (name is None or isinstance(name, (str, os.PathLike)))
+            and is_number(share)
+            and 0 < share < float("inf")
+            for name, share in shares.items()
+        ):
             raise InvalidParameter("match_to takes rows, or a mapping from each path to a positive share")
         found = []
         for name, share in shares.items():
@@ -253,7 +258,8 @@ def _alike(nearest: Vector, apart: Vector, k: int, reach: float) -> float:
     nearest reference row, ascending.
     """
     enough = float(apart[min(k, len(apart)) - 1]) if len(apart) else 0.0
-    return min(reach, max(float(np.quantile(nearest, _ALIKE)), enough))
+    usual = float(np.quantile(nearest, _ALIKE)) if len(nearest) > 1 else float("inf")
+    return min(reach, max(usual, enough))
 
 
 def _reach(nearest: Vector) -> float:

@@ -12,7 +12,7 @@ from ..arrays import IntArray, Mask, Vector
 from ..data import Dataset, values_of_rows
 from ..errors import InvalidInput, InvalidParameter, brief
 from ..matching.budgets import split
-from ..validation import is_number
+from ..validation import as_numbers, is_number
 
 WEIGHT = 0.5
 
@@ -35,12 +35,7 @@ class Quality:
         if isinstance(given, (str, os.PathLike)):
             values = values_of_rows(data, given, "scores", "quality")
         else:
-            try:
-                values = np.asarray(given, np.float64)
-            except (TypeError, ValueError):
-                values = np.empty((0, 0))
-        if values.shape != (len(data),):
-            raise InvalidInput(f"quality takes a column or a number for each of {len(data):,} rows")
+            values = as_numbers(given, len(data), "quality")
         good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
         if not np.isfinite(values[good]).all():
             raise InvalidInput("quality must be finite in every row")

@@ -40,6 +40,8 @@ class Strata:
             given = {name: name for name in given}
         elif not isinstance(given, Mapping):
             given = {"strata": given}
+        if not given:
+            raise InvalidInput("strata names no column; leave it out, or name one")
         return cls({str(name): values_of_rows(data, values, "strata") for name, values in given.items()})
 
     def parts(self, checked: CheckedRows, by_class: bool, budgets: Any) -> Parts:

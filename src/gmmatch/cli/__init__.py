@@ -25,6 +25,9 @@ _REFUSALS = (
 _interrupted = threading.Event()  # by the keyboard
 
 
+_passed_on: list[KeyboardInterrupt] = []
+
+
 class Terminated(KeyboardInterrupt):
     """The system asked the process to end: what is finished is kept, as when a user interrupts."""
 
@@ -77,6 +80,8 @@ def main() -> None:
         told = signal.getsignal(signal.SIGTERM) is signal.SIG_IGN and end.code == INTERRUPTED
         sys.exit(TERMINATED if told else 0 if _nobody_reads(end) else end.code)
     except Exception as error:
+        if _passed_on:  # what the interrupt left undone has failed before it came again
+            sys.exit(exit_code(_passed_on[0]))
         sentence = explain(error)
         if sentence is None:
             raise
@@ -138,6 +143,7 @@ def _pass_on(left: Any) -> None:
     if not isinstance(left.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(left)
         return
+    _passed_on.append(left.exc_value)
     number = signal.SIGINT
     if isinstance(left.exc_value, Terminated):
         number = signal.SIGTERM

@@ -34,7 +34,7 @@ from .joining import Values, id_column, join, pair_files, position_notes, whole_
 from .json_lines import json_table
 from .places import Place, find_place, order_notes
 from .remote import fetched, is_remote
-from .request import all_bad, listed, names_file, names_shards, no_column, refuse_bad
+from .request import all_bad, listed, names_file, names_shards, no_column, no_file, refuse_bad
 from .tables import Table
 
 # What columns go by in files of values, most usual first.
@@ -234,6 +234,8 @@ def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = Non
     name, column = file_and_column(name)
     path = Path(name)
     if not path.is_file():
+        if path.exists() and not path.is_dir():
+            raise no_file(name)
         raise InvalidInput(f"there is no file {path}")
     ending = path.suffix.lower()
     kind = SHARDS.get(ending)

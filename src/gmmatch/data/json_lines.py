@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..classes import is_missing
+from ..errors import first_line
 from .delimited import decoded, is_number, read_bytes
 from .request import Request
 from .tables import Table, as_float, list_matrix, spread_rows
@@ -89,7 +90,7 @@ def _parse_json(raw: bytes, line: int) -> tuple[dict[str, Any], str]:
     except UnicodeDecodeError:
         return {}, f"line {line} is {decoded(raw)}"
     except (ValueError, RecursionError) as error:
-        return {}, f"line {line} is not JSON: {str(error).splitlines()[0]}"
+        return {}, f"line {line} is not JSON: {first_line(error)}"
     if not isinstance(record, dict):
         return {}, f"line {line} holds {type(record).__name__}; expected an object with named values"
     return record, ""

@@ -79,12 +79,19 @@ def names_shards(given: str) -> bool:
 
 
 def no_column(given: str, what: str, names: Sequence[str], where: str) -> InvalidInput:
-    """Return the sentence for labels, ids or scores that are nowhere."""
+    """Return the sentence for labels, ids or scores that are nowhere, or no file."""
+    if os.path.exists(given):
+        return no_file(given)
     there = f"has the columns {listed(names)}" if names else "has no columns"
     return InvalidInput(
         f"there is no column and no file {given!r} to take as {what} ({what}=...){nearest(given, names)};"
         f" {where} {there}"
     )
+
+
+def no_file(name: str) -> InvalidInput:
+    """Return the sentence for what cannot be read as a file is: more than once, and from any place on."""
+    return InvalidInput(f"{name} is a pipe, a socket or a device; expected a file: write it to one first")
 
 
 def refuse_bad(

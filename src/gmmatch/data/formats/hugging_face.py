@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...arrays import IntArray
-from ...errors import InvalidInput
+from ...errors import InvalidInput, first_line
 from ..arrow import Columns, InMemory, arrow_table
 from ..dataset import Dataset
 from ..places import Place
@@ -65,7 +65,7 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"{path} is not readable JSON: {error}") from None
+        raise InvalidInput(f"{path} is not readable JSON: {first_line(error)}") from None
 
 
 def _object_columns(dataset: Any) -> Columns:

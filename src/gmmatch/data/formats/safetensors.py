@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...arrays import IntArray
-from ...errors import InvalidInput
+from ...errors import InvalidInput, first_line
 from ..dataset import Dataset
 from ..places import Place
 from ..request import Request
@@ -69,7 +69,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
-        raise InvalidInput(f"{path} is not a readable safetensors file: {error}") from None
+        raise InvalidInput(f"{path} is not a readable safetensors file: {first_line(error)}") from None
     return entries, 8 + length
 
 

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from ...encoders.base import cores
 from ...errors import InvalidParameter, require
-from ...files import remove_partials_within
+from ...files import remove_partials_in
 from ...progress import Advance, task
 from ...validation import check_positive_int
 from ..training.config import NETWORKS
@@ -73,8 +73,8 @@ def run_grids(
     """
     started = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
-    for place in (folder, cache):
-        remove_partials_within(place)  # what a killed run left
+    for place in (folder, cache):  # what is there already is not written again
+        remove_partials_in(place)
     missing = (
         (group, [cell for cell in group.cells() if read_record(cell, folder) is None])
         for group in groups_of(grids)
