@@ -43,6 +43,8 @@ def friendly(command: Command) -> Command:
         except GmmatchError as error:
             say(f"gmmatch: {as_options(str(error), names)}")
             raise typer.Exit(error.exit_code) from error
+        except typer.Exit:
+            raise
         except Exception as error:
             if (interrupt := interruption()) is not None:  # a library turned it into an error of its own
                 say("gmmatch: interrupted")
