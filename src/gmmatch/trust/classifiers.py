@@ -13,6 +13,7 @@ that leave the row out.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +26,7 @@ from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, by_group, map_in_order
 from .inputs import Inputs
-from .lift import BANDWIDTH, Lift, typical_gap
+from .lift import BANDWIDTH, Lift, leading_directions, typical_gap
 
 _Solved = Iterator[tuple[float, Vector, FloatArray]]  # penalty, weights, and the leverage of each row
 
@@ -34,6 +35,12 @@ RIDGES = (0.01, 0.05, 0.25, 1.25)
 
 STRONG_RIDGES = (6.25, 31.25)
 """Strengths that are tried beside them where rows are fewer than inputs."""
+
+MOST_DIRECTIONS = 1024
+"""That classifiers of wide rows are fitted to."""
+
+WIDE_ROWS = 2 * MOST_DIRECTIONS
+"""Features beyond which rows are wide: what is left out of them is worth less than the time it takes."""
 
 KERNEL_FEATURES = 1024
 _ROW_WEIGHTS = (0.0, 0.1, 1.0)  # of a row beside a row of the reference
@@ -116,6 +123,52 @@ class Classifier:
         by_fold = scores.reshape(len(rows), self.folds, self.weights.shape[1] // self.folds)
         chosen: FloatArray = by_fold[np.arange(len(rows)), leverage.astype(np.int64)]
         return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowed:
+    """Wide rows as classifiers are fitted to them: by the directions in which they vary most.
+
+    The directions follow from rows without their labels, so that leaving a row out stays exact; and a fitted
+    classifier reads the rows themselves.
+    """
+
+    inputs: Inputs
+    turn: FloatArray  # orthonormal columns
+
+    @classmethod
+    def of(cls, rows: FloatArray, origin: Vector, scale: float, seed: int) -> Narrowed:
+        """Return the view for rows, which are in random order."""
+        inputs = Inputs(origin, scale)
+        with threadpool_limits(1):
+            read = inputs(rows, np.float32)[:, :-1]
+            return cls(inputs, leading_directions(read, MOST_DIRECTIONS, seed))
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """Return rows scaled and clipped, in the directions alone. Time: O(rows * features * directions)."""
+        step = block_rows(self.inputs.width) * 4
+        parts = [slice(start, start + step) for start in range(0, len(rows), step)]
+        found = np.empty((len(rows), self.turn.shape[1]), np.float32)
+
+        def fill(part: slice) -> None:
+            np.matmul(self.inputs(rows[part], np.float32)[:, :-1], self.turn, out=found[part])
+
+        with threadpool_limits(1):
+            deque(map_in_order(fill, parts, ahead=1), maxlen=0)
+        return found
+
+    def widen(self, classifier: Classifier) -> Classifier:
+        """Return a classifier of such rows as one of the rows themselves.
+
+        Fourier features are those of rows that are not clipped: the few that are get others than they taught.
+        """
+        n_directions, lift = self.turn.shape[1], classifier.inputs.lift
+        weights = np.concatenate(
+            [self.turn @ classifier.weights[:n_directions], classifier.weights[n_directions:]]
+        )
+        if lift is not None:
+            lift = Lift(self.inputs.origin, self.turn @ lift.directions / self.inputs.scale)
+        return replace(classifier, weights=weights, inputs=replace(self.inputs, lift=lift))
 
 
 def leave_out(
@@ -244,7 +297,8 @@ def too_large(n_features: int, n_classes: int) -> bool:
 def _best_ridge(taught: Taught, inputs: Inputs) -> Classifier:
     """Return the classifier with the ridge of the lowest loss, in single precision.
 
-    Where rows have folds, those of the first one are judged, and the others teach.
+    Ridges are tried from the weakest on, until the loss grows. Where rows have folds, those of the first one
+    are judged, and the others teach.
     """
     some = slice(0, max(256, min(_LOSS_ROWS, _LOSS_VALUES // taught.n_classes)))
     codes, read = taught.codes[some], inputs(taught.rows[some], np.float32)
@@ -255,6 +309,8 @@ def _best_ridge(taught: Taught, inputs: Inputs) -> Classifier:
     for penalty, weights, leverage in _solve(taught, inputs, None, np.dtype(np.float32), some.stop):
         scores = leave_out(read @ weights.astype(np.float32), codes, leverage[some])
         sharpness, loss = _sharpness(scores, codes, balanced)
+        if best is not None and loss > best.loss:
+            break
         if best is None or loss < best.loss:
             best = Classifier(weights, inputs, sharpness, penalty, loss)
     assert best is not None

@@ -25,7 +25,18 @@ from ..compute.passes import PerRow, map_blocks
 from ..facts import SURELY_RIGHT, WRONG, Evidence
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
-from .classifiers import Classifier, Taught, choose, fit, fit_with_reference, left_out_loss, too_large
+from .classifiers import (
+    MOST_DIRECTIONS,
+    WIDE_ROWS,
+    Classifier,
+    Narrowed,
+    Taught,
+    choose,
+    fit,
+    fit_with_reference,
+    left_out_loss,
+    too_large,
+)  # fmt: skip
 from .evidence.duplicate import find_copies
 from .evidence.place import SURE_REACH, Limits, find_gate
 from .noise import (
@@ -374,10 +385,14 @@ def _learn_labels(
     fitted[strays] = False
     some = order[fitted[order]][: fitted_rows(n_classes)]
     order = order[teaching[order]]
-    best, losses = choose(taught, order, rules.origin, rules.scale, seed)
-    given = codes[some]
-    if known.reference is not None and known.reference_codes is not None:
-        classifier, leverage, count = fit_with_reference(taught, best, known.reference, known.reference_codes)
+    origin, scale, given, reference, narrowed = rules.origin, rules.scale, codes[some], known.reference, None
+    if rows.shape[1] > WIDE_ROWS and len(order) > WIDE_ROWS:
+        narrowed = Narrowed.of(rows[order[:WIDE_ROWS]], origin, scale, seed)
+        rows, origin, scale = narrowed(rows), np.zeros(MOST_DIRECTIONS), 1.0
+        taught, reference = replace(taught, rows=rows), None if reference is None else narrowed(reference)
+    best, losses = choose(taught, order, origin, scale, seed)
+    if reference is not None and known.reference_codes is not None:
+        classifier, leverage, count = fit_with_reference(taught, best, reference, known.reference_codes)
         noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given)
         losses, thin = {"reference": round(classifier.loss, 3), "weight of a row": count}, 0 * thin > 0
         loss, rounds = classifier.loss, 1
@@ -389,7 +404,7 @@ def _learn_labels(
     )
     return replace(
         rules,
-        classifier=classifier,
+        classifier=classifier if narrowed is None else narrowed.widen(classifier),
         noise=noise,
         leverage=leverage[stands],
         thin=thin,
