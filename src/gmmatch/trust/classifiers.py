@@ -37,10 +37,7 @@ STRONG_RIDGES = (6.25, 31.25)
 """Strengths that are tried beside them where rows are fewer than inputs."""
 
 MOST_DIRECTIONS = 1024
-"""That classifiers of wide rows are fitted to."""
-
-WIDE_ROWS = 2 * MOST_DIRECTIONS
-"""Features beyond which rows are wide: what is left out of them is worth less than the time it takes."""
+"""That classifiers of wide rows are fitted to, those of more than twice as many features."""
 
 KERNEL_FEATURES = 1024
 _ROW_WEIGHTS = (0.0, 0.1, 1.0)  # of a row beside a row of the reference
@@ -137,12 +134,18 @@ class Narrowed:
     turn: FloatArray  # orthonormal columns
 
     @classmethod
-    def of(cls, rows: FloatArray, origin: Vector, scale: float, seed: int) -> Narrowed:
-        """Return the view for rows, which are in random order."""
-        inputs = Inputs(origin, scale)
+    def of(cls, rows: FloatArray, order: IntArray, inputs: Inputs, seed: int) -> Narrowed | None:
+        """Return the view for rows in a random order of some of them; None if they are few or not wide."""
+        if min(rows.shape[1], len(order)) <= 2 * MOST_DIRECTIONS:
+            return None
         with threadpool_limits(1):
-            read = inputs(rows, np.float32)[:, :-1]
+            read = inputs(rows[order[: 2 * MOST_DIRECTIONS]], np.float32)[:, :-1]
             return cls(inputs, leading_directions(read, MOST_DIRECTIONS, seed))
+
+    @property
+    def narrow_inputs(self) -> Inputs:
+        """What a linear classifier of such rows reads of them: all, as it is."""
+        return Inputs(np.zeros(self.turn.shape[1]), 1.0)
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """Return rows scaled and clipped, in the directions alone. Time: O(rows * features * directions)."""
@@ -182,18 +185,16 @@ def leave_out(
     return scores
 
 
-def choose(
-    taught: Taught, order: IntArray, origin: Vector, scale: float, seed: int
-) -> tuple[Classifier, dict[str, float]]:
+def choose(taught: Taught, order: IntArray, inputs: Inputs, seed: int) -> tuple[Classifier, dict[str, float]]:
     """Return the better of a linear and a kernel classifier, and the loss of each that was tried.
 
-    `taught`: the rows. `order`: a random order of those that teach, by their values. `origin`, `scale`:
-    middle and typical distance of the rows. `seed`: of the Fourier features. Where rows are many, the choice
-    is made on the first of the order; the penalty, which does not depend on how many rows there are, stands.
+    `taught`: the rows. `order`: a random order of those that teach, by their values. `inputs`: of a linear
+    classifier. `seed`: of the Fourier features. Where rows are many, the choice is made on the first of the
+    order; the penalty, which does not depend on how many rows there are, stands.
     """
     gap = typical_gap(taught.rows[order[:_GAP_ROWS]])
-    lift = Lift.draw(origin, BANDWIDTH * gap, KERNEL_FEATURES, seed)
-    kinds = {"linear": Inputs(origin, scale), "kernel": Inputs(origin, scale, lift)}
+    lift = Lift.draw(inputs.origin, BANDWIDTH * gap, KERNEL_FEATURES, seed)
+    kinds = {"linear": inputs, "kernel": replace(inputs, lift=lift)}
     enough = max(_CHOICE_ROWS, int(_CHOICE_WORK // kinds["kernel"].width ** 2))
     few = enough < min(len(order), _ROWS_PER_CLASS * taught.n_classes)
     if few or matrix_bytes(kinds["kernel"].width, taught.n_classes) > _MOST_KERNEL_BYTES:

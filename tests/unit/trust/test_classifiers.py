@@ -175,7 +175,7 @@ def rings(n: int = 600) -> Taught:
 
 def chosen(taught: Taught, monkeypatch: pytest.MonkeyPatch, n_features: int = 128) -> Any:
     monkeypatch.setattr(module, "KERNEL_FEATURES", n_features)
-    return choose(taught, order_of(taught), taught.rows.mean(axis=0), 3.0, 7)
+    return choose(taught, order_of(taught), Inputs(taught.rows.mean(axis=0), 3.0), 7)
 
 
 def test_rows_on_rings_get_a_kernel_and_rows_that_planes_divide_a_linear_classifier(
@@ -267,11 +267,12 @@ def test_a_classifier_of_narrowed_rows_scores_the_rows_themselves_alike(monkeypa
     monkeypatch.setattr(module, "MOST_DIRECTIONS", 6)
     taught = blobs(n=80, d=20)
     origin = taught.rows.mean(axis=0)
-    view = Narrowed.of(taught.rows, origin, 8.0, 0)  # no row is clipped
+    view = Narrowed.of(taught.rows, np.arange(80), Inputs(origin, 8.0), 0)  # no row is clipped
+    assert view is not None
     assert_allclose(view.turn.T @ view.turn, np.eye(6), atol=1e-5)
     narrow = replace(taught, rows=view(taught.rows))
     lift = Lift.draw(np.zeros(6), 0.5, n_features, 1) if n_features else None
-    like = Classifier(np.zeros((0, 0)), Inputs(np.zeros(6), 1.0, lift), 1.0, 0.7, 0.0)
+    like = Classifier(np.zeros((0, 0)), replace(view.narrow_inputs, lift=lift), 1.0, 0.7, 0.0)
     found, leverage = fit(narrow, like, order_of(taught))
     expected = found.scores(narrow.rows, taught.codes, leverage)
     assert_allclose(
