@@ -345,7 +345,7 @@ def _damped(gram: FloatArray, penalty: float | None, width: int) -> Iterator[tup
 def _primal(
     taught: Taught, inputs: Inputs, penalty: float | None, precision: np.dtype[Any], judged: int | None = None
 ) -> _Solved:
-    from scipy.linalg import cho_factor, cho_solve
+    from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
     rows, codes, weights = taught.rows, taught.codes, taught.balanced()
     # Of wide rows many at once: a Gram matrix is added up after each block.
@@ -366,28 +366,15 @@ def _primal(
         moments += own_moments
     for strength, damped in _damped(gram, penalty, inputs.width):
         factor = cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
-        solved = cho_solve(factor, moments.T, check_finite=False)
-        leverages = _Leverages(inputs, rows, weights, factor[0].astype(np.float32))
-        leverage = np.concatenate(list(map_in_order(leverages, wanted, ahead=1)))
-        yield strength, solved, leverage
+        solved, lower = cho_solve(factor, moments.T, check_finite=False), factor[0].astype(np.float32)
 
+        def leverages(part: slice, lower: FloatArray = lower) -> FloatArray:
+            read = inputs(rows[part], np.float32)
+            turned = solve_triangular(lower, read.T, lower=True, overwrite_b=True, check_finite=False)
+            found: FloatArray = np.add.reduce(turned * turned, axis=0) * weights[part].astype(np.float32)
+            return found
 
-@dataclass(frozen=True, eq=False)
-class _Leverages:
-    """The function that returns how much each row of a slice counts in its own score, in single precision."""
-
-    inputs: Inputs
-    rows: FloatArray
-    weights: Vector
-    lower: FloatArray  # the Cholesky factor
-
-    def __call__(self, part: slice) -> FloatArray:
-        from scipy.linalg import solve_triangular
-
-        read = self.inputs(self.rows[part], np.float32)
-        turned = solve_triangular(self.lower, read.T, lower=True, overwrite_b=True, check_finite=False)
-        found: FloatArray = np.add.reduce(turned * turned, axis=0) * self.weights[part].astype(np.float32)
-        return found
+        yield strength, solved, np.concatenate(list(map_in_order(leverages, wanted, ahead=1)))
 
 
 def _dual(
