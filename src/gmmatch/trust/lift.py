@@ -84,20 +84,3 @@ def typical_gap(rows: FloatArray) -> float:
     lengths = np.sort(np.sqrt(np.add.reduce(gaps * gaps, axis=1)))
     middle = lengths[pairs // 2]
     return float(middle or lengths[-1] or 1.0)
-
-
-def effective_dimension(rows: FloatArray) -> float:
-    """Return in how many directions the rows spread: (sum of the variances)^2 / sum of their squares.
-
-    Equal variances in d directions and none elsewhere give d.
-
-    Time: O(n^2 d) or O(n d^2), whichever is less. Meant for samples.
-    """
-    if not len(rows):
-        return 0.0
-    offsets = rows - np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows)
-    # Ratios alone matter: squares of squares must neither overflow nor vanish.
-    offsets /= float(np.abs(offsets).max(initial=0.0)) or 1.0
-    gram = offsets @ offsets.T if len(rows) < rows.shape[1] else offsets.T @ offsets
-    squares = float(np.add.reduce(gram * gram, axis=None))
-    return float(np.trace(gram)) ** 2 / squares if squares > 0 else 0.0
