@@ -6,9 +6,8 @@ import unicodedata
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
-from .arrays import IntArray
+from .arrays import AnyArray, IntArray
 from .errors import InvalidInput, InvalidInputType, first_line
 
 LARGEST_WHOLE_FLOAT = 2**53  # from here on float64 does not tell neighbours apart
@@ -26,7 +25,7 @@ _LETTERS_AT_ONCE = 1 << 20  # that are looked at together
 _FEW_NUMBERS = 1 << 16  # that are counted, however few of them there are
 
 
-def label_values(labels: Any, name: str = "labels") -> tuple[npt.NDArray[Any], IntArray]:
+def label_values(labels: Any, name: str = "labels") -> tuple[AnyArray, IntArray]:
     """Return labels as whole numbers or as text, and the rows that have none.
 
     Labels that differ stay different, or are refused. None, NaN, masked and empty entries are missing;
@@ -51,7 +50,7 @@ def label_values(labels: Any, name: str = "labels") -> tuple[npt.NDArray[Any], I
     return np.asarray(array), np.flatnonzero(empty)
 
 
-def number_classes(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IntArray]:
+def number_classes(values: AnyArray) -> tuple[AnyArray, IntArray]:
     """Return the classes in ascending order and, for each value, the place of its class among them.
 
     As `numpy.unique` does; whole numbers that lie close together are counted and not sorted.
@@ -70,7 +69,7 @@ def number_classes(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IntArray
     return classes, codes.astype(np.int64, copy=False)
 
 
-def array_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
+def array_of_tensor(tensor: Any, name: str) -> AnyArray:
     """Return what a torch tensor holds, which NumPy refuses where it tracks gradients or is of few bits."""
     if str(tensor.layout) != "torch.strided":
         raise InvalidInputType(f"{name} is a sparse tensor; pass a dense one: {name}.to_dense()")
@@ -82,7 +81,7 @@ def array_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
         raise InvalidInputType(f"{name} is a tensor that cannot be read: {first_line(error)}") from None
 
 
-def _as_column(labels: Any, name: str) -> npt.NDArray[Any]:
+def _as_column(labels: Any, name: str) -> AnyArray:
     """Return labels as an array of one dimension, in which no value became another."""
     listed = isinstance(labels, (list, tuple))
     # NumPy would turn 1 into '1', NaN into 'nan', 'a\0' into 'a', and make texts as wide as the longest.
@@ -103,7 +102,7 @@ def _as_column(labels: Any, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _object_labels(array: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any], IntArray]:
+def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
     """Turn labels held as Python objects, or masked, into an array of one kind."""
     values = array.tolist()
     missing = np.array([row for row, value in enumerate(values) if is_missing(value)], dtype=np.int64)
@@ -131,7 +130,7 @@ def _object_labels(array: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any]
     return result, missing
 
 
-def notes_on(classes: npt.NDArray[Any]) -> list[str]:
+def notes_on(classes: AnyArray) -> list[str]:
     """Say what may be meant otherwise: classes that look alike, or read like none.
 
     Alike are those that differ in spaces, capitals, the encoding of accents (NFC, NFD) or invisible letters.
@@ -196,14 +195,14 @@ def _is_plain(text: str) -> bool:
     return True
 
 
-def _check_letters(array: npt.NDArray[Any], name: str) -> None:
+def _check_letters(array: AnyArray, name: str) -> None:
     """Refuse an array of text with NUL inside or with halves of letters; NumPy itself cuts NUL at the end."""
     letter: type[np.integer[Any]] = np.uint32 if array.dtype.kind == "U" else np.uint8
     width = array.dtype.itemsize // np.dtype(letter).itemsize
     step = _LETTERS_AT_ONCE // max(width, 1) + 1
     for start in range(0, len(array) if width else 0, step):
         part = np.ascontiguousarray(array[start : start + step], array.dtype.newbyteorder("="))
-        codes: npt.NDArray[Any] = part.view(letter).reshape(len(part), width)
+        codes: AnyArray = part.view(letter).reshape(len(part), width)
         odd = (codes >= 0xD800) & (codes <= 0xDFFF)
         odd[:, :-1] |= (codes[:, :-1] == 0) & (codes[:, 1:] != 0)
         if odd.any():
@@ -250,7 +249,7 @@ def _refuse_labels(values: list[Any], name: str) -> NoReturn:
     raise InvalidInputType(f"{name} must be all whole numbers or all text; got {' and '.join(kinds)}")
 
 
-def _whole_floats(array: npt.NDArray[Any], name: str) -> IntArray:
+def _whole_floats(array: AnyArray, name: str) -> IntArray:
     large = np.abs(array.astype(np.float64)) >= LARGEST_WHOLE_FLOAT
     whole = ~large & (array == np.floor(array))
     if not whole.all():
@@ -273,7 +272,7 @@ def is_missing(value: Any) -> bool:
     return bool(value == "") if isinstance(value, str) else isinstance(value, numbers.Real) and value != value
 
 
-def kind_of(array: npt.NDArray[Any]) -> str:
+def kind_of(array: AnyArray) -> str:
     """Name what an array holds in the user's words, with the first value where that helps."""
     if array.dtype.kind in "US":
         return f"text (first value: {str(array.flat[0])!r})" if array.size else "text"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Mask
+from .arrays import AnyArray, FloatArray, IntArray, Mask, Vector
 
 _FLAGS = ("unlikely", "far", "clumped", "light")
 _LIGHT = 0.25  # doubt about rows that few others are like: more than none, less than about rows far off
@@ -28,20 +28,20 @@ class Evidence:
     """What speaks against each row of the input: one table, whoever asks."""
 
     tiers: npt.NDArray[np.int8]  # 0 (trusted), 1 (unlikely label) or 2 (outside its class)
-    wrong: npt.NDArray[np.floating[Any]]  # probability that the given label is wrong
+    wrong: FloatArray  # probability that the given label is wrong
     # The likeliest other class, as a position among the classes, and its probability.
     suggested: npt.NDArray[np.signedinteger[Any]]
-    likely: npt.NDArray[np.floating[Any]]
-    outside: npt.NDArray[np.floating[Any]]  # probability that the row belongs to no class
+    likely: FloatArray
+    outside: FloatArray  # probability that the row belongs to no class
     # How far outside its class the row is, from 0 to 1; more than 0.5: beyond what the class allows.
-    outlier: npt.NDArray[np.floating[Any]]
+    outlier: FloatArray
     # Whether the row is far outside its class, or in a dense cluster of it.
     far: Mask
     clumped: Mask
     labels_judged: bool  # whether labels were judged, or distances alone
     light: Mask | None = None  # rows of light clusters, where rows without labels were divided
     # By class of the verdict, then over all: rows judged, the share of wrong labels, its least and its most.
-    estimate: npt.NDArray[np.float64] | None = None
+    estimate: Vector | None = None
 
     @property
     def unlikely(self) -> Mask:
@@ -50,7 +50,7 @@ class Evidence:
         return found
 
     @property
-    def doubt(self) -> npt.NDArray[np.float64]:
+    def doubt(self) -> Vector:
         """What orders the rows that follow the trusted ones, least first: label, place and cluster."""
         doubt = np.where(self.far, np.maximum(self.wrong, self.outlier), self.wrong).astype(np.float64)
         doubt[self.clumped] = 1.0
@@ -58,7 +58,7 @@ class Evidence:
             doubt[self.light] = np.maximum(doubt[self.light], _LIGHT)
         return doubt
 
-    def among(self, present: npt.NDArray[np.int64], n_classes: int | None) -> Evidence:
+    def among(self, present: IntArray, n_classes: int | None) -> Evidence:
         """Return it by other positions of the classes: `present` says where each is among `n_classes`."""
         estimate = self.estimate
         if estimate is not None and n_classes is not None:
@@ -237,7 +237,7 @@ class RunInfo:
         return found
 
 
-def pack_array(values: npt.NDArray[Any]) -> dict[str, Any]:
+def pack_array(values: AnyArray) -> dict[str, Any]:
     """Return an array as exact bytes that JSON can hold.
 
     >>> unpack_array(pack_array(np.array([[1.5, -2.0]])))
@@ -247,7 +247,7 @@ def pack_array(values: npt.NDArray[Any]) -> dict[str, Any]:
     return {"shape": values.shape, "dtype": values.dtype.str, "zlib": body}
 
 
-def unpack_array(packed: Mapping[str, Any]) -> npt.NDArray[Any]:
+def unpack_array(packed: Mapping[str, Any]) -> AnyArray:
     """Return what `pack_array` packed."""
     size = math.prod(packed["shape"]) * np.dtype(packed["dtype"]).itemsize
     body = zlib.decompressobj().decompress(base64.b64decode(packed["zlib"]), max(size, 1))  # and no more

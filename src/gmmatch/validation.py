@@ -10,9 +10,8 @@ from functools import cached_property
 from typing import Any, TypeGuard
 
 import numpy as np
-import numpy.typing as npt
 
-from .arrays import FloatArray, IntArray, Vector
+from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Vector
 from .classes import array_of_tensor, kind_of, label_values, number_classes
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief
 
@@ -74,19 +73,19 @@ class CheckedRows:
 
     rows: FloatArray  # float32 or float64
     # The sorted labels, and the class of each row; None without labels.
-    classes: npt.NDArray[Any] | None = None
+    classes: AnyArray | None = None
     codes: IntArray | None = None
-    usable: npt.NDArray[np.bool_] | None = None  # which rows may be picked; None: all of them
+    usable: Mask | None = None  # which rows may be picked; None: all of them
     # A seed and the hashes of the rows by it, and a digest of all rows, where they were looked at already.
-    hashes: tuple[int, npt.NDArray[np.uint64]] | None = None
+    hashes: tuple[int, Keys] | None = None
     digest: str | None = None
-    means: npt.NDArray[np.float64] | None = None  # of each class, or of all rows, where they were added up
+    means: Vector | None = None  # of each class, or of all rows, where they were added up
 
-    def pickable(self) -> npt.NDArray[np.bool_]:
+    def pickable(self) -> Mask:
         """Return True for rows that may be picked, as far as their values and labels say."""
         return np.ones(len(self.rows), bool) if self.usable is None else self.usable
 
-    def keys(self, seed: int) -> npt.NDArray[np.uint64] | None:
+    def keys(self, seed: int) -> Keys | None:
         """Return the hashes of the rows by this seed, if they are known."""
         return None if self.hashes is None or self.hashes[0] != seed else self.hashes[1]
 
@@ -121,7 +120,7 @@ class CheckedRows:
 def check_input(
     X: Any,
     y: Any = None,
-    usable: npt.NDArray[np.bool_] | None = None,
+    usable: Mask | None = None,
     name: str = "X",
     label_name: str = "labels",
     finite: bool = True,
@@ -137,10 +136,10 @@ def check_input(
     return CheckedRows(rows, classes, codes, usable)
 
 
-def bad_rows(rows: npt.NDArray[Any]) -> IntArray:
+def bad_rows(rows: AnyArray) -> IntArray:
     """Return the numbers of the rows that hold NaN, infinite or absurdly large values."""
     step = max(1, _CHECK_BYTES // (rows.shape[1] * rows.itemsize))
-    found: list[npt.NDArray[np.int64]] = []
+    found: list[IntArray] = []
     for start in range(0, len(rows), step):
         chunk = rows[start : start + step]
         # The largest and the smallest value are finite and small exactly when all values are.
@@ -181,7 +180,7 @@ def describe_bad_rows(bad: IntArray) -> str:
     )
 
 
-def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[npt.NDArray[Any], IntArray]:
+def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[AnyArray, IntArray]:
     """Return the sorted classes and, for each row, the position of its class among them.
 
     Raises `InvalidInput`: another length than the rows, more than one dimension, missing or fractional
@@ -269,15 +268,6 @@ def _parse_amount(text: str) -> Any:
     return -number if sign else number
 
 
-def parse_keep(word: str) -> float | int | str:
-    """Return the fraction or count that a word of the command line means, or `auto`.
-
-    >>> parse_keep("10%"), parse_keep("0.1"), parse_keep("500")
-    (0.1, 0.1, 500)
-    """
-    return check_keep(word)
-
-
 def as_size(size: Any, name: str = "memory") -> int:
     """Return a number of bytes, from a number or from text such as `2GB`; at least a million.
 
@@ -341,9 +331,7 @@ def check_positive_int(value: Any, name: str) -> int:
     return int(value)
 
 
-def check_vector(
-    vector: npt.NDArray[np.float64], shape: tuple[int, ...], name: str
-) -> npt.NDArray[np.float64]:
+def check_vector(vector: Vector, shape: tuple[int, ...], name: str) -> Vector:
     """Return a vector that is as long as the rows, and no number of which is absurd."""
     right = vector.shape == shape
     if not (right and (np.abs(vector) <= LARGEST_VALUE).all()):
@@ -375,7 +363,7 @@ def as_seed(random_state: Any) -> int:
     )
 
 
-def as_weights(weights: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
+def as_weights(weights: Any, n_rows: int) -> Vector | None:
     """Return row weights as float64: finite, none negative, not all zero."""
     if weights is None:
         return None
@@ -429,7 +417,7 @@ def digest_rows(rows: Any) -> str:
     return digest.hexdigest()
 
 
-def row_marks(block: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+def row_marks(block: AnyArray) -> Keys:
     """Return a hash of each row's values, 0 for bad rows; a change of one value always changes it."""
     values = block.astype(np.float64) + 0.0
     with np.errstate(invalid="ignore"):
@@ -439,7 +427,7 @@ def row_marks(block: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     return np.where(good, marks, np.uint64(0))
 
 
-def key_factors(n_features: int, seed: int = 0) -> npt.NDArray[np.uint64]:
+def key_factors(n_features: int, seed: int = 0) -> Keys:
     """Return the odd numbers that values are multiplied by in the hash of a row.
 
     >>> (key_factors(3) % 2).tolist()

@@ -8,9 +8,8 @@ from dataclasses import field, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Keys, Vector
+from ..arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Vector
 from ..compute.counting import count_reads
 from ..compute.keys import gather, look_at_rows
 from ..errors import InvalidInput, InvalidParameter, brief
@@ -212,7 +211,7 @@ class Selector(Estimator):
         X: Any,
         y: Any = None,
         *,
-        usable: npt.NDArray[np.bool_] | None = None,
+        usable: Mask | None = None,
         verdict: Verdict | None = None,
         checkpoint: Checkpoint | None = None,
         memory: int | None = None,
@@ -448,7 +447,7 @@ class Selector(Estimator):
         self,
         picks: list[Picks],
         indices: IntArray,
-        labels: npt.NDArray[Any] | None,
+        labels: AnyArray | None,
         checked: CheckedRows,
         verdict: Verdict | None,
     ) -> RunInfo:
@@ -488,9 +487,7 @@ class Selector(Estimator):
         return advise(self.budgets, checked.classes, sizes, resolve_keep(self.keep, checked.n_usable))
 
 
-def look(
-    checked: CheckedRows, seed: int, means: RunningMeans | None = None
-) -> tuple[CheckedRows, npt.NDArray[np.bool_]]:
+def look(checked: CheckedRows, seed: int, means: RunningMeans | None = None) -> tuple[CheckedRows, Mask]:
     """Look at all rows in one read: return them with what was found, and which are ordinary numbers."""
     good, keys, digest = look_at_rows(checked.rows, seed, means)
     unusable = ~good if checked.usable is None else ~(good & checked.usable)
