@@ -18,9 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .arrays import AnyArray, Arrays
-from .checksums import digest_of_arrays
 from .errors import InvalidInput, first_line
-from .facts import plain
+from .facts import digest_of_arrays, plain
 from .files import remove_partials, whole_file
 from .version import __version__
 

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import AnyArray, IntArray, Mask, Vector
-from .checksums import digest_of_table
 from .errors import InvalidInput, InvalidParameter, brief, first_line
-from .facts import Evidence, RunInfo, pack_array, plain, unpack_array
+from .facts import Evidence, RunInfo, digest_of_table, pack_array, plain, unpack_array
 from .files import as_path, whole_file
 
 _AS_TOLD: Any = None  # the info that the other attributes of a selection tell

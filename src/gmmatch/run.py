@@ -20,7 +20,6 @@ from .aims.include import Exclude, Include
 from .aims.unlabelled import check_aims, join, share_rows
 from .arrays import FloatArray, IntArray
 from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
-from .classes import notes_on
 from .compute.counting import count_pass, count_reads
 from .compute.engine import ENGINES, open_engine
 from .compute.keys import gather, row_keys
@@ -67,6 +66,7 @@ from .validation import (
     check_probability,
     describe_bad_rows,
     is_whole,
+    notes_on,
     resolve_keep,
 )
 
