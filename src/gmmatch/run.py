@@ -772,7 +772,7 @@ def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
         return True
     if plan.report is None:
         return False
-    from .reporting.suspicion import worth_judging
+    from .reporting.inputs import worth_judging
 
     return worth_judging(len(checked.rows), checked.rows.shape[1], len(checked.judged()[1]))
 
