@@ -182,7 +182,7 @@ def check_folder(path: Path) -> None:
     if path.is_dir():
         raise InvalidInput(f"cannot write {path}: it is a folder")
     if not os.access(folder, os.W_OK):
-        locked = hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY
+        locked = sys.platform != "win32" and os.statvfs(folder).f_flag & os.ST_RDONLY
         reason = "Read-only file system" if locked else "permission denied"
         raise InvalidInput(f"cannot write {path}: {reason}")
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
-from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Vector
+from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Vector, is_tensor, kinds_of
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief, first_line
 
 # Squares of larger numbers leave float64, as do squares of smaller ones; no embedding has them.
@@ -50,11 +50,11 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     Raises `InvalidInput`: not two-dimensional, empty, or with NaN or infinite values. Raises
     `InvalidInputType`: not numbers.
     """
-    if hasattr(X, "detach"):  # a torch tensor
+    if is_tensor(X):
         X = array_of_tensor(X, name)
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.promote_types(X.dtype, np.float32)), np.nan)
-    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+    if any(library == "scipy" for library, _ in kinds_of(X)):
         raise InvalidInputType(f"{name} is a sparse matrix; pass a dense array, for example {name}.toarray()")
     try:
         plain = type(X) in (np.ndarray, np.memmap) or getattr(X, "reads_like_rows", False)
@@ -467,7 +467,7 @@ def label_values(labels: Any, name: str = "labels") -> tuple[AnyArray, IntArray]
     >>> label_values(["cat", None, "dog"])
     (array(['cat', '', 'dog'], dtype='<U3'), array([1]))
     """
-    if hasattr(labels, "detach"):
+    if is_tensor(labels):
         labels = array_of_tensor(labels, name)
     array = _as_column(labels, name)
     if array.dtype.kind == "O" or isinstance(array, np.ma.MaskedArray):

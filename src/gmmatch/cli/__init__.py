@@ -116,9 +116,10 @@ def _return_freed_memory() -> None:
     """
     import ctypes
 
-    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "mallopt"):
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
         for option, value in _MALLOC:
-            library.mallopt(option, value)
+            mallopt(option, value)
 
 
 def _terminate(number: int, frame: Any) -> None:
