@@ -13,7 +13,7 @@ Taker = Callable[[Any, IntArray], Any]
 _PLACE = "__place among the picks__"
 
 
-def take_rows(x: Any, indices: IntArray, n_rows: int) -> Any:
+def take_rows(x: object, indices: IntArray, n_rows: int) -> Any:
     """Return the rows of `x` at `indices`, in that order, as the kind of thing that `x` is.
 
     Raises `InvalidInput`: `x` has another number of rows than the selection was made from. Raises
@@ -74,7 +74,7 @@ def _taker(x: object) -> Taker | None:
     return None
 
 
-def _subset(data: Any, rows: IntArray) -> Any:
+def _subset(data: object, rows: IntArray) -> Any:
     return sys.modules["torch"].utils.data.Subset(data, rows.tolist())
 
 
@@ -105,7 +105,7 @@ def in_order(data: Any) -> Any:
         options.preserve_order = before
 
 
-def _take_from_ray(data: Any, indices: IntArray, n_rows: int) -> Any:
+def _take_from_ray(data: object, indices: IntArray, n_rows: int) -> Any:
     """Return a dataset of Ray Data with these rows, in their order; the rows stay with the cluster."""
     ray = sys.modules["ray"]
     references = in_order(data).to_arrow_refs()

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ class Cost:
     note: str | None = None
 
     @classmethod
-    def of(cls, given: Any, data: Dataset) -> Cost:
+    def of(cls, given: object, data: Dataset) -> Cost:
         """Read costs: a column, a file, an array, or `tokens`, those of the texts."""
         if isinstance(given, str) and given == _TOKENS and _TOKENS not in data.columns:
             count = _tokenizer()
@@ -60,7 +59,7 @@ class Cost:
             raise InvalidInput("cost is 0 in every row, so that it limits nothing; leave it out")
         return cls(np.where(np.isfinite(values), values, 0.0), name)
 
-    def budget(self, keep: Any, allowed: Mask) -> float:
+    def budget(self, keep: object, allowed: Mask) -> float:
         """Return the most that the picks may cost; a share is one of the cost of all that may be picked."""
         keep, total = check_keep(keep), float(self.values[allowed].sum())
         if isinstance(keep, str):

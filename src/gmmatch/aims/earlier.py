@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from ..records import Carried
 class Earlier:
     """What was picked of each class from other data."""
 
-    before: Mapping[Any, Before] = field(default_factory=dict)
+    before: Mapping[object, Before] = field(default_factory=dict)
 
     @classmethod
     def of(cls, carried: Carried | None) -> Earlier:

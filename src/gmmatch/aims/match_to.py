@@ -57,7 +57,7 @@ class MatchTo:
 
     @classmethod
     def of(
-        cls, given: Any, n_features: int, seed: int, encoder: Any = None, text: str | None = None
+        cls, given: object, n_features: int, seed: int, encoder: object = None, text: str | None = None
     ) -> MatchTo:
         """Open references: one, or a mapping from paths to shares."""
         shares = given if isinstance(given, Mapping) else {None: 1.0}

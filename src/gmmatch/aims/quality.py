@@ -25,7 +25,7 @@ class Quality:
     weight: float = WEIGHT
 
     @classmethod
-    def of(cls, given: Any, data: Dataset) -> Quality:
+    def of(cls, given: object, data: Dataset) -> Quality:
         """Read scores, a column or an array, or `(scores, weight)`."""
         weight: Any = WEIGHT
         if isinstance(given, tuple) and len(given) == 2:

@@ -122,12 +122,12 @@ def _return_freed_memory() -> None:
             mallopt(option, value)
 
 
-def _terminate(number: int, frame: Any) -> None:
+def _terminate(number: int, frame: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: what is under way is being cleaned up
     raise Terminated
 
 
-def _interrupt(number: int, frame: Any) -> None:
+def _interrupt(number: int, frame: object) -> None:
     _interrupted.set()
     raise KeyboardInterrupt
 

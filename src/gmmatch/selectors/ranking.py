@@ -5,7 +5,6 @@ keeps the beginning of it. So a smaller budget's picks of a class are always a p
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -115,7 +114,7 @@ def gap_to_median(values: Vector) -> Vector:
     return gaps
 
 
-def as_scores(scores: Any, n_rows: int) -> Vector:
+def as_scores(scores: object, n_rows: int) -> Vector:
     """Return given scores as float64: finite, one per row of the input."""
     if is_tensor(scores):
         scores = array_of_tensor(scores, "scores")
