@@ -20,12 +20,11 @@ from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence
 from ..inputs import open_foreign
 from ..records import Selection
-from ..selectors.groups import Wanted
+from ..selectors.groups import Earlier, Wanted
 from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
 from .duplicates import drop_duplicates
-from .earlier import Earlier
 from .holdout import Holdout, Leaks, find_leaks
 from .include import Exclude, Include
 from .match_to import MatchTo
