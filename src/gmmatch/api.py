@@ -263,10 +263,7 @@ def plan_of(data: object, keep: float | int | str, options: Mapping[str, Any]) -
     asked = dict(options)
     if asked.get("state") is not None:
         asked.setdefault("resume", True)
-    if isinstance(asked.get("engine"), Ray):
-        cluster = asked["engine"]
-        asked |= {"engine": "ray", "address": cluster.address, "workers": cluster.workers}
-    return Plan.of(data, keep, asked)
+    return Plan.of(data, keep, asked | _on(asked.get("engine", "local")))
 
 
 @takes_former(_SELECT.replace("select", "plan"), _POSITIONS)
@@ -376,14 +373,13 @@ def list_suspects(
             check_new(place, overwrite)
             check_output(place, kind="suspects" if place is path else "fixed labels")
 
-    opened = open_data(
-        data, labels, memory=cap, engine=_name_of(engine), before_encoding=check_places, **opening
-    )
+    name = engine if isinstance(engine, str) else "ray"
+    opened = open_data(data, labels, memory=cap, engine=name, before_encoding=check_places, **opening)
     check_places(opened)
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
     seed = as_seed(random_state)
-    with _engine(engine, opened) as running, use_engine(running):
+    with open_engine(source=opened, **_on(engine)) as running, use_engine(running):
         checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
         check_suspects(opened, checked)
         like = {**opening, "labels": labels}
@@ -440,14 +436,11 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     return find_leaks(checked.rows, keys, checked.pickable(), held_out.rows, seed, held_out.alike)
 
 
-def _name_of(engine: str | Ray | Engine) -> str:
-    return engine if isinstance(engine, str) else "ray"
-
-
-def _engine(engine: str | Ray | Engine, data: Dataset) -> Any:
+def _on(engine: str | Ray | Engine) -> dict[str, Any]:
+    """Return an engine as plans and `open_engine` take it."""
     if isinstance(engine, Ray):
-        return open_engine("ray", data, engine.address, engine.workers)
-    return open_engine(engine, data)
+        return {"engine": "ray", "address": engine.address, "workers": engine.workers}
+    return {"engine": engine}
 
 
 @takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
@@ -501,9 +494,8 @@ def embed(
     """
     from .encoders import embed_input
 
-    if isinstance(engine, Ray):
-        address, workers, engine = engine.address, engine.workers, "ray"
-    with open_engine(engine, None, address, workers) as running:
+    cluster = {"address": address, "workers": workers} | _on(engine)
+    with open_engine(source=None, **cluster) as running:
         spread = None if running is None else running.map
         return embed_input(
             data, encoder, text=text, image=image, labels=labels, ids=ids, split=split,
