@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import FloatArray, IntArray, Labels
+from .arrays import FloatArray, IntArray, Labels, Vector
 from .data import Dataset, open_dataset, values_of_rows
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .trust import Known
@@ -241,6 +241,24 @@ def _alike(like: Mapping[str, object]) -> dict[str, Any]:
     }
     labels = like.get("labels")
     return found | ({"labels": labels} if isinstance(labels, str) and not os.path.exists(labels) else {})
+
+
+def numbers_of_rows(
+    given: object, data: Dataset, name: str, least: float = -np.inf
+) -> tuple[Vector, IntArray]:
+    """Return a number for each row, from a column, a file or an array, and the rows that are not bad.
+
+    Those of other rows must be finite, and none less than `least`.
+    """
+    if isinstance(given, (str, os.PathLike)):
+        values: Vector = values_of_rows(data, given, "scores", name)
+    else:
+        values = as_numbers(given, len(data), name)
+    good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
+    if not np.isfinite(values[good]).all() or (values[good] < least).any():
+        at_least = f" and at least {least:g}" if np.isfinite(least) else ""
+        raise InvalidInput(f"{name} must be finite{at_least} in every row")
+    return values, good
 
 
 def open_rows(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from ..arrays import IntArray, Mask, Vector
-from ..data import Dataset, Unreadable, values_of_rows
+from ..data import Dataset, Unreadable
 from ..errors import InvalidInput, InvalidParameter
-from ..validation import as_numbers, check_keep, is_whole
+from ..inputs import numbers_of_rows
+from ..validation import check_keep, is_whole
 
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
 _TOKENS = "tokens"
@@ -43,14 +43,7 @@ class Cost:
                 return cls(_count(data, _count_words), _TOKENS, _WORDS_NOTE)
             return cls(_count(data, count), _TOKENS, _TOKENIZER_NOTE)
         name = given if isinstance(given, str) else "cost"
-        values = (
-            values_of_rows(data, given, "scores", "cost")
-            if isinstance(given, (str, os.PathLike))
-            else as_numbers(given, len(data), "cost")
-        )
-        good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
-        if not np.isfinite(values[good]).all() or (values[good] < 0).any():
-            raise InvalidInput("cost must be finite and at least 0 in every row")
+        values, good = numbers_of_rows(given, data, "cost", 0.0)
         with np.errstate(over="ignore"):
             total = values[good].sum()
         if not np.isfinite(total):
