@@ -36,7 +36,6 @@ from .run import (
     estimate,
     find_suspects,
     look_at_all,
-    notes_of,
     run,
     write,
     write_report_of,
@@ -384,10 +383,7 @@ def list_suspects(
         check_suspects(opened, checked)
         like = {**opening, "labels": labels}
         known, remarks = gather_known(opened, checked, reference, probabilities, like)
-        found = find_suspects(checked, None, True, seed, known)
-    found = replace(
-        found, notes=(*notes_of(opened, checked), *found.notes, *remarks), given=opened.labels, ids=opened.ids
-    )
+        found = find_suspects(opened, checked, None, True, seed, known, opened.labels, remarks)
     opened.check_unchanged()
     with whole_files(*places) if places else nullcontext(()) as partials:
         for partial, place in zip(partials, places, strict=True):

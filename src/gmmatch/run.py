@@ -357,11 +357,8 @@ class Outcome:
             return self.suspects
         if self.labelled is not None:
             return self.labelled.find_suspects()
-        check_suspects(self.dataset, self.checked)
-        data, checked, verdict = self.dataset, self.checked, self.verdict
-        found = find_suspects(checked, verdict, self.by_class, self.plan.random_state, self.known)
-        notes = (*notes_of(data, checked), *found.notes)
-        return replace(found, notes=notes, given=self.given, ids=data.ids)
+        seed, given = self.plan.random_state, self.given
+        return find_suspects(self.dataset, self.checked, self.verdict, self.by_class, seed, self.known, given)
 
 
 def run(plan: Plan) -> Outcome:
@@ -420,8 +417,7 @@ def run(plan: Plan) -> Outcome:
             wanted["quality"] = wanted["quality"] | compare_quality(picked, others, used)
         found = None
         if plan.suspects is not None:
-            found = find_suspects(checked, verdict, by_class, plan.random_state, known)
-            found = replace(found, given=given, ids=data.ids)
+            found = find_suspects(data, checked, verdict, by_class, plan.random_state, known, given)
     data.check_unchanged()
     selection = replace(picked, ids=None if data.ids is None else data.ids[picked.indices])
     if verdict is not None and picked.evidence is None:
@@ -848,16 +844,21 @@ def check_suspects(data: Dataset, checked: CheckedRows) -> None:
 
 
 def find_suspects(
+    data: Dataset,
     checked: CheckedRows,
     verdict: Verdict | None,
     by_class: bool,
     random_state: object,
-    known: Known | None = None,
+    known: Known,
+    given: Labels | None,
+    remarks: Iterable[str] = (),
 ) -> Suspects:
     """Gather the evidence that rows, or their labels, are wrong; bad rows are left out.
 
-    Where a run has judged the rows by class already, that verdict stands.
+    Where a run has judged the rows by class already, that verdict stands. `given`: the labels as they were
+    given. `remarks`: what else the user should know.
     """
+    check_suspects(data, checked)
     assert checked.classes is not None
     codes, present = checked.judged()
     own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
@@ -867,7 +868,8 @@ def find_suspects(
     if verdict is None or not by_class:  # where labels do not divide the rows, no verdict is about them
         verdict = judge(checked.rows, own, len(present), seed, keys=keys, known=known)
     copies = find_copies(checked.rows, keys, own >= 0)
-    return suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
+    found = suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
+    return replace(found, notes=(*notes_of(data, checked), *found.notes, *remarks), given=given, ids=data.ids)
 
 
 @dataclass(frozen=True)
