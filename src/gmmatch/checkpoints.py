@@ -48,7 +48,7 @@ class FileCheckpoint:
         self,
         path: Path,
         fingerprint: str,
-        params: Mapping[str, Any],
+        params: Mapping[str, object],
         resume: bool = False,
         outputs: Iterable[str] = (),
     ) -> None:
@@ -122,7 +122,7 @@ class FileCheckpoint:
         with whole_file(path) as partial, partial.open("wb") as file:
             np.savez(file, **stored, **{_DIGEST: np.array(digest_of_arrays(stored))})  # type: ignore[arg-type]
 
-    def _check(self, origin: Mapping[str, Any], path: Path) -> None:
+    def _check(self, origin: Mapping[str, object], path: Path) -> None:
         if (version := origin["version"]) != __version__:
             raise InvalidInput(
                 f"the saved state {path} was written by gmmatch {version}, and this is {__version__};"
@@ -195,7 +195,7 @@ def _refuse_foreign(path: Path) -> None:
     raise InvalidInput(f"{path} is not the saved state of a run; move it away, or name another file")
 
 
-def pack(value: Any) -> Arrays:
+def pack(value: object) -> Arrays:
     """Return records of arrays, numbers and texts as plain arrays.
 
     >>> unpack(pack({"a": [1, None, np.arange(2)]}))
@@ -203,7 +203,7 @@ def pack(value: Any) -> Arrays:
     """
     arrays: Arrays = {}
 
-    def described(part: Any) -> Any:
+    def described(part: object) -> Any:
         if isinstance(part, np.ndarray):
             name = f"array{len(arrays)}"
             arrays[name] = np.asarray(part)
@@ -225,7 +225,7 @@ def pack(value: Any) -> Arrays:
 def unpack(arrays: Mapping[str, AnyArray]) -> Any:
     """Return what `pack` packed; the only things that are made are records of this package."""
 
-    def made(part: Any) -> Any:
+    def made(part: object) -> Any:
         if not isinstance(part, dict):
             return part
         if "array" in part:

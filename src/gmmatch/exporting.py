@@ -115,7 +115,7 @@ def _contents(data: Dataset) -> Callable[[int], Record]:
     return text
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -15,6 +15,9 @@ import numpy.typing as npt
 
 from .arrays import AnyArray, FloatArray, IntArray, Mask, Vector
 
+Told = Mapping[str, Any]
+"""Plain data by name, as JSON holds it."""
+
 _FLAGS = ("unlikely", "far", "clumped", "light")
 DIGEST_BYTES = 16
 _LIGHT = 0.25  # doubt about rows that few others are like: more than none, less than about rows far off
@@ -88,7 +91,7 @@ class Evidence:
         return packed
 
     @classmethod
-    def unpack(cls, packed: Mapping[str, Any]) -> Evidence:
+    def unpack(cls, packed: Told) -> Evidence:
         """Return what `pack` packed, or what version 0.2 did."""
         flags = unpack_array(packed["flags"])
         masks = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
@@ -184,25 +187,25 @@ class RunInfo:
     batches: int | None = None
     chains: int | None = None
     tiers: Mapping[str, int] | None = None
-    guard: Mapping[str, Any] = field(default_factory=lambda: {"mode": "off"})
+    guard: Told = field(default_factory=lambda: {"mode": "off"})
     bad_rows: int = 0
-    training: Mapping[str, Any] | None = None
+    training: Told | None = None
     engine: str = field(default="local", compare=False)
     seconds: float | None = field(default=None, compare=False)
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
     hint: str | None = None
-    strategy: Mapping[str, Any] | None = None
-    leaks: Mapping[str, Any] | None = None
-    aims: Mapping[str, Any] | None = None
-    settings: Mapping[str, Any] | None = None
+    strategy: Told | None = None
+    leaks: Told | None = None
+    aims: Told | None = None
+    settings: Told | None = None
     output: str | None = None
     report: str | None = None
-    suspects: Mapping[str, Any] | None = None
+    suspects: Told | None = None
     materialized: str | None = None
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> RunInfo:
+    def of(cls, values: Told) -> RunInfo:
         """Return the facts from a dictionary, as read from a file or JSON, that may hold more."""
         known = {"classes": None} | {
             entry.name: values[entry.name] for entry in fields(cls) if entry.name in values
@@ -249,14 +252,14 @@ def pack_array(values: AnyArray) -> dict[str, Any]:
     return {"shape": values.shape, "dtype": values.dtype.str, "zlib": body}
 
 
-def unpack_array(packed: Mapping[str, Any]) -> AnyArray:
+def unpack_array(packed: Told) -> AnyArray:
     """Return what `pack_array` packed."""
     size = math.prod(packed["shape"]) * np.dtype(packed["dtype"]).itemsize
     body = zlib.decompressobj().decompress(base64.b64decode(packed["zlib"]), max(size, 1))  # and no more
     return np.frombuffer(body, packed["dtype"]).reshape(packed["shape"])
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Turn parameters into data that JSON can hold; long arrays become their shape."""
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}

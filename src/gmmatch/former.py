@@ -27,7 +27,7 @@ _MISTAKEN = {
 }  # fmt: skip
 
 
-def is_amount(value: Any) -> bool:
+def is_amount(value: object) -> bool:
     """Return True if a value can only mean how much to keep.
 
     >>> is_amount(0.1), is_amount("10%"), is_amount("+500"), is_amount("topic"), is_amount([1, 2])
@@ -69,7 +69,7 @@ def takes_former(
         name = function.__name__
 
         @functools.wraps(function)
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*given: object, **named: object) -> Any:
             for old, new in former.items():
                 if old in named and old not in known and new not in named:
                     warn_former(f"{name}({old}=...) is called {new} now")

@@ -168,7 +168,7 @@ def _write_csv(table: pa.Table, file: Path, as_given: bool) -> None:
             writer.writerows(zip(*columns, strict=True))
 
 
-def _as_text(cell: Any) -> Any:
+def _as_text(cell: object) -> Any:
     """Return a cell that a spreadsheet takes as text and does not compute.
 
     >>> _as_text("=1+1"), _as_text("cat"), _as_text(-1)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .arrays import AnyArray, IntArray, Mask, Vector
 from .errors import InvalidInput, InvalidParameter, brief, first_line
-from .facts import Evidence, RunInfo, digest_of_table, pack_array, plain, unpack_array
+from .facts import Evidence, RunInfo, Told, digest_of_table, pack_array, plain, unpack_array
 from .files import as_path, whole_file
 
 _AS_TOLD: Any = None  # the info that the other attributes of a selection tell
@@ -83,7 +83,7 @@ class Carried:
         return {"labels": plain(dict(enumerate(self.labels))), **arrays}
 
     @classmethod
-    def unpack(cls, packed: Mapping[str, Any]) -> Carried:
+    def unpack(cls, packed: Told) -> Carried:
         """Return what `pack` packed."""
         arrays = {name: unpack_array(packed[name]) for name in ("counts", "totals", "targets", "rows")}
         return cls(list(packed["labels"].values()), **arrays)
@@ -159,7 +159,7 @@ class Selection:
     distances: Vector
     objective: float
     method: str
-    params: Mapping[str, Any]
+    params: Told
     n_rows: int
     random_state: int | None = 0
     labels: AnyArray | None = None
@@ -306,7 +306,7 @@ class Selection:
         scaled: Vector = weights / weights.mean()
         return scaled
 
-    def apply(self, x: Any) -> Any:
+    def apply(self, x: object) -> Any:
         """Return the kept rows of the data that the selection was made for, in pick order.
 
         Parameters
@@ -358,14 +358,14 @@ class Selection:
         """
         return verb("report")(self, path, data, projection=projection, overwrite=overwrite, **options)
 
-    def materialize(self, folder: str | os.PathLike[str], data: Any = None) -> None:
+    def materialize(self, folder: str | os.PathLike[str], data: object = None) -> None:
         """Write the kept rows themselves into a new folder, as the kind of data that they came from.
 
         `data`: what the rows were selected from, for a selection that was loaded.
         """
         verb("materialize")(self, folder, data)
 
-    def suspects(self, data: Any = None, labels: Any = None) -> Any:
+    def suspects(self, data: object = None, labels: object = None) -> Any:
         """Return the rows that seem wrong, by what the run judged: `gmmatch.Suspects`.
 
         `data`, `labels`: what the rows were selected from, for a selection that was loaded; they are judged
@@ -373,14 +373,14 @@ class Selection:
         """
         return verb("suspects")(self, data, labels)
 
-    def show(self, data: Any = None, height: int = 900, **options: Any) -> Any:
+    def show(self, data: object = None, height: int = 900, **options: object) -> Any:
         """Return the page about the selection, for a notebook to show in a cell of this height.
 
         `data`, `options`: as for `report`.
         """
         return verb("show")(self, data, height, **options)
 
-    def plot(self, data: Any = None) -> Any:
+    def plot(self, data: object = None) -> Any:
         """Return a figure of matplotlib: where the kept rows are among all, and the error by picks.
 
         `data`: what the rows were selected from, for a selection that was loaded; without it, no map.

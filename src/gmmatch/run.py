@@ -18,7 +18,7 @@ import numpy as np
 from .aims import Aims, Cost, OpenAims, open_aims
 from .aims.include import Exclude, Include
 from .aims.unlabelled import check_aims, join, share_rows
-from .arrays import FloatArray, IntArray
+from .arrays import FloatArray, IntArray, Labels
 from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
 from .compute.counting import count_pass, count_reads
 from .compute.engine import ENGINES, open_engine
@@ -71,7 +71,8 @@ from .validation import (
 )
 
 if TYPE_CHECKING:
-    from .reporting import Report
+    from .encoders import Encoder
+    from .reporting import Content, Report
 
 _LITTLE_BYTES = 64 << 20
 # Time beside reads and picks, by a few measured runs: to start, and for each row.
@@ -89,30 +90,30 @@ class OwnDefault(str):
 class Plan:
     """All that was asked for; `gmmatch.select` describes each field."""
 
-    source: Any
+    source: object
     keep: float | int | str
-    labels: Any = None
+    labels: object = None
     method: str = "gm-matching"
     params: Mapping[str, Any] = field(default_factory=dict)
     guard: str | None = None
-    random_state: Any = 0
-    reference: Any = None
-    probabilities: Any = None
+    random_state: object = 0
+    reference: object = None
+    probabilities: object = None
     fix: float | None = None
     aims: Aims = field(default_factory=Aims)  # what is wanted of the picks
     task: str = "auto"
-    ids: Any = None
-    groups: Any = None
+    ids: object = None
+    groups: object = None
     embedding: str | None = None
-    encoder: Any = None
+    encoder: str | Encoder | None = None
     text: str | None = None
     image: str | None = None
     memory: int | str | None = None
     on_bad_rows: str = "error"
     unlabelled: str = "error"
     header: str = "auto"
-    images: Any = None
-    train_config: Any = None
+    images: object = None
+    train_config: object = None
     device: str = "auto"
     engine: str | Engine = "local"
     address: str | None = None
@@ -214,7 +215,7 @@ class Plan:
         except ValueError:  # on another drive
             return os.path.realpath(path)
 
-    def check_read(self, inputs: Iterable[Any]) -> None:
+    def check_read(self, inputs: Iterable[object]) -> None:
         """Refuse to write what is read."""
         states = [] if self.state is None else state_files(self.state)
         check_apart([*self.outputs.values(), *states], inputs)
@@ -253,7 +254,7 @@ class Plan:
             send(path, self.elsewhere[path])
 
 
-def _output_path(given: Any, name: str, elsewhere: dict[Path, str]) -> Path:
+def _output_path(given: object, name: str, elsewhere: dict[Path, str]) -> Path:
     """Return the file to write: where it is to be or, behind an address, one that is sent there."""
     address = as_address(given)
     if address is None or name == "state":
@@ -296,7 +297,7 @@ def check_task(task: str) -> None:
         raise InvalidParameter(f"task={task!r}: {ways[task]}")
 
 
-def check_labels(entry: Method, params: Mapping[str, Any], codes: IntArray | None, usable: Any) -> None:
+def check_labels(entry: Method, params: Mapping[str, object], codes: IntArray | None, usable: Any) -> None:
     """Refuse labels that a method cannot do with, before its training run, if it has one, begins."""
     if codes is None:
         raise InvalidInput(f"method {entry.name!r} needs labels, one per row; got none")
@@ -337,8 +338,8 @@ class Outcome:
     dataset: Dataset
     checked: CheckedRows
     suspects: Suspects | None = None  # the rows that seem wrong, where they were asked for
-    content: Any = None  # what the rows look like, where a report is to show it
-    given: Any = None  # the labels as they were given
+    content: Content | None = None  # what the rows look like, where a report is to show it
+    given: Labels | None = None  # the labels as they were given
     checkpoint: FileCheckpoint | None = None  # the saved state of the run, to be removed when all is written
 
     by_class: bool = True  # whether the verdict is about classes
@@ -356,11 +357,8 @@ class Outcome:
             return self.suspects
         if self.labelled is not None:
             return self.labelled.find_suspects()
-        check_suspects(self.dataset, self.checked)
-        data, checked, verdict = self.dataset, self.checked, self.verdict
-        found = find_suspects(checked, verdict, self.by_class, self.plan.random_state, self.known)
-        notes = (*notes_of(data, checked), *found.notes)
-        return replace(found, notes=notes, given=self.given, ids=data.ids)
+        seed, given = self.plan.random_state, self.given
+        return find_suspects(self.dataset, self.checked, self.verdict, self.by_class, seed, self.known, given)
 
 
 def run(plan: Plan) -> Outcome:
@@ -419,8 +417,7 @@ def run(plan: Plan) -> Outcome:
             wanted["quality"] = wanted["quality"] | compare_quality(picked, others, used)
         found = None
         if plan.suspects is not None:
-            found = find_suspects(checked, verdict, by_class, plan.random_state, known)
-            found = replace(found, given=given, ids=data.ids)
+            found = find_suspects(data, checked, verdict, by_class, plan.random_state, known, given)
     data.check_unchanged()
     selection = replace(picked, ids=None if data.ids is None else data.ids[picked.indices])
     if verdict is not None and picked.evidence is None:
@@ -510,7 +507,7 @@ def settings_of(plan: Plan, data: Dataset, picked: Selection) -> dict[str, Any]:
 
 
 def open_checkpoint(
-    plan: Plan, params: Mapping[str, Any], checked: CheckedRows, known: Known, aims: OpenAims
+    plan: Plan, params: Mapping[str, object], checked: CheckedRows, known: Known, aims: OpenAims
 ) -> FileCheckpoint | None:
     """Return where the run saves its state, which belongs to these rows and all that was asked for."""
     if plan.state is None:
@@ -534,7 +531,7 @@ def under_fixed_labels(
 
 def pick(
     plan: Plan,
-    params: Mapping[str, Any],
+    params: Mapping[str, object],
     aims: OpenAims,
     checked: CheckedRows,
     verdict: Verdict | None,
@@ -546,7 +543,7 @@ def pick(
     The picks are one sequence, so that a run with about as many rows as the budget buys is cut where it ends.
     """
 
-    def fit(keep: Any, state: FileCheckpoint | None = None) -> Selection:
+    def fit(keep: object, state: FileCheckpoint | None = None) -> Selection:
         selector = plan.entry.build(**{**params, "keep": keep})
         return selector.fit(
             checked, verdict=verdict, checkpoint=state, memory=plan.cap, wanted=wanted
@@ -670,7 +667,7 @@ def open_plan(plan: Plan) -> Dataset:
     return open_data(*given, memory=plan.cap, before_encoding=plan.check_all, **options)
 
 
-def read_scores(params: Mapping[str, Any], data: Dataset) -> dict[str, Any]:
+def read_scores(params: Mapping[str, object], data: Dataset) -> dict[str, Any]:
     """Return the parameters of a method with scores that a file or a column holds, one for each row."""
     given = params.get("scores")
     if not isinstance(given, (str, os.PathLike)):
@@ -709,7 +706,7 @@ def look_at_all(
     return replace(checked, usable=None if usable.all() else usable)
 
 
-def open_content_of(plan: Plan, data: Dataset) -> Any:
+def open_content_of(plan: Plan, data: Dataset) -> Content | None:
     """Open what the rows look like, if a report is to show it."""
     if plan.report is None:
         return None
@@ -815,7 +812,7 @@ def fix_labels(checked: CheckedRows, verdict: Verdict, above: float) -> tuple[Ch
 
 
 def train_if_needed(
-    plan: Plan, params: Mapping[str, Any], checked: CheckedRows
+    plan: Plan, params: Mapping[str, object], checked: CheckedRows
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Make the training run that a method needs; return the parameter it gives, and how it was trained."""
     entry, images = plan.entry, plan.images if plan.trains_on_images else None
@@ -847,16 +844,21 @@ def check_suspects(data: Dataset, checked: CheckedRows) -> None:
 
 
 def find_suspects(
+    data: Dataset,
     checked: CheckedRows,
     verdict: Verdict | None,
     by_class: bool,
-    random_state: Any,
-    known: Known | None = None,
+    random_state: object,
+    known: Known,
+    given: Labels | None,
+    remarks: Iterable[str] = (),
 ) -> Suspects:
     """Gather the evidence that rows, or their labels, are wrong; bad rows are left out.
 
-    Where a run has judged the rows by class already, that verdict stands.
+    Where a run has judged the rows by class already, that verdict stands. `given`: the labels as they were
+    given. `remarks`: what else the user should know.
     """
+    check_suspects(data, checked)
     assert checked.classes is not None
     codes, present = checked.judged()
     own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
@@ -866,7 +868,8 @@ def find_suspects(
     if verdict is None or not by_class:  # where labels do not divide the rows, no verdict is about them
         verdict = judge(checked.rows, own, len(present), seed, keys=keys, known=known)
     copies = find_copies(checked.rows, keys, own >= 0)
-    return suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
+    found = suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
+    return replace(found, notes=(*notes_of(data, checked), *found.notes, *remarks), given=given, ids=data.ids)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
-from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Vector
+from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Vector, is_tensor, kinds_of
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief, first_line
 
 # Squares of larger numbers leave float64, as do squares of smaller ones; no embedding has them.
@@ -50,11 +50,11 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     Raises `InvalidInput`: not two-dimensional, empty, or with NaN or infinite values. Raises
     `InvalidInputType`: not numbers.
     """
-    if hasattr(X, "detach"):  # a torch tensor
+    if is_tensor(X):
         X = array_of_tensor(X, name)
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.promote_types(X.dtype, np.float32)), np.nan)
-    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+    if any(library == "scipy" for library, _ in kinds_of(X)):
         raise InvalidInputType(f"{name} is a sparse matrix; pass a dense array, for example {name}.toarray()")
     try:
         plain = type(X) in (np.ndarray, np.memmap) or getattr(X, "reads_like_rows", False)
@@ -134,8 +134,8 @@ class CheckedRows:
 
 
 def check_input(
-    X: Any,
-    y: Any = None,
+    X: object,
+    y: object = None,
     usable: Mask | None = None,
     name: str = "X",
     label_name: str = "labels",
@@ -196,7 +196,7 @@ def describe_bad_rows(bad: IntArray) -> str:
     )
 
 
-def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[AnyArray, IntArray]:
+def as_labels(labels: object, n_rows: int, name: str = "labels") -> tuple[AnyArray, IntArray]:
     """Return the sorted classes and, for each row, the position of its class among them.
 
     Raises `InvalidInput`: another length than the rows, more than one dimension, missing or fractional
@@ -212,7 +212,7 @@ def as_labels(labels: Any, n_rows: int, name: str = "labels") -> tuple[AnyArray,
     return number_classes(array)
 
 
-def as_numbers(given: Any, n_rows: int, name: str) -> Vector:
+def as_numbers(given: object, n_rows: int, name: str) -> Vector:
     """Return a number for each row; entries that are masked are NaN.
 
     >>> as_numbers([1, 2.5], 2, "cost").tolist()
@@ -229,7 +229,7 @@ def as_numbers(given: Any, n_rows: int, name: str) -> Vector:
     return values
 
 
-def resolve_keep(keep: Any, n_rows: int) -> int:
+def resolve_keep(keep: object, n_rows: int) -> int:
     """Return how many of `n_rows` rows to keep; `auto`: all of them, the most that it may mean."""
     keep = check_keep(keep)
     if isinstance(keep, str):
@@ -284,7 +284,7 @@ def _parse_amount(text: str) -> Any:
     return -number if sign else number
 
 
-def as_size(size: Any, name: str = "memory") -> int:
+def as_size(size: object, name: str = "memory") -> int:
     """Return a number of bytes, from a number or from text such as `2GB`; at least a million.
 
     >>> as_size("2GB"), as_size("512 MiB"), as_size(5_000_000)
@@ -302,17 +302,17 @@ def as_size(size: Any, name: str = "memory") -> int:
     return int(number)
 
 
-def is_whole(value: Any) -> TypeGuard[int]:
+def is_whole(value: object) -> TypeGuard[int]:
     """Tell whether a value is a whole number, of Python or NumPy, and not a truth value."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def is_number(value: Any) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
     """Tell whether a value is a real number, of Python or NumPy, and not a truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def check_choice(value: Any, allowed: Iterable[str], name: str) -> str:
+def check_choice(value: object, allowed: Iterable[str], name: str) -> str:
     """Return `value` if it is one of the allowed words.
 
     >>> check_choice("residual", ("residual", "projection"), "step")
@@ -334,13 +334,13 @@ def check_parameters(given: Iterable[str], known: Iterable[str], owner: str) -> 
             )
 
 
-def nearest(word: Any, known: Iterable[str]) -> str:
+def nearest(word: object, known: Iterable[str]) -> str:
     """Return a hint at the known word that is most like `word`, or nothing."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5) if isinstance(word, str) else []
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def check_positive_int(value: Any, name: str) -> int:
+def check_positive_int(value: object, name: str) -> int:
     """Return `value` as an int of at least 1."""
     if not is_whole(value) or value < 1:
         raise InvalidParameter(f"{name} must be a whole number of at least 1; got {brief(value)}")
@@ -356,14 +356,14 @@ def check_vector(vector: Vector, shape: tuple[int, ...], name: str) -> Vector:
     return vector
 
 
-def check_probability(value: Any, name: str) -> float:
+def check_probability(value: object, name: str) -> float:
     """Return a probability, checked."""
     if isinstance(value, (int, float)) and 0 <= value <= 1:
         return float(value)
     raise InvalidParameter(f"{name} must be a probability from 0 to 1; got {brief(value)}")
 
 
-def as_seed(random_state: Any) -> int:
+def as_seed(random_state: object) -> int:
     """Return a seed: the given whole number, or one drawn from a Generator, or a fresh one for None."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**63))
@@ -379,7 +379,7 @@ def as_seed(random_state: Any) -> int:
     )
 
 
-def as_weights(weights: Any, n_rows: int) -> Vector | None:
+def as_weights(weights: object, n_rows: int) -> Vector | None:
     """Return row weights as float64: finite, none negative, not all zero."""
     if weights is None:
         return None
@@ -458,7 +458,7 @@ def _or(words: list[str]) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
-def label_values(labels: Any, name: str = "labels") -> tuple[AnyArray, IntArray]:
+def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArray]:
     """Return labels as whole numbers or as text, and the rows that have none.
 
     Labels that differ stay different, or are refused. None, NaN, masked and empty entries are missing;
@@ -467,7 +467,7 @@ def label_values(labels: Any, name: str = "labels") -> tuple[AnyArray, IntArray]
     >>> label_values(["cat", None, "dog"])
     (array(['cat', '', 'dog'], dtype='<U3'), array([1]))
     """
-    if hasattr(labels, "detach"):
+    if is_tensor(labels):
         labels = array_of_tensor(labels, name)
     array = _as_column(labels, name)
     if array.dtype.kind == "O" or isinstance(array, np.ma.MaskedArray):
@@ -660,7 +660,7 @@ def _check_width(values: list[Any], name: str) -> None:
         )
 
 
-def _is_whole_real(value: Any) -> bool:
+def _is_whole_real(value: object) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return False
     if isinstance(value, numbers.Integral):
@@ -694,7 +694,7 @@ def _whole_floats(array: AnyArray, name: str) -> IntArray:
     return array.astype(np.int64)
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Tell whether a value stands for none: None, NaN, pandas' NA, masked, or empty text.
 
     >>> [is_missing(value) for value in (None, float("nan"), "", 0, "nan")]

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from ..arrays import FloatArray, IntArray, Mask, Vector
 from ..compute.blocks import block_rows
 from ..compute.keys import row_keys
-from ..compute.passes import map_blocks
+from ..compute.passes import PerRow, map_blocks
 from ..errors import InvalidInput, InvalidParameter
 from ..inputs import open_rows
 from ..location.geometric_median import geometric_median
@@ -57,7 +57,7 @@ class MatchTo:
 
     @classmethod
     def of(
-        cls, given: Any, n_features: int, seed: int, encoder: Any = None, text: str | None = None
+        cls, given: object, n_features: int, seed: int, encoder: object = None, text: str | None = None
     ) -> MatchTo:
         """Open references: one, or a mapping from paths to shares."""
         shares = given if isinstance(given, Mapping) else {None: 1.0}
@@ -182,6 +182,7 @@ def _compare(rows: FloatArray, believed: Mask, reference: FloatArray, view: _Vie
     others = view(reference)
     squares = np.add.reduce(others * others, axis=1)
     step = block_rows(max(rows.shape[1], len(reference)))
+    own_believed = PerRow(believed)
 
     def part(block: slice) -> tuple[int, IntArray, Vector, IntArray, Vector]:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -189,7 +190,7 @@ def _compare(rows: FloatArray, believed: Mask, reference: FloatArray, view: _Vie
             apart = np.add.reduce(values * values, axis=1)[:, None] + squares - 2.0 * (values @ others.T)
         apart = np.where(np.isfinite(apart), np.maximum(apart, 0.0), np.inf)
         nearest = apart.argmin(axis=1)
-        own = np.where(believed[block][:, None], apart, np.inf)
+        own = np.where(own_believed[block][:, None], apart, np.inf)
         few = min(_NEIGHBOURS, len(own))
         best = np.argsort(own, axis=0, kind="stable")[:few].T
         return (

@@ -26,7 +26,7 @@ class Strata:
     columns: Mapping[str, AnyArray]
 
     @classmethod
-    def of(cls, given: Any, data: Dataset) -> Strata:
+    def of(cls, given: object, data: Dataset) -> Strata:
         """Read strata: names of columns, an array, or a mapping of names to arrays or columns."""
         if isinstance(given, (str, os.PathLike)):
             names = [name.strip() for name in os.fspath(given).split(",")]
@@ -43,7 +43,7 @@ class Strata:
             raise InvalidInput("strata names no column; leave it out, or name one")
         return cls({str(name): values_of_rows(data, values, "strata") for name, values in given.items()})
 
-    def parts(self, checked: CheckedRows, by_class: bool, budgets: Any) -> Parts:
+    def parts(self, checked: CheckedRows, by_class: bool, budgets: object) -> Parts:
         """Return the parts: the rows of a class, where rows have one, of one value in each column.
 
         `budgets`: a mapping gives each value of one column (or of the class) its weight, or its least and its

@@ -33,7 +33,7 @@ def column(text: str, metavar: str = "COLUMN") -> Any:
     return option(text, metavar=metavar, panel=READ)
 
 
-def choice(text: str, metavar: str | None = None, **more: Any) -> Any:
+def choice(text: str, metavar: str | None = None, **more: object) -> Any:
     """Return an option that says how rows are chosen."""
     return option(text, panel=CHOOSE, metavar=metavar, **more)
 
@@ -43,7 +43,7 @@ def flag(name: str, text: str, panel: str = RUN) -> Any:
     return option(text, f"--{name}", panel=panel)
 
 
-def file(text: str, panel: str = WRITE, metavar: str = "FILE", **more: Any) -> Any:
+def file(text: str, panel: str = WRITE, metavar: str = "FILE", **more: object) -> Any:
     """Return an option that names a file."""
     return option(text, panel=panel, metavar=metavar, **more)
 

@@ -240,8 +240,8 @@ class Selector(Estimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: object,
+        y: object = None,
         *,
         usable: Mask | None = None,
         verdict: Verdict | None = None,
@@ -324,7 +324,7 @@ class Selector(Estimator):
         self.centers_ = np.stack(centers) if len(centers) == len(picks) else None
         return self._merge(picked, picks, shares, checked, verdict, evidence)
 
-    def fit_resample(self, X: Any, y: Any = None) -> tuple[Any, Any]:
+    def fit_resample(self, X: object, y: object = None) -> tuple[Any, Any]:
         """Fit, and return the kept rows and their labels in pick order."""
         from sklearn.utils import _safe_indexing
 
