@@ -27,17 +27,13 @@ from .summary import AllLabels, ClassTable, Curve, Gallery, Glance, Report, Revi
 GALLERY_ROWS = 60
 _FAR = 10.0  # times the usual spread: rows beyond it do not shape the map
 _MAD_TO_SIGMA = 1.4826
-_GALLERIES = (
-    ("first", "Kept first", "The first picks, in order. A smaller budget keeps the first of them."),
-    ("dropped", "Dropped nearest", "Rows near the middle of their class that were not needed to match it."),
-)
-TAB_ROWS = {"labels": 5_000, "outliers": 1_000, "copies": 1_000}
+TAB_ROWS = {"labels": 5_000, "outliers": 1_000, "duplicates": 1_000}
 _MOST_LABELS = 1 << 20
 _MOST_LETTERS = 12_000_000  # of all ids together
 _TABS = {
     "labels": ("Labels", "Labels that are likely wrong, beside a typical row of the class that is likelier."),
     "outliers": ("Outliers", "Rows far outside their class, beside a typical row of it."),
-    "copies": ("Copies", "A copy of each group, largest groups first, beside the row to keep."),
+    "duplicates": ("Duplicates", "One of each group, largest groups first, beside the row to keep."),
 }
 _MOST_STEPS = 120_000  # budgets times classes
 _BUDGETS = 240
@@ -114,9 +110,14 @@ def summarise(
     groups = inputs.groups[shown]
     ordinary = measures.distances[shown] <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
     at = {row: place for place, row in enumerate(shown.tolist())}
+    order = "The first picks, in order."
+    if inputs.prefixes_hold:
+        order += " A smaller budget keeps the first of them."
+    whose = "their class" if inputs.labelled else "the data"
+    about = f"Rows near the middle of {whose} that were not needed to match it."
     galleries = [
-        Gallery(*words, [at[row] for row in rows.tolist()])
-        for words, rows in zip(_GALLERIES, (first, nearest), strict=True)
+        Gallery("first", "Kept first", order, [at[row] for row in first.tolist()]),
+        Gallery("dropped", "Dropped nearest", about, [at[row] for row in nearest.tolist()]),
     ]
     review = make_review(found, inputs, evidence, at)
     curve, steps = make_curve(inputs, measures)
@@ -200,6 +201,7 @@ def _glance(
         learned=selection.info.learned(),
         prefixes=inputs.prefixes_hold,
         command=command or shell_command(selection, source.name, inputs.labelled),
+        aims=[*(selection.info.aims or ()), *(["holdout"] if selection.info.leaks else [])],
         python=python_call(selection, inputs.labelled, bad_rows=bool((~measures.usable).any())),
         versions=dict(selection.versions),
         fingerprint=selection.fingerprint,
@@ -213,10 +215,8 @@ def _notes(
     notes = []
     usable, total = int(measures.usable.sum()), inputs.selection.n_rows
     if usable < total:
-        notes.append(
-            f"{total - usable:,} rows take no part: they could not be read, have no label, or hold NaN or"
-            " infinite values."
-        )
+        out = "1 row takes" if total - usable == 1 else f"{total - usable:,} rows take"
+        notes.append(f"{out} no part: not readable, without a label, or with NaN or infinite values.")
     if len(shown) < usable:
         notes.append(
             f"The map shows {len(shown):,} of {usable:,} rows: the first picks, the rows of the galleries,"
@@ -224,8 +224,8 @@ def _notes(
         )
     if len(evidence.rows) < usable:
         notes.append(
-            f"Suspicion was measured among the {len(evidence.rows):,} rows of the map alone;"
-            " The guard, or a list of suspects, measures it among all rows."
+            f"Suspicion was measured among the {len(evidence.rows):,} rows of the map alone."
+            " The guard and `gmmatch suspects` measure it among all rows."
         )
         if inputs.selection.tiers is not None:
             notes.append(
@@ -243,7 +243,7 @@ def _notes(
     if not inputs.own_centers:
         notes.append(
             "The selection holds no centres: distances are to the geometric medians of the classes, all"
-            " rows included, found for this page."
+            " rows included, computed for this page."
         )
     if not inputs.same_input:
         notes.append(f"{source.name}, or its labels, differ from what the selection was made from.")
@@ -409,15 +409,15 @@ def find_rows(inputs: Inputs, measures: Measures, evidence: Suspicion) -> dict[s
     group, keep, suggested = evidence.table.group, evidence.table.keep, evidence.table.suggested
     own = inputs.codes[evidence.rows]
     compared = np.where(suggested >= 0, suggested, own)
-    # One copy of each group stands for the others.
-    copies = np.flatnonzero(duplicate > 0)
-    copies = copies[np.lexsort((evidence.rows[copies], -evidence.table.copies[copies]))]
-    _, first = np.unique(group[copies], return_index=True)
+    # One row of each group stands for the others.
+    again = np.flatnonzero(duplicate > 0)
+    again = again[np.lexsort((evidence.rows[again], -evidence.table.copies[again]))]
+    _, first = np.unique(group[again], return_index=True)
     likely, far = np.flatnonzero(wrong >= WRONG), np.flatnonzero(outlier > ODD)
     found = {
         "labels": (likely[np.argsort(-wrong[likely], kind="stable")], typical[compared], wrong),
         "outliers": (far[np.argsort(-outlier[far], kind="stable")], typical[own], outlier),
-        "copies": (copies[np.sort(first)], keep, duplicate),
+        "duplicates": (again[np.sort(first)], keep, duplicate),
     }
     return {
         name: (len(at), evidence.rows[few := at[: TAB_ROWS[name]]], beside[few], score[few])

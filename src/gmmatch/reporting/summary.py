@@ -39,6 +39,7 @@ class Glance:
     kept_suspects: int  # of the rows that seem wrong, how many were kept
     learned: str | None  # what models learn from such picks and from random ones, in a sentence
     prefixes: bool  # whether the first k picks are what a budget of k keeps
+    aims: list[str]  # what else was wanted of the picks, by the names of the parameters
     # How to repeat it, in the shell and in Python.
     command: str
     python: str
