@@ -16,7 +16,7 @@ from .compute.passes import Engine, use_engine
 from .data import Dataset
 from .errors import InvalidInput, UnknownParameter
 from .files import as_path, check_apart, remove_partials, whole_files
-from .former import takes_former, warn_former
+from .former import called_like, takes_former, warn_former
 from .inputs import gather_known, open_data
 from .outputs import (
     check_new,
@@ -270,32 +270,8 @@ def plan_of(data: Any, keep: float | int | str, options: Mapping[str, Any]) -> P
 
 
 @takes_former(_SELECT.replace("select", "plan"), _POSITIONS)
-def plan(
-    data: Any,
-    labels: Any = None,
-    *,
-    keep: float | int | str = 0.1,
-    method: str = "gm-matching",
-    guard: str | None = OwnDefault("auto"),
-    budgets: Any = "proportional",
-    task: str = "auto",
-    reference: Any = None,
-    probabilities: Any = None,
-    fix: float | None = None,
-    match_to: Any = None,
-    include: Any = None,
-    exclude: Any = None,
-    holdout: Any = None,
-    duplicates: str = "allow",
-    cost: Any = None,
-    strata: Any = None,
-    quality: Any = None,
-    random_state: Any = 0,
-    memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
-    state: str | os.PathLike[str] | None = None,
-    **method_params: Any,
-) -> Estimate:
+@called_like(select)
+def plan(data: object, labels: object = None, *, keep: float | int | str = 0.1, **options: Any) -> Estimate:
     """Return what `select` would take with the same arguments, without doing it.
 
     Examples
@@ -305,9 +281,8 @@ def plan(
     >>> found.keep, found.rows, found.enough_memory
     (50, 1000, True)
     """
-    asked = {name: value for name, value in locals().items() if name not in ("data", "keep", "method_params")}
-    _note_former(method_params, "plan")
-    return estimate(plan_of(data, keep, asked | method_params))
+    _note_former(options, "plan")
+    return estimate(plan_of(data, keep, {"labels": labels} | options))
 
 
 @takes_former(_SUSPECTS, ("labels", "random_state"))

@@ -16,12 +16,10 @@ from tokenize import TokenError
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from .arrays import Arrays
-from .checksums import digest_of_arrays
+from .arrays import AnyArray, Arrays
 from .errors import InvalidInput, first_line
-from .facts import plain
+from .facts import digest_of_arrays, plain
 from .files import remove_partials, whole_file
 from .version import __version__
 
@@ -64,7 +62,7 @@ class FileCheckpoint:
         if not resume:
             self._remove()
 
-    def load(self) -> Mapping[str, npt.NDArray[Any]] | None:
+    def load(self) -> Mapping[str, AnyArray] | None:
         """Return what was saved, or None; refuse what belongs to another run."""
         if not self.path.exists():
             return None
@@ -224,7 +222,7 @@ def pack(value: Any) -> Arrays:
     return arrays | {_SKELETON: np.array(skeleton)}
 
 
-def unpack(arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+def unpack(arrays: Mapping[str, AnyArray]) -> Any:
     """Return what `pack` packed; the only things that are made are records of this package."""
 
     def made(part: Any) -> Any:

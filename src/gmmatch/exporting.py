@@ -53,7 +53,7 @@ def export(
     kind = check_choice(to, KINDS, "to")
     endings, write = KINDS[kind]
     place = as_path(path, "path")
-    check_ending(place, endings, f"what {kind} reads")
+    check_ending(place, endings, f"what {kind} reads must end")
     check_apart([place], (selection, data, labels))
     check_new(place, overwrite)
     chosen = selection if isinstance(selection, Selection) else load_selection(selection)

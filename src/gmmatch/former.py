@@ -7,12 +7,14 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from .errors import UnknownParameter
 from .validation import is_number
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
 
 _AMOUNT = re.compile(r"\s*\+?(\d+\.?\d*|\.\d+)\s*(%|[kKMG])?\s*|auto")
 
@@ -37,6 +39,19 @@ def is_amount(value: Any) -> bool:
 def warn_former(change: str, stacklevel: int = 3) -> None:
     """Warn that a form of version 0.2 goes with 0.4."""
     warnings.warn(f"{change}; the former way goes with 0.4", DeprecationWarning, stacklevel=stacklevel)
+
+
+def called_like(
+    other: Callable[Parameters, object],
+) -> Callable[[Callable[..., Result]], Callable[Parameters, Result]]:
+    """Return a decorator: a function shows the parameters of another one, which its own take in."""
+
+    def decorate(function: Callable[..., Result]) -> Callable[Parameters, Result]:
+        own = inspect.signature(other).replace(return_annotation=function.__annotations__["return"])
+        vars(function)["__signature__"] = own
+        return function
+
+    return decorate
 
 
 def takes_former(

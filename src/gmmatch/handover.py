@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from .arrays import IntArray
+from .arrays import AnyArray, IntArray
 from .errors import InvalidInput, InvalidInputType, MissingExtra
 
 _PLACE = "__place among the picks__"
@@ -51,7 +50,7 @@ def index_sampler(indices: IntArray, shuffle: bool, seed: int) -> Any:
     return SubsetRandomSampler(indices.tolist(), generator=torch.Generator().manual_seed(seed))
 
 
-def as_frame(columns: Mapping[str, npt.NDArray[Any]]) -> Any:
+def as_frame(columns: Mapping[str, AnyArray]) -> Any:
     """Return columns as a pandas DataFrame."""
     try:
         import pandas  # type: ignore[import-untyped]

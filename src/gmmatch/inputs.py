@@ -222,13 +222,8 @@ def _as_reference(
             "the reference has no labels; pass (rows, labels), a dataset with labels, or a path whose labels"
             " are where those of the data are"
         )
-    checked = check_input(opened.numbers(), opened.labels, name="the reference", finite=False)
-    rows = np.asarray(checked.rows[:])
-    if rows.shape[1] != n_features:
-        raise InvalidInput(f"the reference has {rows.shape[1]} features, the rows have {n_features}")
-    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if bad.size:
-        raise InvalidInput(f"the reference has {describe_bad_rows(bad)}")
+    rows = rows_of(opened, "the reference", n_features)
+    checked = check_input(rows, opened.labels, name="the reference", finite=False)
     assert checked.classes is not None
     assert checked.codes is not None
     names = {str(name): place for place, name in enumerate(classes.tolist())}
@@ -246,3 +241,34 @@ def _alike(like: Mapping[str, Any]) -> dict[str, Any]:
     }
     labels = like.get("labels")
     return found | ({"labels": labels} if isinstance(labels, str) and not os.path.exists(labels) else {})
+
+
+def open_rows(
+    given: Any, name: str, n_features: int, encoder: Any = None, text: str | None = None
+) -> FloatArray:
+    """Return the rows of other data in memory, of as many features as the rows of this.
+
+    `given`: a dataset, a path, an array, or `(X, y)`, whose labels are not needed. `encoder`, `text`: how
+    this data was encoded, for images and texts.
+    """
+    return rows_of(open_foreign(given, encoder, text), name, n_features)
+
+
+def open_foreign(given: Any, encoder: Any = None, text: str | None = None) -> Dataset:
+    """Open other data as this data was opened; labels are not needed."""
+    source = given[0] if isinstance(given, tuple) and len(given) == 2 else given
+    return source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text)
+
+
+def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:
+    """Return the rows of other data, checked."""
+    rows = np.asarray(check_input(opened.numbers(), name=name, finite=False).rows[:])
+    if rows.shape[1] != n_features:
+        raise InvalidInput(
+            f"{name} has rows of {rows.shape[1]} numbers, and the data has rows of {n_features}; encode both"
+            " with the same encoder"
+        )
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if bad.size:
+        raise InvalidInput(f"{name} has {describe_bad_rows(bad)}")
+    return rows

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,6 @@ from .aims.include import Exclude, Include
 from .aims.unlabelled import check_aims, join, share_rows
 from .arrays import FloatArray, IntArray
 from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
-from .classes import notes_on
 from .compute.counting import count_pass, count_reads
 from .compute.engine import ENGINES, open_engine
 from .compute.keys import gather, row_keys
@@ -67,6 +66,7 @@ from .validation import (
     check_probability,
     describe_bad_rows,
     is_whole,
+    notes_on,
     resolve_keep,
 )
 
@@ -77,7 +77,6 @@ _LITTLE_BYTES = 64 << 20
 # Time beside reads and picks, by a few measured runs: to start, and for each row.
 _START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
 _READING = ("text", "image", "on_bad_rows", "unlabelled", "header")
-_PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
 
 
 class OwnDefault(str):
@@ -146,7 +145,7 @@ class Plan:
         if isinstance(asked.get("guard"), OwnDefault):
             del asked["guard"]
         elsewhere: dict[Path, str] = {}
-        for name in _PATHS:
+        for name in (*_WRITERS, "state"):
             if asked.get(name) is not None:
                 asked[name] = _output_path(asked[name], name, elsewhere)
         output = asked.get("output")
@@ -201,10 +200,10 @@ class Plan:
         self.check_outputs()
 
     @property
-    def outputs(self) -> list[Path]:
-        """The files and folders to write, beside the state of the run."""
-        paths = [self.output, self.suspects, self.report, self.save_scores, self.materialize]
-        return [path for path in paths if path is not None]
+    def outputs(self) -> dict[str, Path]:
+        """The files and folders to write, beside the state of the run, by the names of their parameters."""
+        paths: dict[str, Path | None] = {name: getattr(self, name) for name in _WRITERS}
+        return {name: path for name, path in paths.items() if path is not None}
 
     def output_name(self, path: Path) -> str:
         """Return what the saved state calls an output: its place, seen from the state."""
@@ -218,7 +217,7 @@ class Plan:
     def check_read(self, inputs: Iterable[Any]) -> None:
         """Refuse to write what is read."""
         states = [] if self.state is None else state_files(self.state)
-        check_apart([*self.outputs, *states], inputs)
+        check_apart([*self.outputs.values(), *states], inputs)
 
     def check_outputs(self) -> None:
         """Refuse outputs that could not be written, before any work is done."""
@@ -226,9 +225,8 @@ class Plan:
         read = (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
         self.check_read(read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
-        for path in self.outputs:
-            replaceable = self.overwrite or self.output_name(path) in known
-            replaceable = replaceable and path is not self.materialize
+        for name, path in self.outputs.items():
+            replaceable = name != "materialize" and (self.overwrite or self.output_name(path) in known)
             if path in self.elsewhere:
                 check_free(self.elsewhere[path], replaceable)
             else:
@@ -424,7 +422,11 @@ def run(plan: Plan) -> Outcome:
             found = find_suspects(checked, verdict, by_class, plan.random_state, known)
             found = replace(found, given=given, ids=data.ids)
     data.check_unchanged()
-    selection = describe(picked, plan, data, checked, verdict, by_class, training)
+    selection = replace(picked, ids=None if data.ids is None else data.ids[picked.indices])
+    if verdict is not None and picked.evidence is None:
+        against = evidence_of(verdict, checked, by_class)
+        info = replace(picked.info, tiers=verdict.summary()["tiers"])
+        selection = replace(selection, tiers=verdict.tiers, evidence=against, info=info)
     notes = notes_of(data, checked, verdict, by_class)
     if is_whole(plan.keep) and plan.keep == 1 and len(rows) > 1:
         notes = (*notes, "keep is 1, which is a count: one row was kept; 1.0 or 100% keeps all of them")
@@ -436,6 +438,12 @@ def run(plan: Plan) -> Outcome:
     info = replace(
         selection.info,
         reads=counter.reads,
+        bad_rows=len(rows) - checked.n_usable,
+        training=training,
+        engine=plan.engine if isinstance(plan.engine, str) else "ray",
+        output=plan.called(plan.output),
+        report=plan.called(plan.report),
+        materialized=plan.called(plan.materialize),
         fingerprint=checked.fingerprint,
         suspects=None if found is None else found.summary(),
         seconds=round(time.perf_counter() - started, 3),
@@ -467,7 +475,7 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
     out = np.setdiff1d(np.arange(len(data)), np.concatenate([data.unlabelled, first.selection.indices]))
     if plan.aims.exclude is not None:
         out = np.union1d(out, Exclude.of(plan.aims.exclude, data, first.checked, Include()).rows)
-    nothing: dict[str, Any] = dict.fromkeys(_PATHS)
+    nothing: dict[str, Any] = dict.fromkeys((*_WRITERS, "state"))
     second = run(
         replace(
             known,
@@ -510,7 +518,7 @@ def open_checkpoint(
     asked = plan.entry.build(**params).get_params(deep=False)
     recipe = {"bad_rows": len(checked.rows) - checked.n_usable, "method": plan.method, **asked}
     recipe |= known.recipe() | aims.recipe() | ({} if plan.fix is None else {"fix": plan.fix})
-    names = map(plan.output_name, plan.outputs)
+    names = map(plan.output_name, plan.outputs.values())
     return FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume, names)
 
 
@@ -587,27 +595,15 @@ def objective_to(rows: FloatArray, selection: Selection, centers: Any) -> float:
 
 def write(outcome: Outcome) -> RunInfo:
     """Write what was asked for: the selection first, the saved state removed last."""
-    plan, selection, data = outcome.plan, outcome.selection, outcome.dataset
-    if plan.output is not None:
-        write_selection(selection, plan.output, data, plan.all_rows)
-        plan.send(plan.output)
-    try:
-        if plan.suspects is not None and outcome.suspects is not None:
-            write_suspects(outcome.suspects, plan.suspects)
-            plan.send(plan.suspects)
-        if plan.save_scores is not None:
-            write_scores(scores_of_all_rows(selection), plan.save_scores)
-            plan.send(plan.save_scores)
-        if plan.materialize is not None:
-            materialize_rows(selection, data, plan.materialize)
-            plan.send(plan.materialize)
-        if plan.report is not None:
-            write_report_of(outcome, plan.report, plan.projection)
-            plan.send(plan.report)
-    except InvalidInput as error:
-        if plan.output is None:
-            raise
-        raise InvalidInput(f"{error}; the selection is in {plan.called(plan.output)}") from error
+    plan = outcome.plan
+    for name, path in plan.outputs.items():
+        try:
+            _WRITERS[name](outcome, path)
+            plan.send(path)
+        except InvalidInput as error:
+            if plan.output is None or name == "output":
+                raise
+            raise InvalidInput(f"{error}; the selection is in {plan.called(plan.output)}") from error
     if outcome.checkpoint is not None:
         outcome.checkpoint.discard()
     return outcome.info
@@ -643,6 +639,23 @@ def write_report_of(
     )
     write_report(page, path)
     return page
+
+
+def _write_scores(outcome: Outcome, path: Path) -> None:
+    """Write the signal of a training run for every row: its score, or the length of its influence."""
+    params = outcome.selection.params
+    influence = params.get("influence")
+    write_scores(params["scores"] if influence is None else np.linalg.norm(influence, axis=1), path)
+
+
+_WRITERS: dict[str, Callable[[Outcome, Path], object]] = {
+    "output": lambda made, path: write_selection(made.selection, path, made.dataset, made.plan.all_rows),
+    "suspects": lambda made, path: write_suspects(made.find_suspects(), path),
+    "save_scores": _write_scores,
+    "materialize": lambda made, path: materialize_rows(made.selection, made.dataset, path),
+    "report": lambda made, path: write_report_of(made, path, made.plan.projection),
+}
+"""What writes each output, by the name of its parameter, in the order in which they are written."""
 
 
 def open_plan(plan: Plan) -> Dataset:
@@ -759,7 +772,7 @@ def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
         return True
     if plan.report is None:
         return False
-    from .reporting.suspicion import worth_judging
+    from .reporting.inputs import worth_judging
 
     return worth_judging(len(checked.rows), checked.rows.shape[1], len(checked.judged()[1]))
 
@@ -827,33 +840,6 @@ def train_if_needed(
     )
 
 
-def describe(
-    selection: Selection,
-    plan: Plan,
-    data: Dataset,
-    checked: CheckedRows,
-    verdict: Verdict | None,
-    by_class: bool,
-    training: dict[str, Any] | None,
-) -> Selection:
-    """Add to a selection what the run knows beyond the method: ids, evidence, facts."""
-    info = replace(
-        selection.info,
-        bad_rows=len(checked.rows) - checked.n_usable,
-        training=training,
-        engine=plan.engine if isinstance(plan.engine, str) else "ray",
-        output=plan.called(plan.output),
-        report=plan.called(plan.report),
-        materialized=plan.called(plan.materialize),
-    )
-    if verdict is not None and selection.evidence is None:
-        evidence = evidence_of(verdict, checked, by_class)
-        info = replace(info, tiers=verdict.summary()["tiers"])
-        selection = replace(selection, tiers=verdict.tiers, evidence=evidence)
-    ids = None if data.ids is None else data.ids[selection.indices]
-    return replace(selection, ids=ids, info=info)
-
-
 def check_suspects(data: Dataset, checked: CheckedRows) -> None:
     """Refuse to look for suspects where there are no labels."""
     if checked.classes is None:
@@ -881,12 +867,6 @@ def find_suspects(
         verdict = judge(checked.rows, own, len(present), seed, keys=keys, known=known)
     copies = find_copies(checked.rows, keys, own >= 0)
     return suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
-
-
-def scores_of_all_rows(selection: Selection) -> Any:
-    """Return the signal of a training run for every row: its score, or the length of its influence."""
-    influence = selection.params.get("influence")
-    return selection.params["scores"] if influence is None else np.linalg.norm(influence, axis=1)
 
 
 @dataclass(frozen=True)

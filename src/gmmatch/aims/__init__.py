@@ -18,6 +18,7 @@ from ..compute.keys import row_keys
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence
+from ..inputs import open_foreign
 from ..records import Selection
 from ..selectors.groups import Wanted
 from ..trust import Verdict
@@ -25,7 +26,6 @@ from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole
 from .cost import Cost
 from .duplicates import drop_duplicates
 from .earlier import Earlier
-from .foreign import open_foreign
 from .holdout import Holdout, Leaks, find_leaks
 from .include import Exclude, Include
 from .match_to import MatchTo

@@ -23,12 +23,12 @@ from ..compute.blocks import block_rows
 from ..compute.keys import row_keys
 from ..compute.passes import map_blocks
 from ..errors import InvalidInput, InvalidParameter
+from ..inputs import open_rows
 from ..location.geometric_median import geometric_median
 from ..matching.clusters import lloyd
 from ..selectors.groups import Part, Parts
 from ..trust import TRUSTED, Verdict
 from ..validation import CheckedRows, is_number
-from .foreign import open_rows
 
 _MOST_ROWS = 1 << 12  # of a reference that are compared with: the first by their hashes
 _NEIGHBOURS = 5  # believed rows that say which class a reference row belongs to

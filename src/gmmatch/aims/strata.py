@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import IntArray, Vector
+from ..arrays import AnyArray, IntArray, Vector
 from ..data import Dataset, values_of_rows
 from ..errors import InvalidInput
 from ..matching.budgets import Weights, is_bounds, share
@@ -24,7 +23,7 @@ _MOST_PARTS = 1 << 16
 class Strata:
     """The values of the columns of strata, by name."""
 
-    columns: Mapping[str, npt.NDArray[Any]]
+    columns: Mapping[str, AnyArray]
 
     @classmethod
     def of(cls, given: Any, data: Dataset) -> Strata:
@@ -81,7 +80,7 @@ class Strata:
 
 def _weights(
     budgets: Mapping[Any, Any],
-    named: Mapping[str, tuple[npt.NDArray[Any], IntArray]],
+    named: Mapping[str, tuple[AnyArray, IntArray]],
     codes: IntArray,
     usable: Any,
     first: IntArray,
@@ -108,7 +107,7 @@ def _weights(
 
 
 def _bounds(
-    budgets: Mapping[Any, Any], classes: npt.NDArray[Any], value: IntArray, sizes: IntArray
+    budgets: Mapping[Any, Any], classes: AnyArray, value: IntArray, sizes: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Return the least and the most rows of each part: the parts of a value share its own by their sizes."""
     least, most = np.zeros(len(value), np.int64), np.zeros(len(value), np.int64)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Keys, Vector
+from ..arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Vector
 from ..compute.counting import count_reads
 from ..compute.keys import gather, look_at_rows
 from ..errors import InvalidInput, InvalidParameter, brief
@@ -18,20 +17,52 @@ from ..facts import Evidence, RunInfo
 from ..location.centers import CENTERS
 from ..location.mean import RunningMeans
 from ..matching.budgets import Weights, advise, check_budgets, check_share, weigh
+from ..matching.clusters import SAMPLE_ROWS
 from ..matching.features import MatchedRows
 from ..matching.groups import Group, Outline, Picks, Shares, group_codes, with_first
 from ..matching.objectives import running_objective, running_objectives
 from ..matching.pick import Checkpoint, whole_costs
 from ..records import Carried, Selection
 from ..trust import TIERS, Known, Verdict, judge
-from ..trust.judge import Recall, make_now
+from ..trust.classifiers import KERNEL_FEATURES, classifier_bytes
+from ..trust.judge import Recall, make_now, sample_size
+from ..trust.noise import MANY_CLASSES
 from ..validation import CheckedRows, as_seed, check_choice, check_input, describe_bad_rows, resolve_keep
 from ..version import __version__
-from .costs import Costs, judging_costs
 from .estimator import Estimator
 from .groups import Part, Wanted, divide_rows, share_out
 
 GUARDS = ("auto", "off")
+_JUDGED_ROW_BYTES = 140  # what is found of each row, as long as it is needed
+# Multiply-adds of judging, by a few measured runs: for each row of the sample and pair of the classifier's
+# features, and for each row, feature and class.
+_LEARNED_WORK, _JUDGED_WORK = 5, 6
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Memory and work, beside Python, the libraries and reading."""
+
+    least_bytes: int  # without which it cannot be done
+    most_bytes: int  # that are used where there is enough
+    work: float  # multiply-adds
+    batch_size: int | str | None = None  # rows of a batch, or `auto`; None: all rows of a class at once
+
+
+def judging_costs(outline: Outline) -> Costs:
+    """Return what judging takes: the sample, what is found of each row, and classifiers of many classes.
+
+    Set by what 50,000 to 2,000,000 rows of 10 to 1,000 classes took.
+    """
+    n_rows, width, n_classes = outline.n_rows, outline.n_features, len(outline.sizes)
+    sample = sample_size(width, n_classes)
+    drawn = sample if outline.labelled else SAMPLE_ROWS
+    needed = min(n_rows, drawn) * width * outline.itemsize + _JUDGED_ROW_BYTES * n_rows
+    if n_classes > MANY_CLASSES:
+        needed += 3 * classifier_bytes(width, n_classes)
+    lifted = width + KERNEL_FEATURES
+    learned = _LEARNED_WORK * float(min(n_rows, sample)) * lifted**2
+    return Costs(needed, needed, learned + _JUDGED_WORK * float(n_rows) * lifted * n_classes)
 
 
 class Selector(Estimator):
@@ -212,7 +243,7 @@ class Selector(Estimator):
         X: Any,
         y: Any = None,
         *,
-        usable: npt.NDArray[np.bool_] | None = None,
+        usable: Mask | None = None,
         verdict: Verdict | None = None,
         checkpoint: Checkpoint | None = None,
         memory: int | None = None,
@@ -448,7 +479,7 @@ class Selector(Estimator):
         self,
         picks: list[Picks],
         indices: IntArray,
-        labels: npt.NDArray[Any] | None,
+        labels: AnyArray | None,
         checked: CheckedRows,
         verdict: Verdict | None,
     ) -> RunInfo:
@@ -488,9 +519,7 @@ class Selector(Estimator):
         return advise(self.budgets, checked.classes, sizes, resolve_keep(self.keep, checked.n_usable))
 
 
-def look(
-    checked: CheckedRows, seed: int, means: RunningMeans | None = None
-) -> tuple[CheckedRows, npt.NDArray[np.bool_]]:
+def look(checked: CheckedRows, seed: int, means: RunningMeans | None = None) -> tuple[CheckedRows, Mask]:
     """Look at all rows in one read: return them with what was found, and which are ordinary numbers."""
     good, keys, digest = look_at_rows(checked.rows, seed, means)
     unusable = ~good if checked.usable is None else ~(good & checked.usable)

@@ -29,8 +29,7 @@ from ..matching.teaching import MOST_CLASSES, teach_groups
 from ..records import Selection
 from ..trust import TRUSTED, Verdict
 from ..validation import CheckedRows, check_choice, check_keep, check_positive_int
-from .base import Selector
-from .costs import Costs
+from .base import Costs, Selector
 
 STEPS = ("teaching", "residual", "projection")
 STARTS = ("center", "zero", "random")

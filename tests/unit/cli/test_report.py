@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from gmmatch.cli import app
-from gmmatch.reporting.render import plot_library
+from gmmatch.reporting.page import plot_library
 
 pytest.importorskip("bokeh")
 

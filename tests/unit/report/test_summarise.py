@@ -10,8 +10,8 @@ import pytest
 import gmmatch
 from gmmatch.data import Dataset
 from gmmatch.errors import InvalidInput
-from gmmatch.reporting import summarise, suspicion
-from gmmatch.reporting.tables import BINS
+from gmmatch.reporting import inputs, summarise
+from gmmatch.reporting.summarise import BINS
 
 
 def as_source(rows, labels=None, ids=None):
@@ -143,7 +143,7 @@ def test_suspects_are_shown_kind_by_kind(blobs):
 
 def test_suspects_that_are_known_are_not_looked_for_again(made, monkeypatch):
     selection, source = made
-    monkeypatch.setattr(suspicion, "judge", None)
+    monkeypatch.setattr(inputs, "judge", None)
     report = summarise(selection, source)
     wrong = selection.evidence.wrong
     shown = [report.map.row[at] for at in report.review.tabs[0].rows]
@@ -152,11 +152,11 @@ def test_suspects_that_are_known_are_not_looked_for_again(made, monkeypatch):
 
 def test_suspicion_is_measured_on_the_map_where_rows_are_many(made, monkeypatch):
     selection, source = made
-    monkeypatch.setattr(suspicion, "_MOST_WORK", 10.0)
+    monkeypatch.setattr(inputs, "_MOST_WORK", 10.0)
     report = summarise(selection, source)
     assert not any("map" in note for note in report.notes)  # all rows are on the map
-    monkeypatch.setattr("gmmatch.reporting.sample.MOST_ROWS", 300)
-    monkeypatch.setattr("gmmatch.reporting.sample.choose_rows.__defaults__", (300,))
+    monkeypatch.setattr("gmmatch.reporting.map.MOST_ROWS", 300)
+    monkeypatch.setattr("gmmatch.reporting.map.choose_rows.__defaults__", (300,))
     report = summarise(replace(selection, tiers=None, evidence=None), source)
     assert len(report.map.row) == 300
     assert report.glance.judged == 300
@@ -244,7 +244,7 @@ def test_small_and_odd_data_have_reports(rows, labels):
 
 
 def test_more_classes_than_there_is_room_for_are_listed_by_size(monkeypatch):
-    monkeypatch.setattr("gmmatch.reporting.tables.MOST_CLASSES", 500)
+    monkeypatch.setattr("gmmatch.reporting.inputs.MOST_CLASSES", 500)
     rng = np.random.default_rng(0)
     labels = np.concatenate([np.arange(520), rng.integers(0, 510, 90)])
     rows = rng.normal(size=(len(labels), 3))
