@@ -76,13 +76,17 @@ class Cells:
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        self.file, self.digest = file, digest()
+        self.file, self.digests = file, {labelled: digest(labelled) for labelled in (True, False)}
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         self.all: list[Line] = [json.loads(line) for line in lines]
 
+    def digest(self, scenario: str) -> str:
+        """Return the digest of the picks that a scenario depends on."""
+        return self.digests[not scenario.endswith("/unlabelled")]
+
     def current(self) -> list[Line]:
         """Return the lines that are of no picks of ours, or of those of today."""
-        return [line for line in self.all if line["digest"] in (None, self.digest)]
+        return [line for line in self.all if line["digest"] in (None, self.digest(line["scenario"]))]
 
     def done(self, scenario: str, seed: int, method: str) -> set[float]:
         """Return the budgets of a method that are finished."""
@@ -116,7 +120,7 @@ def measure(
             views = scene.reduced()
         for keep, picks in _picks(scene, method, seed, missing, old if name == "old" else None):
             line: Line = {"scenario": scenario, "seed": seed, "method": name, "keep": keep}
-            line |= {"digest": cells.digest if method.ours else None}
+            line |= {"digest": cells.digest(scenario) if method.ours else None}
             line |= score(scene, views, picks, seed, learners)
             cells.add(line | {"outliers": 100 * float(scene.outlier[picks].mean())})
 

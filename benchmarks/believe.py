@@ -55,7 +55,7 @@ class Store:
         self.folder = folder
 
     def _file(self, cell: Cell, draw: int, who: str) -> Path:
-        code = VERSION if who == "rivals" else f"{VERSION} {digest()}"
+        code = VERSION if who == "rivals" else f"{VERSION} {digest(labelled=True)}"
         key = json.dumps([cell.part, cell.sets, cell.name, draw, who, code])
         return self.folder / f"{cell.part}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
 

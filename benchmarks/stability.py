@@ -87,7 +87,9 @@ def measure(cells: Cells, scenario: str, seed: int) -> None:
             other, words = encoded
         second = _run(other[kept], None if labels is None else labels[kept], kept, taken)
         line: Line = {"scenario": scenario, "seed": seed, "method": change, "keep": 0.0, "words": words}
-        cells.add(line | {"digest": cells.digest, "shares": _survive(first, second, set(kept.tolist()))})
+        cells.add(
+            line | {"digest": cells.digest(scenario), "shares": _survive(first, second, set(kept.tolist()))}
+        )
 
 
 def page(lines: Sequence[Line]) -> Page:

@@ -37,13 +37,16 @@ _PICKS = re.compile(r"\*\*Picks\*\* `([0-9a-f]{8})`")
 _LIST = "## Which picks the pages are of"
 
 
-def digest() -> str:
+def digest(labelled: bool | None = None) -> str:
     """Return a digest of what the default picks and doubts: the cases of `frozen.json` that are of it.
 
     A page of results names the digest that its figures are of; see `tests/contract/test_frozen.py`.
+    `labelled`: of the cases with labels alone, or of those without.
     """
     frozen = json.loads(FROZEN.read_text(encoding="utf-8"))
     own = {name: picks for name, picks in frozen.items() if re.match(r"gm-matching[ ,]|suspects", name)}
+    if labelled is not None:
+        own = {name: picks for name, picks in own.items() if labelled != ("unlabelled" in name)}
     return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -117,6 +120,17 @@ def check_readme() -> Iterator[str]:
                     yield f"README.md: {data}, {title}: {cell} is not the cell of teach.md"
 
 
+def check_sentences() -> Iterator[str]:
+    """Find figures of README's paragraphs that the page which they link does not have."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## How good it is")[2]
+    for paragraph in section.partition("\n## ")[0].split("\n\n"):
+        linked = re.findall(r"\(docs/results/(\w+\.md)\)", paragraph)
+        known = "".join((RESULTS / page).read_text(encoding="utf-8") for page in linked if page != "index.md")
+        for figure in re.findall(r"\d+\.\d+", re.sub(r"[Vv]ersion 0\.\d\.\d", "", paragraph)):
+            if known and not re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", known):
+                yield f"README.md: {figure} is not in {', '.join(linked)}"
+
+
 def pages() -> list[Path]:
     """Return all pages of results but their index."""
     return sorted(set(RESULTS.glob("*.md")) - {RESULTS / "index.md"})
@@ -163,7 +177,7 @@ def finds() -> list[str]:
     """Return everything that does not agree."""
     names = [file.name.removesuffix("-standings.csv") for file in sorted(RESULTS.glob("*-standings.csv"))]
     found = [find for name in names for find in check_page(name)]
-    return [*found, *check_readme(), *check_origins()]
+    return [*found, *check_readme(), *check_sentences(), *check_origins()]
 
 
 if __name__ == "__main__":

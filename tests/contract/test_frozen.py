@@ -29,20 +29,22 @@ def data() -> dict[str, dict[str, Any]]:
     blobs[[3, 70, 130]] += 60.0
     noisy = codes.copy()
     noisy[::6] = (noisy[::6] + 1) % 4
-    wide = np.round(rng.normal(size=(150, 40)), 3).astype(np.float32)
+    cloud = np.round(rng.normal(size=(150, 40)), 3).astype(np.float32)
     tail = np.repeat(np.arange(3), [150, 30, 6])
     tailed = np.round(rng.normal(size=(186, 8)) + 2.0 * tail[:, None], 3)
     digits, classes = load_digits(return_X_y=True)
     wrong = classes.copy()
     wrong[::5] = (wrong[::5] + 1 + np.arange(len(wrong))[::5] % 8) % 10
+    wide = np.round(np.maximum(digits[:600] @ rng.normal(size=(64, 1_100)), 0.0), 3).astype(np.float32)
     many = np.tile(digits[:, ::3], (11, 1))
     many += np.round(rng.normal(size=many.shape), 3)
     return {
         "digits": {"data": digits, "labels": wrong, "keep": 60},
         "digits, unlabelled": {"data": digits, "labels": None, "keep": 60},
+        "digits, wide": {"data": wide, "labels": wrong[:600], "keep": 40},
         "digits, batches": {"data": many, "labels": np.tile(wrong // 5, 11), "keep": 60},
         "labelled": {"data": blobs, "labels": noisy, "keep": 24},
-        "unlabelled": {"data": wide, "labels": None, "keep": 15},
+        "unlabelled": {"data": cloud, "labels": None, "keep": 15},
         "tail": {"data": tailed, "labels": tail, "keep": 20},
     }
 
@@ -66,7 +68,7 @@ def cases() -> dict[str, dict[str, Any]]:
         "one class": {"by_class": False},
     }
     found["small-loss, out of fold"] = {"method": "small-loss", "where": "labelled", "scores": None}
-    for where in ("digits", "digits, unlabelled", "digits, batches"):
+    for where in ("digits", "digits, unlabelled", "digits, wide", "digits, batches"):
         found[f"gm-matching {where}"] = {"method": "gm-matching", "where": where}
     found["suspects digits"] = {"where": "digits"}
     for name, params in variants.items():
