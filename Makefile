@@ -78,7 +78,6 @@ bench:
 # The pages of docs/results, the cheapest first; it goes on where it was stopped. `make results ONLY="believe teach"` makes some,
 # QUICK=1 with fewer draws. GMMATCH_DATA names the data, GMMATCH_OLD the sources of version 0.2.0 (`benchmarks/results.py`).
 results: .venv/.dev
-	$(PIP) cleanlab
 	$(BIN)/python -m benchmarks.results $(ONLY) $(if $(QUICK),--quick)
 
 # The tests of the report's page drive the system's Chromium, and axe-core checks it and the site; both are skipped where

@@ -51,6 +51,7 @@ STEPS = {
     "bounds": _paper("bounds", 1, "smoke"),
     "linear-probe": _paper("linear-probe", 2),
     "convergence": _paper("convergence", 5),
+    "centres": Step(_module("centres"), 10, ("centres",)),
     "curate": Step(_module("curate", "--page", str(RESULTS / "curate.md")), 20, ("curate",)),
     "stability": Step(_module("stability"), 20, ("stability",)),
     "cifar10": _paper("cifar10", 20),
