@@ -124,8 +124,8 @@ def page(results: dict[str, dict[str, Any]]) -> Page:
         "Which centre do wrong rows move least, and does it keep all modes of a class whose rows are right?",
         f"Ahead of the default are, by {'; by '.join(words)}. The default holds {ours['cases held']:.0%} of"
         f" the cases and {ours['mixtures held']:.0%} of the mixtures. Not held: {'; '.join(lost) or 'none'}.",
-        f"`python -m benchmarks.centres`; {SEEDS} seeds. {len(CASES)} cases; one is held if at most 1 % of the"
-        f" picks are wrong under all seeds. {len(MIXTURES)} mixtures; one is held if each mode has at least"
+        f"`python -m benchmarks.centres`; {SEEDS} seeds. {len(CASES)} cases, each held if at most 1 % of the"
+        f" picks are wrong under all seeds. {len(MIXTURES)} mixtures; each held if every mode has at least"
         " half of its share of the picks. Modes stand at the given distance from the middle; rows of a mode"
         " are about 5.7 (32 dimensions) and 16 (256 dimensions) from its centre.",
         "real rows, or labels that are wrong.",
