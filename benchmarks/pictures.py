@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
 import gmmatch
 from gmmatch.lab.experiments.palette import CLEAN_COLOR, OURS_COLOR, save
 

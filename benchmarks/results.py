@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.results [NAME ...] [--list] [--quick]`` runs one step after another, the cheapest
 first. Every step keeps what it measured in `out/` and a rerun does only what is missing, so that it can be
-stopped at any time. At the end the list of pages in docs/results/index.md follows. GMMATCH_OLD names the
-`src` folder of version 0.2.0; without it the comparison with that version is left out.
+stopped at any time. At the end README's table and the list of pages in docs/results/index.md follow.
+GMMATCH_OLD names the `src` folder of version 0.2.0; without it the comparison with that version is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.check_figures import RESULTS, digest, write_index
+from tools.check_figures import RESULTS, digest, write_index, write_readme
 
 _OUT = Path("out/results")
 
@@ -111,6 +111,7 @@ def main() -> None:
         return
     failed = [name for name in names if run(name, asked.quick)]
     write_index()
+    write_readme()
     if failed:
         sys.exit(f"failed: {', '.join(failed)}; run it again to go on where it stopped")
 

@@ -3,7 +3,8 @@
 Run as `python tools/check_figures.py`; it prints one line for each find and ends with 1 if there are any.
 Pages must also say which command made them and name the digest of the picks that their figures are of
 (**Picks** `0123abcd`); those of `gmmatch reproduce` link the deviations. Pages of other picks than today's
-are printed, and no find. `--write` writes the list of pages and digests in docs/results/index.md.
+are printed, and no find. `--write` writes README's table, and the list of pages and digests in
+docs/results/index.md.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ SCENARIOS = {
     "requests, all right": "clinc_train/none",
     "letters, all right": "letters/none",
 }
+METHODS = ("gmmatch", "herding+guard", "cleanlab+matching", "cleanlab+facility-location")
 _COMMAND = re.compile(r"`(gmmatch reproduce|python -m benchmarks)")
 _PICKS = re.compile(r"\*\*Picks\*\* `([0-9a-f]{8})`")
 _LIST = "## Which picks the pages are of"
@@ -104,20 +106,30 @@ def check_page(name: str) -> Iterator[str]:
                 yield f"docs/results/{name}.md: {heading}: the row of {line[0]} is not that of {name}.csv"
 
 
-def check_readme() -> Iterator[str]:
-    """Compare README's table of learners with the cells of docs/results/teach.md, as they stand there."""
-    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## How good it is")[2]
+def learners_table() -> str:
+    """Return README's table of learners, by the cells of docs/results/teach.md."""
     known = dict(tables((RESULTS / "teach.md").read_text(encoding="utf-8")))
-    found = [lines for _, lines in tables(section.partition("\n## ")[0]) if lines[0][0] == "data"]
-    if not found:
-        yield "README.md has no table of learners"
-    for head, *lines in found:
-        for data, *cells in lines:
-            budgets, *rows = known[SCENARIOS[data]]
-            by_method = {method: dict(zip(budgets[1:], values, strict=True)) for method, *values in rows}
-            for title, cell in zip(head[1:], cells, strict=True):
-                if by_method["default" if title == "gmmatch" else title]["10%"] != cell:
-                    yield f"README.md: {data}, {title}: {cell} is not the cell of teach.md"
+    lines = ["| data | " + " | ".join(METHODS) + " |", "|---" * (1 + len(METHODS)) + "|"]
+    for data, scenario in SCENARIOS.items():
+        budgets, *rows = known[scenario]
+        cells = {method: values[budgets.index("10%") - 1] for method, *values in rows}
+        shown = [cells.get("default" if name == "gmmatch" else name, "-") for name in METHODS]
+        lines.append(f"| {data} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def write_readme() -> None:
+    """Write README's table of learners."""
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    table = re.compile(r"\| data \| gmmatch \|.*?\n(?=\n)", re.DOTALL)
+    readme.write_text(table.sub(lambda _: learners_table() + "\n", text, count=1), encoding="utf-8")
+
+
+def check_readme() -> Iterator[str]:
+    """Find out whether README's table of learners is that of docs/results/teach.md."""
+    if learners_table() not in (ROOT / "README.md").read_text(encoding="utf-8"):
+        yield "README.md: its table of learners is not that of teach.md; run tools/check_figures.py --write"
 
 
 def check_sentences() -> Iterator[str]:
@@ -183,6 +195,7 @@ def finds() -> list[str]:
 if __name__ == "__main__":
     if "--write" in sys.argv:
         write_index()
+        write_readme()
     everything = finds()
     for find in everything:
         print(find)
