@@ -260,7 +260,7 @@ def sample_size(n_features: int, n_classes: int) -> int:
 
     32,768 rows, fewer where their Gram matrix would take more than 2^38 multiply-adds. A classifier has a
     weight per feature and class: there are at least 4 rows for each feature and 128 for each class, set by
-    reason. `python -m benchmarks.sample` tells what it costs.
+    reason.
 
     >>> sample_size(512, 10), sample_size(4096, 10), sample_size(512, 1000)
     (32768, 16384, 128000)
