@@ -32,6 +32,7 @@ from ..compute.keys import draw_usable, gather
 from ..facts import SURELY_RIGHT
 from ..location.centers import find_centers
 from ..trust import TRUSTED, Verdict
+from ..trust.lift import leading_directions
 from .budgets import sequence, share
 from .groups import Group, Shares, group_codes
 
@@ -52,7 +53,6 @@ TAUGHT_CLASSES = 256
 _PICKS_PER_DIRECTION = 2  # more, up to all, gained nothing on nine scenarios
 _RIDGE = 0.3  # beside rows of mean square one; of 0.03 to 3, tried on 18 scenarios
 _MEAN_WEIGHT = 0.5  # of the residual of the class's mean, beside the loss
-_ROUNDS = 2  # of subspace iteration: what is left out are directions of little variance, whichever exactly
 _TIE = 1e-9  # of the spread of the scores: nearer ones are a matter of rounding, and the first is picked
 
 
@@ -65,7 +65,7 @@ class LinearView:
     """
 
     origin: Vector
-    turn: Vector | None  # orthonormal columns; None: all directions
+    turn: FloatArray | None  # orthonormal columns; None: all directions
     scale: float
 
     @classmethod
@@ -76,11 +76,8 @@ class LinearView:
         exact -= origin
         turn = None
         if rows.shape[1] > MOST_DIRECTIONS:
-            covariance = exact.T @ exact
-            start = np.random.default_rng([seed, 0x7465616368]).normal(size=(rows.shape[1], MOST_DIRECTIONS))
-            for _ in range(_ROUNDS):
-                start = np.linalg.qr(covariance @ start)[0]
-            turn, exact = start, exact @ start
+            turn = leading_directions(exact, MOST_DIRECTIONS, seed)
+            exact = exact @ turn
         scale = float(np.sqrt(np.einsum("ij,ij->", exact, exact) / len(exact)))
         return cls(origin, turn, scale if scale > 0 else 1.0)
 

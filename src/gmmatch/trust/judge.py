@@ -18,16 +18,26 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
 from ..compute import kernels
-from ..compute.blocks import by_group
+from ..compute.blocks import by_group, map_in_order
 from ..compute.counting import count_gathered, count_reads
 from ..compute.keys import draw_order, draw_usable, gather, hold_rows, row_keys, take_rows
 from ..compute.passes import PerRow, map_blocks
 from ..facts import SURELY_RIGHT, WRONG, Evidence
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
-from .classifiers import Classifier, Taught, choose, fit, fit_with_reference, left_out_loss, too_large
+from .classifiers import (
+    Classifier,
+    Narrowed,
+    Taught,
+    choose,
+    fit,
+    fit_with_reference,
+    left_out_loss,
+    too_large,
+)  # fmt: skip
 from .evidence.duplicate import find_copies
 from .evidence.place import SURE_REACH, Limits, find_gate
+from .inputs import Inputs
 from .noise import (
     MANY_CLASSES,
     STRAY,
@@ -374,28 +384,31 @@ def _learn_labels(
     fitted[strays] = False
     some = order[fitted[order]][: fitted_rows(n_classes)]
     order = order[teaching[order]]
-    best, losses = choose(taught, order, rules.origin, rules.scale, seed)
-    given = codes[some]
-    if known.reference is not None and known.reference_codes is not None:
-        classifier, leverage, count = fit_with_reference(taught, best, known.reference, known.reference_codes)
+    inputs, given, reference = Inputs(rules.origin, rules.scale), codes[some], known.reference
+    narrowed = Narrowed.of(rows, order, inputs, seed)
+    if narrowed is not None:
+        rows, inputs = narrowed(rows), narrowed.narrow_inputs
+        taught, reference = replace(taught, rows=rows), None if reference is None else narrowed(reference)
+    best, losses = choose(taught, order, inputs, seed)
+    if reference is not None and known.reference_codes is not None:
+        classifier, leverage, count = fit_with_reference(taught, best, reference, known.reference_codes)
         noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given)
         losses, thin = {"reference": round(classifier.loss, 3), "weight of a row": count}, 0 * thin > 0
         loss, rounds = classifier.loss, 1
     else:
         classifier, leverage, noise, loss, rounds = _learn_in_rounds(taught, best, order, some)
     guessing = float(np.log(max(2, len(np.unique(given)))))
-    found = judge_labels(
-        noise, classifier.scores(rows[strays], codes[strays], leverage[strays]), codes[strays]
-    )
+    away = codes[strays]
+    found = judge_labels(noise, classifier.scores(rows[strays], away, leverage[strays]), away)
     return replace(
         rules,
-        classifier=classifier,
+        classifier=classifier if narrowed is None else narrowed.widen(classifier),
         noise=noise,
         leverage=leverage[stands],
         thin=thin,
         losses=losses,
         known=max(0.0, 1.0 - loss / guessing),
-        stray=stray_share(found.evidence, noise.frequency[codes[strays]]),
+        stray=stray_share(found.evidence, noise.frequency[away]),
         rounds=rounds,
     )
 
@@ -415,7 +428,14 @@ def _learn_in_rounds(
     found = judge_labels(noise, scores, given)
     if float(np.mean(found.wrong - found.outside)) <= _MANY_WRONG:
         return classifier, leverage, noise, loss, 1
-    wrong = judge_labels(noise, classifier.scores(rows, codes, leverage), codes).wrong
+    step = classifier.block_rows
+
+    def judged(start: int) -> Vector:
+        own = slice(start, start + step)
+        return judge_labels(noise, classifier.scores(rows[own], codes[own], leverage[own]), codes[own]).wrong
+
+    with threadpool_limits(1):
+        wrong = np.concatenate(list(map_in_order(judged, range(0, len(rows), step))))
     weighed = replace(taught, weights=taught.weights * np.maximum(1.0 - wrong, _LEAST_WEIGHT))
     classifier, leverage = fit(weighed, classifier, order)
     noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given)
