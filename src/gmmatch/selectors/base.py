@@ -24,7 +24,7 @@ from ..matching.objectives import running_objective, running_objectives
 from ..matching.pick import Checkpoint, whole_costs
 from ..records import Carried, Selection
 from ..trust import TIERS, Known, Verdict, judge
-from ..trust.judge import Recall, make_now
+from ..trust.judge import Divide, Recall, make_now
 from ..validation import CheckedRows, as_seed, check_choice, check_input, describe_bad_rows, resolve_keep
 from ..version import __version__
 from .costs import Costs, judging_costs
@@ -171,15 +171,15 @@ class Selector(Estimator):
             len(groups),
             seed,
             labelled=groups[0].label is not None,
-            one_cloud=self._one_cloud(groups),
+            divide=self._finds_clusters(groups[0].label is not None),
             keys=keys,
             recall=recall,
             known=known,
         )
 
-    def _one_cloud(self, groups: list[Group]) -> bool:
-        """Return True if the rows of a group are one cloud, and not several that are still to be found."""
-        return True
+    def _finds_clusters(self, labelled: bool) -> Divide | None:
+        """Return what finds clusters in the rows of a group; None where they are one cloud."""
+        return None
 
     def _budget(self, groups: list[Group], n_rows: int, verdict: Verdict | None) -> int:
         """Return how many of the usable rows to keep."""

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from ..matching.clusters import SAMPLE_ROWS
 from ..matching.groups import Outline
 from ..trust.classifiers import KERNEL_FEATURES, classifier_bytes
 from ..trust.judge import sample_size
@@ -31,8 +30,7 @@ def judging_costs(outline: Outline) -> Costs:
     """
     n_rows, width, n_classes = outline.n_rows, outline.n_features, len(outline.sizes)
     sample = sample_size(width, n_classes)
-    drawn = sample if outline.labelled else SAMPLE_ROWS
-    needed = min(n_rows, drawn) * width * outline.itemsize + _JUDGED_ROW_BYTES * n_rows
+    needed = min(n_rows, sample) * width * outline.itemsize + _JUDGED_ROW_BYTES * n_rows
     if n_classes > MANY_CLASSES:
         needed += 3 * classifier_bytes(width, n_classes)
     lifted = width + KERNEL_FEATURES
