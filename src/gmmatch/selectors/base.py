@@ -17,7 +17,6 @@ from ..facts import Evidence, RunInfo
 from ..location.centers import CENTERS
 from ..location.mean import RunningMeans
 from ..matching.budgets import Weights, advise, check_budgets, check_share, weigh
-from ..matching.clusters import SAMPLE_ROWS
 from ..matching.features import MatchedRows
 from ..matching.groups import Group, Outline, Picks, Shares, group_codes, with_first
 from ..matching.objectives import running_objective, running_objectives
@@ -25,7 +24,7 @@ from ..matching.pick import Checkpoint, whole_costs
 from ..records import Carried, Selection
 from ..trust import TIERS, Known, Verdict, judge
 from ..trust.classifiers import KERNEL_FEATURES, classifier_bytes
-from ..trust.judge import Recall, make_now, sample_size
+from ..trust.judge import Divide, Recall, make_now, sample_size
 from ..trust.noise import MANY_CLASSES
 from ..validation import CheckedRows, as_seed, check_choice, check_input, describe_bad_rows, resolve_keep
 from ..version import __version__
@@ -56,8 +55,7 @@ def judging_costs(outline: Outline) -> Costs:
     """
     n_rows, width, n_classes = outline.n_rows, outline.n_features, len(outline.sizes)
     sample = sample_size(width, n_classes)
-    drawn = sample if outline.labelled else SAMPLE_ROWS
-    needed = min(n_rows, drawn) * width * outline.itemsize + _JUDGED_ROW_BYTES * n_rows
+    needed = min(n_rows, sample) * width * outline.itemsize + _JUDGED_ROW_BYTES * n_rows
     if n_classes > MANY_CLASSES:
         needed += 3 * classifier_bytes(width, n_classes)
     lifted = width + KERNEL_FEATURES
@@ -202,15 +200,15 @@ class Selector(Estimator):
             len(groups),
             seed,
             labelled=groups[0].label is not None,
-            one_cloud=self._one_cloud(groups),
+            divide=self._finds_clusters(groups[0].label is not None),
             keys=keys,
             recall=recall,
             known=known,
         )
 
-    def _one_cloud(self, groups: list[Group]) -> bool:
-        """Return True if the rows of a group are one cloud, and not several that are still to be found."""
-        return True
+    def _finds_clusters(self, labelled: bool) -> Divide | None:
+        """Return what finds clusters in the rows of a group; None where they are one cloud."""
+        return None
 
     def _budget(self, groups: list[Group], n_rows: int, verdict: Verdict | None) -> int:
         """Return how many of the usable rows to keep."""

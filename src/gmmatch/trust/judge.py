@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -111,6 +111,27 @@ class Known:
         }
 
 
+class Division(Protocol):
+    """Clusters that were found in a sample of rows without labels, by place in an order of theirs."""
+
+    @property
+    def alone(self) -> Mask:
+        """Rows of the sample that are in none."""
+
+    def block_rows(self, n_features: int) -> int:
+        """Return how many rows to assign at once."""
+
+    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], IntArray]:
+        """Return the function that assigns blocks of rows of one type to clusters."""
+
+    def join(self, chosen: IntArray) -> IntArray:
+        """Return for each cluster the nearest of some clusters, as a place among these."""
+
+
+Divide = Callable[[FloatArray, Keys, Mask, int], Division]
+"""Finds clusters among rows in memory, by their hashes, which of them are usable, and a seed."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rules:
     """What the sample taught."""
@@ -118,6 +139,7 @@ class Rules:
     origin: Vector  # middle of the rows, and their typical distance to it
     scale: float
     limits: Limits  # centres of the classes, and how far their rows reach
+    clusters: Division | None = None  # where rows have no labels, and are not one cloud
     # The classifier and the noise model; None where labels are not judged, and no classifier where the
     # caller has class probabilities.
     classifier: Classifier | None = None
@@ -157,7 +179,8 @@ class Verdict:
     notes: tuple[str, ...] = ()  # what users should know of the verdict, a sentence each
     # By class, then over all classes: rows judged, the share of wrong labels, its least and its most.
     estimate: Vector | None = None
-    light: Mask | None = None  # rows of light clusters, where rows without labels were divided into clusters
+    clusters: npt.NDArray[np.int32] | None = None  # of each row, where clusters were found; -1: none
+    light: Mask | None = None  # trusted rows of no cluster, where rows without labels were divided
     sample: int | None = None  # how many rows were learned from; None: all of them
     leverage: FloatArray | None = None  # of each row in the classifier, for `class_probabilities`
     means: Vector | None = None  # of the believed rows of each class; NaN where there are none
@@ -189,7 +212,7 @@ class Verdict:
         return self.rules.classifier is not None and self.rules.classifier.kernel
 
     def with_light(self, light: Mask) -> Verdict:
-        """Return the verdict that rows of light clusters are outside as well."""
+        """Return the verdict that trusted rows of no cluster are outside as well."""
         return replace(
             self, tiers=np.where(light & (self.tiers == TRUSTED), OUTSIDE, self.tiers), light=light
         )
@@ -285,7 +308,7 @@ def judge(
     n_classes: int,
     seed: int,
     labelled: bool = True,
-    one_cloud: bool = True,
+    divide: Divide | None = None,
     keys: Keys | None = None,
     recall: Recall = make_now,
     known: Known | None = None,
@@ -295,10 +318,11 @@ def judge(
     `rows`: rows; slices and small sorted gathers are read. `codes`: given class of each row, none empty;
     None: all rows are of one class. Rows of a negative class take no part; their values may be anything.
     `n_classes`: number of classes; 1 without labels. `seed`: seed of the hashes by which samples are drawn.
-    `labelled`: whether the classes are labels that may be wrong; if not, distances alone decide.
-    `one_cloud`: whether the rows of a class are one cloud; if not, only gross outliers are outside. `keys`:
-    hashes of the rows by this seed, from `compute.keys.row_keys`, where they are known already. `recall`:
-    what keeps `learned`, the work of seconds, across a kill. `known`: what the user knows of the labels.
+    `labelled`: whether the classes are labels that may be wrong; if not, distances alone decide. `divide`:
+    what finds the clusters of rows without labels, of which then only gross outliers are outside; None: the
+    rows of a class are one cloud. `keys`: hashes of the rows by this seed, from `compute.keys.row_keys`, where
+    they are known already. `recall`: what keeps `learned`, the work of seconds, across a kill. `known`: what
+    the user knows of the labels.
 
     Deterministic, and a function of the rows' values alone: another order of the rows gives the same
     tiers in that order. Time: one read of all rows, O(rows * features * classes), beside one for hashes
@@ -322,8 +346,11 @@ def judge(
 
         def learned() -> Rules:
             part, own = take_rows(rows, sample), None if codes is None else codes[sample]
-            limits = find_gate(part, own, n_classes, hashes[sample], one_cloud)
+            limits = find_gate(part, own, n_classes, hashes[sample], divide is None)
             rules = Rules(*_origin(part, hashes[sample]), limits)
+            if divide is not None:
+                inside = ~limits.judge(part, np.zeros(len(part), np.int64))[1]
+                return replace(rules, clusters=divide(part, hashes[sample], inside, seed))
             if reason is not None or own is None:
                 return rules
             return _learn_labels(rules, part, own, n_classes, hashes[sample], sample, seed, known)
@@ -334,10 +361,12 @@ def judge(
             leverage = folds.astype(np.float32)
         elif len(rules.leverage):
             leverage[sample] = rules.leverage
-        distances, far, clumped, labels, means = _judge_rows(rows, code, rules, leverage, known)
+        distances, far, clumped, labels, means, clusters = _judge_rows(rows, code, rules, leverage, known)
     tiers = np.where(~(far | clumped) & usable, TRUSTED, OUTSIDE).astype(np.int8)
     if labels is not None:
         tiers[(tiers == TRUSTED) & (labels.wrong >= WRONG)] = UNLIKELY_LABEL
+    if rules.clusters is not None and clusters is not None:
+        clusters[sample[rules.clusters.alone]] = -1
     found = Verdict(tiers, distances, far, clumped, labels, rules, hashes, reason)
     return replace(
         found,
@@ -346,6 +375,7 @@ def judge(
         sample=None if drawn is None else len(drawn),
         leverage=None if rules.classifier is None else leverage,
         means=means,
+        clusters=clusters,
         reads=counter.reads,
     )
 
@@ -456,8 +486,8 @@ def _stand_ins(rows: FloatArray, codes: IntArray, keys: Keys) -> IntArray:
 
 def _judge_rows(
     rows: FloatArray, codes: IntArray, rules: Rules, leverage: FloatArray, known: Known
-) -> tuple[Vector, Mask, Mask, LabelColumns | None, Vector | None]:
-    """Judge every row, and add up the believed ones of each class, in one read.
+) -> tuple[Vector, Mask, Mask, LabelColumns | None, Vector | None, npt.NDArray[np.int32] | None]:
+    """Judge every row, and add up the believed ones of each class or find its cluster, in one read.
 
     Sums are in float64, over blocks of a fixed size, added in the order of the rows. One thread of BLAS per
     block: the same bits on any number of cores.
@@ -465,12 +495,13 @@ def _judge_rows(
     own_code, own_leverage = PerRow(codes), PerRow(leverage)
     given = None if known.probabilities is None else PerRow(known.probabilities)
     n_classes = len(rules.limits.centers)
+    assign = None if rules.clusters is None else rules.clusters.ready(rows.dtype)
 
     def part(block: slice) -> tuple[tuple[npt.NDArray[Any], ...], tuple[IntArray, IntArray, Vector] | None]:
         values, code = np.asarray(rows[block]), own_code[block]
         distances, far, clumped = place = rules.limits.judge(values, code)
         if rules.noise is None:
-            return place, None
+            return place if assign is None else (*place, assign(values)), None
         strays = rules.limits.strays(values, far)
         labels = _judge_block(
             rules, values, code, own_leverage[block], strays, None if given is None else given[block]
@@ -487,6 +518,8 @@ def _judge_rows(
     done = 0
     counts, totals = np.zeros(n_classes, np.int64), np.zeros((n_classes, rows.shape[1]))
     step = None if rules.classifier is None else rules.classifier.block_rows
+    if rules.clusters is not None:
+        step = rules.clusters.block_rows(rows.shape[1])
     with threadpool_limits(1):
         for found, sums in map_blocks(part, rows, "judging rows", step):
             # Filled block by block: joined in the end, all would be held twice.
@@ -499,10 +532,10 @@ def _judge_rows(
                 totals[sums[0]] += sums[2]
     distances, far, clumped, *rest = columns
     if rules.noise is None:
-        return distances, far, clumped, None, None
+        return distances, far, clumped, None, None, rest[0] if rest else None
     with np.errstate(invalid="ignore"):
         means: Vector = totals / counts[:, None]
-    return distances, far, clumped, LabelColumns(*rest), means
+    return distances, far, clumped, LabelColumns(*rest), means, None
 
 
 def _judge_block(
