@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .aims import Holdout, Leaks, find_leaks
-from .compute.engine import Ray, open_engine
-from .compute.passes import Engine, use_engine
+from .compute.engine import Ray, open_runner
+from .compute.runner import Runner
 from .data import Dataset
 from .errors import InvalidInput, UnknownParameter
 from .files import as_path, check_apart, remove_partials, whole_files
@@ -165,7 +165,7 @@ def select(
     quality: Any = None,
     random_state: Any = 0,
     memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
+    engine: str | Ray | Runner = "local",
     state: str | os.PathLike[str] | None = None,
     **method_params: Any,
 ) -> Selection:
@@ -292,7 +292,7 @@ def plan(
     quality: Any = None,
     random_state: Any = 0,
     memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
+    engine: str | Ray | Runner = "local",
     state: str | os.PathLike[str] | None = None,
     **method_params: Any,
 ) -> Estimate:
@@ -319,7 +319,7 @@ def suspects(
     probabilities: Any = None,
     random_state: Any = 0,
     memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
+    engine: str | Ray | Runner = "local",
     **former: Any,
 ) -> Suspects:
     """Gather for every row the evidence that its label, or the row itself, is wrong.
@@ -370,7 +370,7 @@ def list_suspects(
     reference: Any = None,
     probabilities: Any = None,
     memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
+    engine: str | Ray | Runner = "local",
     output: str | os.PathLike[str] | None = None,
     fix: str | os.PathLike[str] | None = None,
     above: float = 0.9,
@@ -404,7 +404,8 @@ def list_suspects(
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
     seed = as_seed(random_state)
-    with _engine(engine, opened) as running, use_engine(running):
+    with open_runner(engine, replace(opened, rows=checked.rows)) as runner:
+        checked = replace(checked, rows=runner.rows)
         checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
         check_suspects(opened, checked)
         like = {**opening, "labels": labels}
@@ -461,14 +462,8 @@ def leaks(train: Any, test: Any, *, random_state: Any = 0, **opening: Any) -> Le
     return find_leaks(checked.rows, keys, checked.pickable(), held_out.rows, seed, held_out.alike)
 
 
-def _name_of(engine: str | Ray | Engine) -> str:
+def _name_of(engine: str | Ray | Runner) -> str:
     return engine if isinstance(engine, str) else "ray"
-
-
-def _engine(engine: str | Ray | Engine, data: Dataset) -> Any:
-    if isinstance(engine, Ray):
-        return open_engine("ray", data, engine.address, engine.workers)
-    return open_engine(engine, data)
 
 
 @takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
@@ -522,10 +517,8 @@ def embed(
     """
     from .encoders import embed_input
 
-    if isinstance(engine, Ray):
-        address, workers, engine = engine.address, engine.workers, "ray"
-    with open_engine(engine, None, address, workers) as running:
-        spread = None if running is None else running.map
+    with open_runner(engine, None, address, workers) as runner:
+        spread = runner.map if runner.workers else None
         return embed_input(
             data, encoder, text=text, image=image, labels=labels, ids=ids, split=split,
             on_bad_rows=on_bad_rows, unlabelled=unlabelled, header=header, batch_size=batch_size, cache=cache,

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray, IntArray, Vector
+from .arrays import FloatArray, IntArray, Rows, Vector
 from .classes import array_of_tensor, kind_of, label_values, number_classes
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief
 
@@ -72,7 +72,7 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
 class CheckedRows:
     """Rows and labels that were checked once, for all that follows."""
 
-    rows: FloatArray  # float32 or float64
+    rows: Rows  # float32 or float64
     # The sorted labels, and the class of each row; None without labels.
     classes: npt.NDArray[Any] | None = None
     codes: IntArray | None = None

@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
+from ..arrays import FloatArray, IntArray, Keys, Mask, Rows, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, blocks, group_order, limit_threads, map_in_order
-from ..compute.keys import draw_usable, gather, hold_rows
-from ..compute.passes import PerRow, cut, map_blocks
+from ..compute.keys import draw_usable
+from ..compute.reads import EachRow
+from ..compute.runner import PerRow, cut, gather, hold_rows, run_read
 from ..trust import TRUSTED, Verdict
 from .budgets import split
 from .groups import Group
@@ -111,7 +112,7 @@ def divide_into_clusters(
     return groups, verdict.with_light(trusted & (codes < 0))
 
 
-def find_clusters(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int) -> IntArray:
+def find_clusters(rows: Rows, usable: Mask, keys: Keys, count: int, seed: int) -> IntArray:
     """Divide rows into clusters; return that of each, the heaviest cluster first, and -1 for rows of none.
 
     Rows of none are unusable, or far from their neighbours in the sample that clusters are found on.
@@ -142,18 +143,17 @@ def find_clusters(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: 
             codes[order] = found
             return _heaviest_first(codes, len(clusters))
 
-        def part(block: slice) -> IntArray:
-            values = np.asarray(rows[block])
+        def part(block: slice, values: FloatArray) -> tuple[IntArray]:
             if not own_usable[block].all():  # what is not usable may hold anything
                 values = np.where(own_usable[block][:, None], values, 0.0).astype(values.dtype)
-            return assign(values)
+            return (assign(values),)
 
-        codes = np.concatenate(list(map_blocks(part, rows, "assigning rows to clusters", step)))
+        codes = run_read(rows, EachRow("assigning rows to clusters", part, step))[0]
     codes[~usable] = -1
     return _heaviest_first(codes, len(clusters))
 
 
-def _sample(rows: FloatArray, order: IntArray, every: bool) -> FloatArray:
+def _sample(rows: Rows, order: IntArray, every: bool) -> FloatArray:
     """Return rows in a given order; where they are all that there are, that is a read of them."""
     if not every:
         return np.asarray(gather(rows, order))

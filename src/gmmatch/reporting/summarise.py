@@ -5,7 +5,7 @@ from itertools import zip_longest
 import numpy as np
 
 from ..arrays import IntArray, Vector
-from ..compute.keys import gather
+from ..compute.runner import gather
 from ..data import Dataset
 from ..errors import InvalidInput
 from ..records import Selection
