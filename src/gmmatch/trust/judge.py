@@ -101,6 +101,10 @@ class Known:
         }
 
 
+ClusterCodes = npt.NDArray[np.int32]
+"""The cluster of each row, -1: none."""
+
+
 class Division(Protocol):
     """Clusters that were found in a sample of rows without labels, by place in an order of theirs."""
 
@@ -111,7 +115,7 @@ class Division(Protocol):
     def block_rows(self, n_features: int) -> int:
         """Return how many rows to assign at once."""
 
-    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], IntArray]:
+    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], ClusterCodes]:
         """Return the function that assigns blocks of rows of one type to clusters."""
 
     def join(self, chosen: IntArray) -> IntArray:
@@ -169,7 +173,7 @@ class Verdict:
     notes: tuple[str, ...] = ()  # what users should know of the verdict, a sentence each
     # By class, then over all classes: rows judged, the share of wrong labels, its least and its most.
     estimate: Vector | None = None
-    clusters: npt.NDArray[np.int32] | None = None  # of each row, where clusters were found; -1: none
+    clusters: ClusterCodes | None = None  # where clusters were found
     light: Mask | None = None  # trusted rows of no cluster, where rows without labels were divided
     sample: int | None = None  # how many rows were learned from; None: all of them
     leverage: FloatArray | None = None  # of each row in the classifier, for `class_probabilities`
@@ -310,9 +314,9 @@ def judge(
     `n_classes`: number of classes; 1 without labels. `seed`: seed of the hashes by which samples are drawn.
     `labelled`: whether the classes are labels that may be wrong; if not, distances alone decide. `divide`:
     what finds the clusters of rows without labels, of which then only gross outliers are outside; None: the
-    rows of a class are one cloud. `keys`: hashes of the rows by this seed, from `compute.keys.row_keys`, where
-    they are known already. `recall`: what keeps `learned`, the work of seconds, across a kill. `known`: what
-    the user knows of the labels.
+    rows of a class are one cloud. `keys`: hashes of the rows by this seed, from `compute.keys.row_keys`,
+    where they are known already. `recall`: what keeps `learned`, the work of seconds, across a kill. `known`:
+    what the user knows of the labels.
 
     Deterministic, and a function of the rows' values alone: another order of the rows gives the same
     tiers in that order. Time: one read of all rows, O(rows * features * classes), beside one for hashes
@@ -466,7 +470,7 @@ def _stand_ins(rows: FloatArray, codes: IntArray, keys: Keys) -> IntArray:
 
 def _judge_rows(
     rows: FloatArray, codes: IntArray, rules: Rules, leverage: FloatArray, known: Known
-) -> tuple[Vector, Mask, Mask, LabelColumns | None, Vector | None, npt.NDArray[np.int32] | None]:
+) -> tuple[Vector, Mask, Mask, LabelColumns | None, Vector | None, ClusterCodes | None]:
     """Judge every row, and add up the believed ones of each class or find its cluster, in one read.
 
     Sums are in float64, over blocks of a fixed size, added in the order of the rows. One thread of BLAS per
