@@ -16,7 +16,7 @@ from .compute.runner import Runner
 from .data import Dataset
 from .errors import InvalidInput, UnknownParameter
 from .files import as_path, check_apart, remove_partials, whole_files
-from .former import takes_former, warn_former
+from .former import called_like, takes_former, warn_former
 from .inputs import gather_known, open_data
 from .outputs import (
     check_new,
@@ -36,7 +36,6 @@ from .run import (
     estimate,
     find_suspects,
     look_at_all,
-    notes_of,
     run,
     write,
     write_report_of,
@@ -64,7 +63,7 @@ _VERBS = {
 }  # fmt: skip
 
 
-def _note_former(options: Mapping[str, Any], name: str) -> None:
+def _note_former(options: Mapping[str, object], name: str) -> None:
     """Warn of parameters of version 0.2 that have another place now."""
     for word in options:
         if word in _OPENING:
@@ -75,11 +74,11 @@ def _note_former(options: Mapping[str, Any], name: str) -> None:
 
 @takes_former(_OPEN, ("labels", "ids", "encoder"), {"x": "data"})
 def open(  # noqa: A001 - the name that users know
-    data: Any,
-    labels: Any = None,
+    data: object,
+    labels: object = None,
     *,
-    ids: Any = None,
-    groups: Any = None,
+    ids: object = None,
+    groups: object = None,
     encoder: Any = None,
     text: str | None = None,
     image: str | None = None,
@@ -144,30 +143,30 @@ def open(  # noqa: A001 - the name that users know
 
 @takes_former(_SELECT, _POSITIONS)
 def select(
-    data: Any,
-    labels: Any = None,
+    data: object,
+    labels: object = None,
     *,
     keep: float | int | str = 0.1,
     method: str = "gm-matching",
     guard: str | None = OwnDefault("auto"),
-    budgets: Any = "proportional",
+    budgets: object = "proportional",
     task: str = "auto",
-    reference: Any = None,
-    probabilities: Any = None,
+    reference: object = None,
+    probabilities: object = None,
     fix: float | None = None,
-    match_to: Any = None,
-    include: Any = None,
-    exclude: Any = None,
-    holdout: Any = None,
+    match_to: object = None,
+    include: object = None,
+    exclude: object = None,
+    holdout: object = None,
     duplicates: str = "allow",
-    cost: Any = None,
-    strata: Any = None,
-    quality: Any = None,
-    random_state: Any = 0,
+    cost: object = None,
+    strata: object = None,
+    quality: object = None,
+    random_state: object = 0,
     memory: int | str | None = None,
     engine: str | Ray | Runner = "local",
     state: str | os.PathLike[str] | None = None,
-    **method_params: Any,
+    **method_params: object,
 ) -> Selection:
     """Choose the rows of `data` worth keeping.
 
@@ -258,43 +257,18 @@ def select(
     return outcome.selection
 
 
-def plan_of(data: Any, keep: float | int | str, options: Mapping[str, Any]) -> Plan:
+def plan_of(data: object, keep: float | int | str, options: Mapping[str, Any]) -> Plan:
     """Return the plan of a call in Python: a state that is there is gone on from."""
     asked = dict(options)
     if asked.get("state") is not None:
         asked.setdefault("resume", True)
-    if isinstance(asked.get("engine"), Ray):
-        cluster = asked["engine"]
-        asked |= {"engine": "ray", "address": cluster.address, "workers": cluster.workers}
-    return Plan.of(data, keep, asked)
+    return Plan.of(data, keep, asked | _on(asked.get("engine", "local")))
 
 
 @takes_former(_SELECT.replace("select", "plan"), _POSITIONS)
+@called_like(select)
 def plan(
-    data: Any,
-    labels: Any = None,
-    *,
-    keep: float | int | str = 0.1,
-    method: str = "gm-matching",
-    guard: str | None = OwnDefault("auto"),
-    budgets: Any = "proportional",
-    task: str = "auto",
-    reference: Any = None,
-    probabilities: Any = None,
-    fix: float | None = None,
-    match_to: Any = None,
-    include: Any = None,
-    exclude: Any = None,
-    holdout: Any = None,
-    duplicates: str = "allow",
-    cost: Any = None,
-    strata: Any = None,
-    quality: Any = None,
-    random_state: Any = 0,
-    memory: int | str | None = None,
-    engine: str | Ray | Runner = "local",
-    state: str | os.PathLike[str] | None = None,
-    **method_params: Any,
+    data: object, labels: object = None, *, keep: float | int | str = 0.1, **options: object
 ) -> Estimate:
     """Return what `select` would take with the same arguments, without doing it.
 
@@ -305,19 +279,18 @@ def plan(
     >>> found.keep, found.rows, found.enough_memory
     (50, 1000, True)
     """
-    asked = {name: value for name, value in locals().items() if name not in ("data", "keep", "method_params")}
-    _note_former(method_params, "plan")
-    return estimate(plan_of(data, keep, asked | method_params))
+    _note_former(options, "plan")
+    return estimate(plan_of(data, keep, {"labels": labels} | options))
 
 
 @takes_former(_SUSPECTS, ("labels", "random_state"))
 def suspects(
-    data: Any,
-    labels: Any = None,
+    data: object,
+    labels: object = None,
     *,
-    reference: Any = None,
-    probabilities: Any = None,
-    random_state: Any = 0,
+    reference: object = None,
+    probabilities: object = None,
+    random_state: object = 0,
     memory: int | str | None = None,
     engine: str | Ray | Runner = "local",
     **former: Any,
@@ -358,17 +331,19 @@ def suspects(
     if unknown:
         raise UnknownParameter(f"suspects has no {min(unknown)}: {_SUSPECTS}")
     _note_former(former, "suspects")
-    known = {"reference": reference, "probabilities": probabilities}
-    return list_suspects(data, labels, random_state, memory=memory, engine=engine, **known, **former)
+    return list_suspects(
+        data, labels, random_state, memory=memory, engine=engine,
+        reference=reference, probabilities=probabilities, **former,
+    )  # fmt: skip
 
 
 def list_suspects(
-    data: Any,
-    labels: Any = None,
-    random_state: Any = 0,
+    data: object,
+    labels: object = None,
+    random_state: object = 0,
     *,
-    reference: Any = None,
-    probabilities: Any = None,
+    reference: object = None,
+    probabilities: object = None,
     memory: int | str | None = None,
     engine: str | Ray | Runner = "local",
     output: str | os.PathLike[str] | None = None,
@@ -397,9 +372,8 @@ def list_suspects(
             check_new(place, overwrite)
             check_output(place, kind="suspects" if place is path else "fixed labels")
 
-    opened = open_data(
-        data, labels, memory=cap, engine=_name_of(engine), before_encoding=check_places, **opening
-    )
+    name = engine if isinstance(engine, str) else "ray"
+    opened = open_data(data, labels, memory=cap, engine=name, before_encoding=check_places, **opening)
     check_places(opened)
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
@@ -410,10 +384,7 @@ def list_suspects(
         check_suspects(opened, checked)
         like = {**opening, "labels": labels}
         known, remarks = gather_known(opened, checked, reference, probabilities, like)
-        found = find_suspects(checked, None, True, seed, known)
-    found = replace(
-        found, notes=(*notes_of(opened, checked), *found.notes, *remarks), given=opened.labels, ids=opened.ids
-    )
+        found = find_suspects(opened, checked, None, True, seed, known, opened.labels, remarks)
     opened.check_unchanged()
     with whole_files(*places) if places else nullcontext(()) as partials:
         for partial, place in zip(partials, places, strict=True):
@@ -424,7 +395,7 @@ def list_suspects(
     return found
 
 
-def leaks(train: Any, test: Any, *, random_state: Any = 0, **opening: Any) -> Leaks:
+def leaks(train: object, test: object, *, random_state: object = 0, **opening: Any) -> Leaks:
     """Find rows of one dataset that are near-duplicates of rows of another, such as a test set.
 
     Parameters
@@ -462,18 +433,21 @@ def leaks(train: Any, test: Any, *, random_state: Any = 0, **opening: Any) -> Le
     return find_leaks(checked.rows, keys, checked.pickable(), held_out.rows, seed, held_out.alike)
 
 
-def _name_of(engine: str | Ray | Runner) -> str:
-    return engine if isinstance(engine, str) else "ray"
+def _on(engine: str | Ray | Runner) -> dict[str, Any]:
+    """Return an engine as plans take it."""
+    if isinstance(engine, Ray):
+        return {"engine": "ray", "address": engine.address, "workers": engine.workers}
+    return {"engine": engine}
 
 
 @takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
 def embed(
-    data: Any,
+    data: object,
     encoder: Any = None,
     *,
     text: str | None = None,
     image: str | None = None,
-    labels: Any = None,
+    labels: object = None,
     ids: str | None = None,
     split: str = "train",
     on_bad_rows: str = "error",
@@ -487,7 +461,7 @@ def embed(
     engine: str | Ray = "local",
     address: str | None = None,
     workers: int | None = None,
-    **encoder_params: Any,
+    **encoder_params: object,
 ) -> Embedded:
     """Turn images or texts into vectors, on this machine or on a Ray cluster.
 
@@ -526,7 +500,7 @@ def embed(
         )  # fmt: skip
 
 
-def _made(selection: Selection, data: Any, verb: str) -> Outcome | None:
+def _made(selection: Selection, data: object, verb: str) -> Outcome | None:
     """Return the run that made a selection; None where data was given. Refuse where there is neither."""
     if data is None and selection.made is None:
         raise InvalidInput(
@@ -539,7 +513,7 @@ def _made(selection: Selection, data: Any, verb: str) -> Outcome | None:
 def _report(
     selection: Selection,
     path: str | os.PathLike[str] = "report.html",
-    data: Any = None,
+    data: object = None,
     *,
     projection: str = "classes",
     overwrite: bool = False,
@@ -554,7 +528,7 @@ def _report(
     return write_report_of(replace(outcome, selection=selection), place, projection, overwrite, **options)
 
 
-def _materialize(selection: Selection, folder: str | os.PathLike[str], data: Any = None) -> None:
+def _materialize(selection: Selection, folder: str | os.PathLike[str], data: object = None) -> None:
     outcome = _made(selection, data, "sel.materialize(folder")
     source = open_data(data) if outcome is None else outcome.dataset
     if len(source) != selection.n_rows:
@@ -564,14 +538,14 @@ def _materialize(selection: Selection, folder: str | os.PathLike[str], data: Any
     materialize_rows(selection, source, as_path(folder, "folder"))
 
 
-def _suspects(selection: Selection, data: Any = None, labels: Any = None) -> Suspects:
+def _suspects(selection: Selection, data: object = None, labels: object = None) -> Suspects:
     outcome = _made(selection, data, "sel.suspects(")
     if outcome is None:
         return list_suspects(data, labels, selection.random_state)
     return outcome.find_suspects()
 
 
-def _show(selection: Selection, data: Any = None, height: int = 900, **options: Any) -> Any:
+def _show(selection: Selection, data: object = None, height: int = 900, **options: Any) -> Any:
     from .reporting.notebook import Page
 
     with tempfile.TemporaryDirectory() as folder:
@@ -580,7 +554,7 @@ def _show(selection: Selection, data: Any = None, height: int = 900, **options: 
         return Page(page.read_text(encoding="utf-8"), height)
 
 
-def _plot(selection: Selection, data: Any = None) -> Any:
+def _plot(selection: Selection, data: object = None) -> Any:
     from .reporting.notebook import plot
 
     if data is not None:

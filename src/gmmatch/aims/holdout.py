@@ -14,10 +14,10 @@ from ..compute.runner import gather
 from ..data import Dataset, Items, StackedRows
 from ..errors import InvalidInput
 from ..handover import as_frame
+from ..inputs import rows_of
 from ..records import verb
 from ..trust import find_copies
 from .duplicates import as_cosine
-from .foreign import rows_of
 from .texts import AlikeTexts, find_alike
 
 _LISTED = 1000  # pairs that the information of a run lists

@@ -24,12 +24,12 @@ from ..compute.keys import row_keys
 from ..compute.reads import Sums
 from ..compute.runner import PerRow, run_read
 from ..errors import InvalidInput, InvalidParameter
+from ..inputs import open_rows
 from ..location.geometric_median import geometric_median
 from ..matching.clusters import lloyd
 from ..selectors.groups import Part, Parts
 from ..trust import TRUSTED, Verdict
 from ..validation import CheckedRows, is_number
-from .foreign import open_rows
 
 _MOST_ROWS = 1 << 12  # of a reference that are compared with: the first by their hashes
 _NEIGHBOURS = 5  # believed rows that say which class a reference row belongs to
@@ -58,7 +58,7 @@ class MatchTo:
 
     @classmethod
     def of(
-        cls, given: Any, n_features: int, seed: int, encoder: Any = None, text: str | None = None
+        cls, given: object, n_features: int, seed: int, encoder: object = None, text: str | None = None
     ) -> MatchTo:
         """Open references: one, or a mapping from paths to shares."""
         shares = given if isinstance(given, Mapping) else {None: 1.0}
@@ -183,6 +183,7 @@ def _compare(rows: Rows, believed: Mask, reference: FloatArray, view: _View) -> 
     others = view(reference)
     squares = np.add.reduce(others * others, axis=1)
     step = block_rows(max(rows.shape[1], len(reference)))
+    own_believed = PerRow(believed)
 
     own_believed = PerRow(believed)
 

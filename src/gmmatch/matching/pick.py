@@ -122,8 +122,8 @@ class Settings:
             target = "mean" if judged and outline.labelled else "geometric-median"
         is_median = name_of(target) == "geometric-median"
         whole = bool(self.whole(outline.sizes).all())
-        if clusters:  # one to find them; they are small
-            return 2 + (is_median and self.sample is not None)
+        if clusters:  # they are small
+            return 1 + (is_median and self.sample is not None)
         if is_median and self.sample is not None:  # one to certify it
             return 2
         if is_median and not whole:

@@ -232,19 +232,13 @@ def suspects_from(verdict: Verdict, rows: Rows, codes: IntArray, classes: Labels
     named = found.suggested[order] >= 0
     suggested = np.full(len(order), None, dtype=object)
     suggested[named] = classes[found.suggested[order][named]].tolist()
+    shared = vars(found).keys() & set(_BY_ROW) - {"suggested"}
     return Suspects(
+        **{name: getattr(found, name)[order] for name in shared},
         rows=order,
-        suspicion=found.suspicion[order],
-        outside=found.outside[order],
-        outlier=found.outlier[order],
-        duplicate=found.duplicate[order],
-        group=found.group[order],
-        copies=found.copies[order],
-        keep=found.keep[order],
         labels=classes[codes[order]],
         suggested=suggested,
         probability=probability[order].astype(np.float64),
-        suggested_probability=found.suggested_probability[order],
         distance=verdict.distances[order],
         other=classes[other[order]],
         other_distance=other_distance[order],
