@@ -262,7 +262,9 @@ def plan_of(data: object, keep: float | int | str, options: Mapping[str, Any]) -
     asked = dict(options)
     if asked.get("state") is not None:
         asked.setdefault("resume", True)
-    return Plan.of(data, keep, asked | _on(asked.get("engine", "local")))
+    if isinstance(engine := asked.get("engine"), Ray):
+        asked |= {"engine": "ray", "address": engine.address, "workers": engine.workers}
+    return Plan.of(data, keep, asked)
 
 
 @takes_former(_SELECT.replace("select", "plan"), _POSITIONS)
@@ -433,11 +435,8 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     return find_leaks(checked.rows, keys, checked.pickable(), held_out.rows, seed, held_out.alike)
 
 
-def _on(engine: str | Ray | Runner) -> dict[str, Any]:
-    """Return an engine as plans take it."""
-    if isinstance(engine, Ray):
-        return {"engine": "ray", "address": engine.address, "workers": engine.workers}
-    return {"engine": engine}
+def _name_of(engine: str | Ray | Runner) -> str:
+    return engine if isinstance(engine, str) else "ray"
 
 
 @takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})

@@ -27,6 +27,20 @@ Arrays = dict[str, AnyArray]
 """Arrays by name, as a file holds them."""
 
 
+def kinds_of(value: object) -> set[tuple[str, str]]:
+    """Return the classes that a value is of, each as its library and its name; no library is imported.
+
+    >>> ("numpy", "ndarray") in kinds_of(np.ones(3))
+    True
+    """
+    return {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
+
+
+def is_tensor(value: object) -> bool:
+    """Return True if a value is a tensor of torch."""
+    return ("torch", "Tensor") in kinds_of(value)
+
+
 class Rows(Protocol):
     """What every kind of rows can do: an array, a memory map, or a view that reads like one.
 
@@ -52,17 +66,3 @@ class Rows(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, key: Any, /) -> FloatArray: ...
-
-
-def kinds_of(value: object) -> set[tuple[str, str]]:
-    """Return the classes that a value is of, each as its library and its name; no library is imported.
-
-    >>> ("numpy", "ndarray") in kinds_of(np.ones(3))
-    True
-    """
-    return {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
-
-
-def is_tensor(value: object) -> bool:
-    """Return True if a value is a tensor of torch."""
-    return ("torch", "Tensor") in kinds_of(value)

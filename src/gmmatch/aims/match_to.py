@@ -185,8 +185,6 @@ def _compare(rows: Rows, believed: Mask, reference: FloatArray, view: _View) -> 
     step = block_rows(max(rows.shape[1], len(reference)))
     own_believed = PerRow(believed)
 
-    own_believed = PerRow(believed)
-
     def part(block: slice, values: FloatArray) -> tuple[int, IntArray, Vector, IntArray, Vector]:
         with np.errstate(over="ignore", invalid="ignore"):
             values = view(values)

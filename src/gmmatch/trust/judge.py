@@ -331,8 +331,8 @@ def judge(
     `labelled`: whether the classes are labels that may be wrong; if not, distances alone decide. `divide`:
     what finds the clusters of rows without labels, of which then only gross outliers are outside; None: the
     rows of a class are one cloud. `keys`: hashes of the rows by this seed, from `row_keys`, where they are
-    known already. `recall`: what keeps `learned`, the work of seconds, across a kill. `known`: what the user
-    knows of the labels.
+    known already. `recall`: what keeps `learned`, the work of seconds, across a kill. `known`: what
+    the user knows of the labels.
 
     Deterministic, and a function of the rows' values alone: another order of the rows gives the same
     tiers in that order. Time: one read of all rows, O(rows * features * classes), beside one for hashes
@@ -368,10 +368,10 @@ def judge(
 
         rules = recall("learned", learned)
         leverage = _leverage(rules, known.folds(seed), sample, len(rows))
-        read = Judge(rows, code, rules, leverage, known)
+        read = Judge(rules, code, leverage, known, rows)
         distances, far, clumped, *rest = run_read(rows, read)
-        labels = LabelColumns(*rest) if rules.noise is not None else None
-        clusters = rest[0] if rules.clusters is not None else None
+        labels = None if rules.noise is None else LabelColumns(*rest)
+        clusters = None if rules.clusters is None else rest[0]
     tiers = np.where(~(far | clumped) & usable, TRUSTED, OUTSIDE).astype(np.int8)
     if labels is not None:
         tiers[(tiers == TRUSTED) & (labels.wrong >= WRONG)] = UNLIKELY_LABEL
@@ -510,13 +510,12 @@ class Judge(EachRow):
     Sums are in float64, over blocks of a fixed size, added in the order of the rows.
     """
 
-    def __init__(self, rows: Rows, codes: IntArray, rules: Rules, leverage: FloatArray, known: Known) -> None:
+    def __init__(self, rules: Rules, codes: IntArray, leverage: FloatArray, known: Known, rows: Rows) -> None:
         step = None if rules.classifier is None else rules.classifier.block_rows
-        self._assign = None
         if rules.clusters is not None:
             step = rules.clusters.block_rows(rows.shape[1])
-            self._assign = rules.clusters.ready(rows.dtype)
         super().__init__("judging rows", self._judge, step, products=True)
+        self._assign = None if rules.clusters is None else rules.clusters.ready(rows.dtype)
         self._rules, self._codes, self._leverage = rules, PerRow(codes), PerRow(leverage)
         self._given = None if known.probabilities is None else PerRow(known.probabilities)
         self._counts = np.zeros(len(rules.limits.centers), np.int64)
