@@ -359,11 +359,7 @@ def judge(
             return _learn_labels(rules, part, own, n_classes, hashes[sample], sample, seed, known)
 
         rules = recall("learned", learned)
-        leverage, folds = np.zeros(len(rows), np.float32), known.folds(seed)
-        if rules.classifier is not None and folds is not None:
-            leverage = folds.astype(np.float32)
-        elif len(rules.leverage):
-            leverage[sample] = rules.leverage
+        leverage = _leverage(rules, known.folds(seed), sample, len(rows))
         read = Judge(rules, code, leverage, known, rows)
         distances, far, clumped, *rest = run_read(rows, read)
         labels = None if rules.noise is None else LabelColumns(*rest)
@@ -384,6 +380,16 @@ def judge(
         clusters=clusters,
         reads=counter.reads,
     )
+
+
+def _leverage(rules: Rules, folds: IntArray | None, sample: IntArray, n_rows: int) -> FloatArray:
+    """Return by row how much the classifier learned from it, or its fold where rows belong together."""
+    if rules.classifier is not None and folds is not None:
+        return folds.astype(np.float32)
+    leverage = np.zeros(n_rows, np.float32)
+    if len(rules.leverage):
+        leverage[sample] = rules.leverage
+    return leverage
 
 
 def _learn_labels(
