@@ -511,21 +511,14 @@ def _made(selection: Selection, data: object, verb: str) -> Outcome | None:
 
 
 def _report(
-    selection: Selection,
-    path: str | os.PathLike[str] = "report.html",
-    data: object = None,
-    *,
-    projection: str = "classes",
-    overwrite: bool = False,
-    **options: Any,
+    selection: Selection, path: str | os.PathLike[str] = "report.html", data: object = None, **options: Any
 ) -> Report:
     from .reporting import report
 
     outcome = _made(selection, data, "sel.report(path")
     if outcome is None:
-        return report(selection, data, path, projection=projection, overwrite=overwrite, **options)
-    place = as_path(path, "path")
-    return write_report_of(replace(outcome, selection=selection), place, projection, overwrite, **options)
+        return report(selection, data, path, **options)
+    return write_report_of(replace(outcome, selection=selection), as_path(path, "path"), **options)
 
 
 def _materialize(selection: Selection, folder: str | os.PathLike[str], data: object = None) -> None:
