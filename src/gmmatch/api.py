@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .aims import Holdout, Leaks, find_leaks
+from .aims import Holdout, Leaks
 from .compute.engine import Ray, open_engine
 from .compute.passes import Engine, use_engine
 from .data import Dataset
@@ -425,11 +425,8 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     opened = train if isinstance(train, Dataset) else open_data(train, **opening)
     checked = check_input(opened.numbers(), name=opened.name, finite=False)
     checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
-    keys = checked.keys(seed)
-    assert keys is not None
     foreign = test if isinstance(test, Dataset) else open_data(test, **opening)
-    held_out = Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1])
-    return find_leaks(checked.rows, keys, checked.pickable(), held_out.rows, seed, held_out.alike)
+    return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
 
 
 def _on(engine: str | Ray | Engine) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any, cast
 import numpy as np
 
 from ..arrays import IntArray, Mask
-from ..compute.keys import row_keys
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence
@@ -25,14 +24,14 @@ from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
 from .duplicates import drop_duplicates
-from .holdout import Holdout, Leaks, find_leaks
+from .holdout import Holdout, Leaks
 from .include import Exclude, Include
 from .match_to import MatchTo
 from .quality import Quality
 from .strata import Strata, unmet
 from .texts import same_texts
 
-__all__ = ["Aims", "Cost", "Holdout", "Leaks", "OpenAims", "Resolved", "find_leaks", "open_aims"]
+__all__ = ["Aims", "Cost", "Holdout", "Leaks", "OpenAims", "Resolved", "open_aims"]
 
 DUPLICATES = ("allow", "drop")
 
@@ -166,11 +165,7 @@ class OpenAims:
             allowed[self.exclude.rows] = False
             told["exclude"] = {"rows": len(self.exclude.rows)}
         if self.holdout is not None:
-            keys = checked.keys(seed)
-            keys = row_keys(checked.rows, seed) if keys is None else keys
-            leaks = find_leaks(
-                checked.rows, keys, checked.pickable(), self.holdout.rows, seed, self.holdout.alike
-            )
+            leaks = self.holdout.leaks(checked, seed)
             allowed[leaks.train] = False
             notes += [leaks.sentence] if len(leaks) else []
             in_already = int(np.isin(leaks.train, first).sum())
