@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .aims import Holdout, Leaks
-from .compute.engine import Ray, open_engine
-from .compute.passes import Engine, use_engine
+from .compute.engine import Ray, open_runner
+from .compute.runner import Runner
 from .data import Dataset
 from .errors import InvalidInput, UnknownParameter
 from .files import as_path, check_apart, remove_partials, whole_files
@@ -164,7 +164,7 @@ def select(
     quality: object = None,
     random_state: object = 0,
     memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
+    engine: str | Ray | Runner = "local",
     state: str | os.PathLike[str] | None = None,
     **method_params: object,
 ) -> Selection:
@@ -262,7 +262,9 @@ def plan_of(data: object, keep: float | int | str, options: Mapping[str, Any]) -
     asked = dict(options)
     if asked.get("state") is not None:
         asked.setdefault("resume", True)
-    return Plan.of(data, keep, asked | _on(asked.get("engine", "local")))
+    if isinstance(engine := asked.get("engine"), Ray):
+        asked |= {"engine": "ray", "address": engine.address, "workers": engine.workers}
+    return Plan.of(data, keep, asked)
 
 
 @takes_former(_SELECT.replace("select", "plan"), _POSITIONS)
@@ -292,7 +294,7 @@ def suspects(
     probabilities: object = None,
     random_state: object = 0,
     memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
+    engine: str | Ray | Runner = "local",
     **former: Any,
 ) -> Suspects:
     """Gather for every row the evidence that its label, or the row itself, is wrong.
@@ -345,7 +347,7 @@ def list_suspects(
     reference: object = None,
     probabilities: object = None,
     memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
+    engine: str | Ray | Runner = "local",
     output: str | os.PathLike[str] | None = None,
     fix: str | os.PathLike[str] | None = None,
     above: float = 0.9,
@@ -378,7 +380,8 @@ def list_suspects(
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
     seed = as_seed(random_state)
-    with open_engine(source=opened, **_on(engine)) as running, use_engine(running):
+    with open_runner(engine, replace(opened, rows=checked.rows)) as runner:
+        checked = replace(checked, rows=runner.rows)
         checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
         check_suspects(opened, checked)
         like = {**opening, "labels": labels}
@@ -429,11 +432,8 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
 
 
-def _on(engine: str | Ray | Engine) -> dict[str, Any]:
-    """Return an engine as plans and `open_engine` take it."""
-    if isinstance(engine, Ray):
-        return {"engine": "ray", "address": engine.address, "workers": engine.workers}
-    return {"engine": engine}
+def _name_of(engine: str | Ray | Runner) -> str:
+    return engine if isinstance(engine, str) else "ray"
 
 
 @takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
@@ -487,9 +487,8 @@ def embed(
     """
     from .encoders import embed_input
 
-    cluster = {"address": address, "workers": workers} | _on(engine)
-    with open_engine(source=None, **cluster) as running:
-        spread = None if running is None else running.map
+    with open_runner(engine, None, address, workers) as runner:
+        spread = runner.map if runner.workers else None
         return embed_input(
             data, encoder, text=text, image=image, labels=labels, ids=ids, split=split,
             on_bad_rows=on_bad_rows, unlabelled=unlabelled, header=header, batch_size=batch_size, cache=cache,

@@ -1,6 +1,6 @@
-"""The types of arrays, by what they hold."""
+"""The types of arrays, by what they hold, and what all kinds of rows can do."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,3 +39,30 @@ def kinds_of(value: object) -> set[tuple[str, str]]:
 def is_tensor(value: object) -> bool:
     """Return True if a value is a tensor of torch."""
     return ("torch", "Tensor") in kinds_of(value)
+
+
+class Rows(Protocol):
+    """What every kind of rows can do: an array, a memory map, or a view that reads like one.
+
+    `rows[10:20]` and `rows[row_numbers]`, with sorted row numbers, give float arrays.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and features."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of what is read: float32 or float64."""
+
+    @property
+    def ndim(self) -> int:
+        """Always 2."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any, /) -> FloatArray: ...

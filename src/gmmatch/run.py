@@ -18,12 +18,11 @@ import numpy as np
 from .aims import Aims, Cost, OpenAims, open_aims
 from .aims.include import Exclude, Include
 from .aims.unlabelled import check_aims, join, share_rows
-from .arrays import FloatArray, IntArray, Labels
+from .arrays import IntArray, Labels, Rows
 from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
-from .compute.counting import count_pass, count_reads
-from .compute.engine import ENGINES, open_engine
-from .compute.keys import gather, row_keys
-from .compute.passes import Engine, use_engine
+from .compute.engine import ENGINES, open_runner
+from .compute.keys import row_keys
+from .compute.runner import Runner, count_reads, gather, runner_of
 from .data import (
     Dataset,
     ForwardRows,
@@ -115,7 +114,7 @@ class Plan:
     images: object = None
     train_config: object = None
     device: str = "auto"
-    engine: str | Engine = "local"
+    engine: str | Runner = "local"
     address: str | None = None
     workers: int | None = None
     output: Path | None = None
@@ -275,11 +274,10 @@ def _check_scores_file(path: Path, entry: Method) -> None:
     check_folder(path)
 
 
-def check_engine(engine: str | Engine, entry: Method) -> None:
+def check_engine(engine: str | Runner, entry: Method) -> None:
     """Refuse an engine that there is not, or that cannot run a method."""
-    if not hasattr(engine, "holds"):
-        check_choice(engine, tuple(ENGINES), "engine")
-    if engine != "local" and not entry.engine:
+    name = engine.name if isinstance(engine, Runner) else check_choice(engine, tuple(ENGINES), "engine")
+    if name != "local" and not entry.engine:
         able = [method.name for method in METHODS.values() if method.engine]
         raise InvalidParameter(
             f"method {entry.name!r} runs on one machine; other engines are for {', '.join(able)}"
@@ -387,11 +385,9 @@ def run(plan: Plan) -> Outcome:
     rows, content = checked.rows, open_content_of(plan, data)
     if plan.cap is not None:
         check_memory(plan.entry.build(**params), checked, plan.cap)
-    with (
-        open_engine(plan.engine, data, plan.address, plan.workers) as running,
-        use_engine(running),
-        count_reads(rows) as counter,
-    ):
+    opening = open_runner(plan.engine, data, plan.address, plan.workers)
+    with opening as runner, count_reads(runner.rows) as counter:
+        checked = replace(checked, rows=runner.rows)
         checked = look_at_all(checked, data, plan.on_bad_rows, seed, plan.entry.build(**params))
         known, remarks = gather_known(data, checked, plan.reference, plan.probabilities, vars(plan))
         aims = open_aims(plan.aims, data, checked, seed, plan.encoder, plan.text)
@@ -419,6 +415,7 @@ def run(plan: Plan) -> Outcome:
         found = None
         if plan.suspects is not None:
             found = find_suspects(data, checked, verdict, by_class, plan.random_state, known, given)
+    checked = replace(checked, rows=rows)  # which outlive the runner
     data.check_unchanged()
     selection = replace(picked, ids=None if data.ids is None else data.ids[picked.indices])
     if verdict is not None and picked.evidence is None:
@@ -581,7 +578,7 @@ def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) 
     }
 
 
-def objective_to(rows: FloatArray, selection: Selection, centers: Any) -> float:
+def objective_to(rows: Rows, selection: Selection, centers: Any) -> float:
     """Return how far the means of the picks of each class are from given centres, weighted by their picks."""
     labels = np.zeros(len(selection)) if selection.labels is None else selection.labels
     classes, codes = np.unique(labels, return_inverse=True)
@@ -751,7 +748,8 @@ def judge_once(
 
     with count_reads(checked.rows) as counter:
         verdict: Verdict = recall("verdict", make)
-    count_pass(checked.rows, verdict.reads - counter.reads)  # what a run before this one read
+    # What a run before this one read.
+    runner_of(checked.rows).count.passes += verdict.reads - counter.reads
     return verdict
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
-from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Vector, is_tensor, kinds_of
+from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector, is_tensor, kinds_of
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief, first_line
 
 # Squares of larger numbers leave float64, as do squares of smaller ones; no embedding has them.
@@ -87,7 +87,7 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
 class CheckedRows:
     """Rows and labels that were checked once, for all that follows."""
 
-    rows: FloatArray  # float32 or float64
+    rows: Rows  # float32 or float64
     # The sorted labels, and the class of each row; None without labels.
     classes: AnyArray | None = None
     codes: IntArray | None = None

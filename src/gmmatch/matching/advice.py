@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..compute.keys import draw_usable, gather
+from ..compute.keys import draw_usable
+from ..compute.runner import gather
 from ..trust import TRUSTED, Verdict
 from .budgets import Weights
 from .features import AUTO_FOURIER_FEATURES, FEW_DIRECTIONS, MatchedRows, choose_fourier_features, spread_of

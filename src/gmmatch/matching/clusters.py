@@ -74,12 +74,12 @@ class Clusters:
         found[chosen] = np.arange(len(chosen))
         return found
 
-    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], IntArray]:
+    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], npt.NDArray[np.int32]]:
         """Return the function that assigns blocks of rows of one type to clusters, by place in the order."""
         first = np.cumsum([0, *(len(points) for points in self.fine)])
         coarse, *fine = (Points(points, kind) for points in (self.coarse, *self.fine))
 
-        def assign(rows: FloatArray) -> IntArray:
+        def assign(rows: FloatArray) -> npt.NDArray[np.int32]:
             lengths = row_lengths(rows)
             order, present, starts = group_order(coarse.compare(rows, lengths)[0])
             rows, lengths = np.take(rows, order, axis=0), lengths[order]
@@ -121,7 +121,7 @@ def find_clusters(
         step = found.block_rows(sample.shape[1])
         parts = [sample[start : start + step] for start in range(0, len(sample), step)]
         codes = np.concatenate(list(map_in_order(assign, parts)))
-        sizes = np.bincount(codes, weights[~alone], len(found))
+        sizes: Vector = np.bincount(codes, weights[~alone], len(found)).astype(np.float64)
         place = np.empty(len(found), np.int64)
         place[_coverage(np.concatenate(fine), sizes, _CAP * reach)] = np.arange(len(found))
     return replace(found, order=place)

@@ -28,7 +28,8 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute.blocks import block_rows
-from ..compute.keys import draw_usable, gather
+from ..compute.keys import draw_usable
+from ..compute.runner import gather
 from ..facts import SURELY_RIGHT
 from ..location.centers import find_centers
 from ..trust import TRUSTED, Verdict
@@ -309,8 +310,8 @@ def teach_groups(
     features, own = gather(rows, drawn), codes[drawn]
     if any(group.mean is None for group in groups):
         complete = len(drawn) == np.count_nonzero(codes >= 0)
-        read = (features, own) if complete else (rows, codes)
-        found = find_centers("mean", *read, [group.label for group in groups])
+        of = features if complete else rows
+        found = find_centers("mean", of, own if complete else codes, [group.label for group in groups])
         groups = [replace(group, mean=mean) for group, (mean, _) in zip(groups, found, strict=True)]
     with threadpool_limits(1):
         lesson = Lesson.of(features, own, len(groups), groups[0].seed[0])

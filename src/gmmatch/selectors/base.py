@@ -5,13 +5,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..arrays import AnyArray, FloatArray, IntArray, Mask, Vector
-from ..compute.counting import count_reads
-from ..compute.keys import gather, look_at_rows
+from ..arrays import AnyArray, IntArray, Mask, Rows, Vector
+from ..compute.keys import look_at_rows
+from ..compute.runner import count_reads, gather, with_runner
 from ..errors import InvalidInput, InvalidParameter, brief
 from ..facts import Evidence, RunInfo
 from ..location.centers import CENTERS
@@ -218,7 +218,7 @@ class Selector(Estimator):
         """Divide rows without labels further, with a verdict on the parts; by default nothing is divided."""
         return groups, verdict
 
-    def _as_compared(self, rows: FloatArray) -> FloatArray:
+    def _as_compared(self, rows: Rows) -> Rows:
         """Return the rows as they are compared and measured: as they are given, by default."""
         return rows
 
@@ -276,6 +276,7 @@ class Selector(Estimator):
         self._carried: Carried | None = None
         seed = as_seed(self.random_state)
         checked = X if isinstance(X, CheckedRows) else check_input(X, y, usable, label_name="y", finite=False)
+        checked = replace(checked, rows=with_runner(checked.rows))
         with count_reads(checked.rows) as counter:
             if checked.digest is None:
                 checked, good = look(checked, seed, self.running_means(checked))
@@ -400,7 +401,7 @@ class Selector(Estimator):
     ) -> list[Group]:
         """Return the groups as they compete: the rows that may be picked, and those that are in already."""
         wanted = self._wanted
-        source = self._as_compared(groups[0].source) if view is None else cast(FloatArray, view)
+        source = self._as_compared(groups[0].source) if view is None else view
         means = [group.mean if verdict is None else None for group in groups]
         if view is not None and view.means is not None and wanted.every:
             means = [mean if np.isfinite(mean).all() else None for mean in view.means]
@@ -538,7 +539,7 @@ def _resumed(group: Group, view: MatchedRows | None, included: IntArray) -> Grou
     return group
 
 
-def _as_one(rows: FloatArray, order: IntArray, found: list[Picks], center: Vector) -> Picks:
+def _as_one(rows: Rows, order: IntArray, found: list[Picks], center: Vector) -> Picks:
     """Return the picks of all parts of rows without labels as those of one group."""
     objectives, distances = running_objective(rows, order, center)
     return Picks(

@@ -4,11 +4,11 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import IntArray, Rows
 from ..data import MappedRows
 from ..errors import InvalidInput
 from ..location.centers import CENTERS
@@ -226,8 +226,8 @@ class GMMatching(Selector):
         given = not isinstance(self.center, str) or not (self.start is None or isinstance(self.start, str))
         return not given and self.normalize == "none"
 
-    def _as_compared(self, rows: FloatArray) -> FloatArray:
-        return cast(FloatArray, MappedRows(rows, unit_rows)) if self.normalize == "unit" else rows
+    def _as_compared(self, rows: Rows) -> Rows:
+        return MappedRows(rows, unit_rows) if self.normalize == "unit" else rows
 
     def _features(self, groups: list[Group], shares: Shares, verdict: Verdict) -> MatchedRows | None:
         """Return the rows scaled, beside their Fourier features where the strategy or the rows say so."""

@@ -10,18 +10,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
+from ..arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector
 from ..compute import kernels
 from ..compute.blocks import by_group, map_in_order
-from ..compute.counting import count_gathered, count_reads
-from ..compute.keys import draw_order, draw_usable, gather, hold_rows, row_keys, take_rows
-from ..compute.passes import PerRow, map_blocks
+from ..compute.keys import draw_order, draw_usable, row_keys
+from ..compute.reads import EachRow
+from ..compute.runner import (
+    PerRow,
+    count_reads,
+    gather,
+    hold_rows,
+    run_read,
+    runner_of,
+    take_rows,
+    with_runner,
+)
+from ..data import ViewOf
 from ..facts import SURELY_RIGHT, WRONG, Evidence
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
@@ -121,7 +131,7 @@ class Division(Protocol):
     def block_rows(self, n_features: int) -> int:
         """Return how many rows to assign at once."""
 
-    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], IntArray]:
+    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], npt.NDArray[np.int32]]:
         """Return the function that assigns blocks of rows of one type to clusters."""
 
     def join(self, chosen: IntArray) -> IntArray:
@@ -303,7 +313,7 @@ def sample_size(n_features: int, n_classes: int) -> int:
 
 
 def judge(
-    rows: FloatArray,
+    rows: Rows,
     codes: IntArray | None,
     n_classes: int,
     seed: int,
@@ -320,8 +330,8 @@ def judge(
     `n_classes`: number of classes; 1 without labels. `seed`: seed of the hashes by which samples are drawn.
     `labelled`: whether the classes are labels that may be wrong; if not, distances alone decide. `divide`:
     what finds the clusters of rows without labels, of which then only gross outliers are outside; None: the
-    rows of a class are one cloud. `keys`: hashes of the rows by this seed, from `compute.keys.row_keys`, where
-    they are known already. `recall`: what keeps `learned`, the work of seconds, across a kill. `known`: what
+    rows of a class are one cloud. `keys`: hashes of the rows by this seed, from `row_keys`, where they are
+    known already. `recall`: what keeps `learned`, the work of seconds, across a kill. `known`: what
     the user knows of the labels.
 
     Deterministic, and a function of the rows' values alone: another order of the rows gives the same
@@ -333,16 +343,17 @@ def judge(
     usable = np.ones(len(rows), dtype=bool) if codes is None else codes >= 0
     reason = _too_little(rows.shape[1], codes, n_classes, known) if labelled else "no labels"
     code = np.zeros(len(rows), np.int64) if codes is None else codes
+    rows = with_runner(rows)
     with count_reads(rows) as counter:
         if not usable.all():
-            rows = cast(FloatArray, UsableRows(rows, usable))
+            rows = UsableRows(rows, usable)
         hashes = row_keys(rows, seed) if keys is None else keys
         drawn = _draw_sample(hashes, codes, usable, sample_size(rows.shape[1], n_classes))
         sample = np.flatnonzero(usable) if drawn is None else drawn
         if drawn is None:
             rows = hold_rows(rows)
         else:
-            count_gathered(rows, len(drawn))
+            runner_of(rows).count.gathered += len(drawn)
 
         def learned() -> Rules:
             part, own = take_rows(rows, sample), None if codes is None else codes[sample]
@@ -361,7 +372,10 @@ def judge(
             leverage = folds.astype(np.float32)
         elif len(rules.leverage):
             leverage[sample] = rules.leverage
-        distances, far, clumped, labels, means, clusters = _judge_rows(rows, code, rules, leverage, known)
+        read = Judge(rules, code, leverage, known, rows)
+        distances, far, clumped, *rest = run_read(rows, read)
+        labels = None if rules.noise is None else LabelColumns(*rest)
+        clusters = None if rules.clusters is None else rest[0]
     tiers = np.where(~(far | clumped) & usable, TRUSTED, OUTSIDE).astype(np.int8)
     if labels is not None:
         tiers[(tiers == TRUSTED) & (labels.wrong >= WRONG)] = UNLIKELY_LABEL
@@ -374,7 +388,7 @@ def judge(
         estimate=None if labels is None else _estimate(labels, code, rules),
         sample=None if drawn is None else len(drawn),
         leverage=None if rules.classifier is None else leverage,
-        means=means,
+        means=read.means,
         clusters=clusters,
         reads=counter.reads,
     )
@@ -484,58 +498,53 @@ def _stand_ins(rows: FloatArray, codes: IntArray, keys: Keys) -> IntArray:
     return stands
 
 
-def _judge_rows(
-    rows: FloatArray, codes: IntArray, rules: Rules, leverage: FloatArray, known: Known
-) -> tuple[Vector, Mask, Mask, LabelColumns | None, Vector | None, npt.NDArray[np.int32] | None]:
-    """Judge every row, and add up the believed ones of each class or find its cluster, in one read.
+class Judge(EachRow):
+    """Read 2: judge every row, and add up the believed ones of each class or find its cluster.
 
-    Sums are in float64, over blocks of a fixed size, added in the order of the rows. One thread of BLAS per
-    block: the same bits on any number of cores.
+    Sums are in float64, over blocks of a fixed size, added in the order of the rows.
     """
-    own_code, own_leverage = PerRow(codes), PerRow(leverage)
-    given = None if known.probabilities is None else PerRow(known.probabilities)
-    n_classes = len(rules.limits.centers)
-    assign = None if rules.clusters is None else rules.clusters.ready(rows.dtype)
 
-    def part(block: slice) -> tuple[tuple[npt.NDArray[Any], ...], tuple[IntArray, IntArray, Vector] | None]:
-        values, code = np.asarray(rows[block]), own_code[block]
+    def __init__(self, rules: Rules, codes: IntArray, leverage: FloatArray, known: Known, rows: Rows) -> None:
+        step = None if rules.classifier is None else rules.classifier.block_rows
+        if rules.clusters is not None:
+            step = rules.clusters.block_rows(rows.shape[1])
+        super().__init__("judging rows", self._judge, step, products=True)
+        self._assign = None if rules.clusters is None else rules.clusters.ready(rows.dtype)
+        self._rules, self._codes, self._leverage = rules, PerRow(codes), PerRow(leverage)
+        self._given = None if known.probabilities is None else PerRow(known.probabilities)
+        self._counts = np.zeros(len(rules.limits.centers), np.int64)
+        self._totals = np.zeros(rules.limits.centers.shape)
+
+    def _judge(self, block: slice, values: FloatArray) -> tuple[AnyArray, ...]:
+        rules, code = self._rules, self._codes[block]
         distances, far, clumped = place = rules.limits.judge(values, code)
         if rules.noise is None:
-            return place if assign is None else (*place, assign(values)), None
+            return place if self._assign is None else (*place, self._assign(values))
         strays = rules.limits.strays(values, far)
-        labels = _judge_block(
-            rules, values, code, own_leverage[block], strays, None if given is None else given[block]
-        )
+        given = None if self._given is None else self._given[block]
+        labels = _judge_block(rules, values, code, self._leverage[block], strays, given)
         # A label that is sure speaks for the place of its row.
         far &= (labels[0] >= _SURE) | (distances > SURE_REACH * rules.limits.thresholds[code])
         passed = ~(far | clumped) & (code >= 0)
         believed = np.where(passed & (labels[0] < WRONG), code, -1)
         present, counts = np.unique(believed[believed >= 0], return_counts=True)
         among = np.where(believed >= 0, np.searchsorted(present, believed), -1)
-        return (*place, *labels), (present, counts, kernels.group_sums(values, among, len(present))[0])
+        return *place, *labels, present, counts, kernels.group_sums(values, among, len(present))[0]
 
-    columns: list[npt.NDArray[Any]] = []
-    done = 0
-    counts, totals = np.zeros(n_classes, np.int64), np.zeros((n_classes, rows.shape[1]))
-    step = None if rules.classifier is None else rules.classifier.block_rows
-    if rules.clusters is not None:
-        step = rules.clusters.block_rows(rows.shape[1])
-    with threadpool_limits(1):
-        for found, sums in map_blocks(part, rows, "judging rows", step):
-            # Filled block by block: joined in the end, all would be held twice.
-            columns = columns or [np.empty(len(rows), own.dtype) for own in found]
-            for column, own in zip(columns, found, strict=True):
-                column[done : done + len(own)] = own
-            done += len(found[0])
-            if sums is not None:
-                counts[sums[0]] += sums[1]
-                totals[sums[0]] += sums[2]
-    distances, far, clumped, *rest = columns
-    if rules.noise is None:
-        return distances, far, clumped, None, None, rest[0] if rest else None
-    with np.errstate(invalid="ignore"):
-        means: Vector = totals / counts[:, None]
-    return distances, far, clumped, LabelColumns(*rest), means, None
+    def add(self, part: tuple[AnyArray, ...]) -> None:
+        """Take what was found in the next block."""
+        if self._rules.noise is not None:
+            *part_columns, present, counts, sums = part
+            self._counts[present] += counts
+            self._totals[present] += sums
+            part = tuple(part_columns)
+        super().add(part)
+
+    @property
+    def means(self) -> Vector | None:
+        """The mean of the believed rows of each class; None where labels were not judged."""
+        with np.errstate(invalid="ignore"):
+            return None if self._rules.noise is None else self._totals / self._counts[:, None]
 
 
 def _judge_block(
@@ -689,22 +698,14 @@ def _in_sight(sample: FloatArray) -> FloatArray:
     return sample[distances <= reach] if 0 < reach < distances.max() else sample
 
 
-class UsableRows:
+class UsableRows(ViewOf):
     """Rows of which some must not be looked at: those read as zeros."""
 
-    ndim = 2
-
-    def __init__(self, rows: FloatArray, usable: Mask) -> None:
-        self.rows = rows
+    def __init__(self, rows: Rows, usable: Mask) -> None:
+        super().__init__(rows)
         self.usable = PerRow(usable)
-        self.shape = rows.shape
-        self.dtype = rows.dtype
-        self.itemsize = rows.dtype.itemsize
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, chosen: Any) -> FloatArray:
+    def __getitem__(self, chosen: Any, /) -> FloatArray:
         read: FloatArray = np.array(self.rows[chosen])
         read[~self.usable[chosen]] = 0.0
         return read

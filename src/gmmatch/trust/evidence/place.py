@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 from ...arrays import FloatArray, IntArray, Keys, Mask, Vector
 from ...compute import kernels
 from ...compute.blocks import by_group, map_in_order, row_norms
-from ...compute.keys import gather, group_samples
+from ...compute.keys import group_samples
+from ...compute.runner import gather
 from ...location.concentrated import SAMPLE_ROWS, Sample, half_ball
 from ...location.distances import group_distances, group_quantiles
 from ...location.mean import group_means
