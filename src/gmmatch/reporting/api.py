@@ -14,6 +14,7 @@ from ..validation import as_size, check_input
 from .content import Content, open_content
 from .map import check_projection
 from .page import check_report, write_report
+from .repeat import shell_command
 from .summarise import summarise
 from .summary import Report
 
@@ -85,20 +86,27 @@ def report(
         check_new(path, overwrite)
         check_report(path)
 
+    columns: dict[str, Any] = {"embedding": embedding} | ({} if beside else {"text": text, "image": image})
     rows = open_data(
         data,
         labels,
         ids,
         encoder,
-        text=None if beside else text,
-        image=None if beside else image,
-        embedding=embedding,
+        **columns,
         memory=None if memory is None else as_size(memory),
         on_bad_rows="drop",
         header=header,
         before_encoding=check_page,
     )
     check_page(rows)
+    if command is None and isinstance(data, str | os.PathLike):
+        given = columns | {
+            "labels": None if chosen.labels is None else labels,
+            "ids": ids,
+            "encoder": encoder,
+        }
+        given["on-bad-rows"] = "drop" if rows.bad else None
+        command = shell_command(chosen, os.fspath(data), given)
     checked = check_input(rows.numbers(), rows.labels, name=rows.name, finite=False)
     content = find_content(rows, images=images, texts=texts, image=image, text=text)
     page = summarise(

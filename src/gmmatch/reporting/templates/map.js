@@ -3,9 +3,10 @@
 const MODES = ["kept", "class", "distance", "suspicion"]
   .filter((mode) => mode !== "class" || report.labelled)
   .filter((mode) => mode !== "suspicion" || rows.suspicion.some((value) => value !== null));
+const MOST_NAMED = 40; // classes whose names stand on the map
 const FAR = 14; // pixels from a point at which it is no longer meant
 
-const map = { colour: new Uint32Array(size), width: new Float32Array(size) }; // and plot, view, points, ring
+const map = { colour: new Uint32Array(size), width: new Float32Array(size) }; // and plot, view, points, names, ring
 
 function quantile(values, share) {
   const sorted = Float64Array.from(values.filter((value) => value !== null)).sort();
@@ -208,6 +209,23 @@ function stepThrough(event) {
   event.preventDefault();
 }
 
+// The name of each class in the middle of its believed rows, where classes are few.
+function nameClasses(plot) {
+  const spots = { x: [], y: [], name: [] };
+  const middle = (values) => values.sort((a, b) => a - b)[values.length >> 1];
+  const { names } = report.classes;
+  for (const code of report.labelled && names.length <= MOST_NAMED ? names.keys() : []) {
+    const own = Array.from(rows.code.keys()).filter((at) => rows.code[at] === code && rows.tier[at] <= 0);
+    if (!own.length) continue;
+    spots.x.push(middle(own.map((at) => rows.x[at])));
+    spots.y.push(middle(own.map((at) => rows.y[at])));
+    spots.name.push(names[code].length > 20 ? `${names[code].slice(0, 19)}…` : names[code]);
+  }
+  const look = { text_align: "center", text_baseline: "middle", text_font_size: "13px", text_font_style: "bold" };
+  const source = new Bokeh.ColumnDataSource({ data: spots });
+  return plot.text({ field: "x" }, { field: "y" }, { field: "name" }, { source, ...look });
+}
+
 async function makeMap() {
   const [x, y] = [Float64Array.from(rows.x), Float64Array.from(rows.y)];
   map.points = new Bokeh.ColumnDataSource({ data: { x, y, colour: map.colour, width: map.width } });
@@ -229,6 +247,7 @@ async function makeMap() {
     nonselection_fill_color: { field: "colour" },
     nonselection_fill_alpha: 0.25,
   });
+  map.names = nameClasses(plot);
   scatter(map.ring, { size: 17, fill_color: null, line_width: 3, line_color: "#000" });
   for (const axis of [...plot.xaxis, ...plot.yaxis]) axis.visible = false;
   paint();
@@ -266,7 +285,8 @@ async function makeMap() {
 
 function restyleMap() {
   styleAxes(map.plot);
-  const [, ring] = map.plot.renderers;
+  const ring = map.plot.renderers.at(-1);
   ring.glyph.line_color = cssColour("ink");
+  Object.assign(map.names.glyph, { text_color: cssColour("ink"), text_outline_color: cssColour("surface") });
   paint();
 }
