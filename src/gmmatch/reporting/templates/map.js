@@ -4,9 +4,11 @@ const MODES = ["kept", "class", "distance", "suspicion"]
   .filter((mode) => mode !== "class" || report.labelled)
   .filter((mode) => mode !== "suspicion" || rows.suspicion.some((value) => value !== null));
 const MOST_NAMED = 40; // classes whose names stand on the map
+const MOST_COUNTED = 300; // rows of a class that decide where
 const FAR = 14; // pixels from a point at which it is no longer meant
 
-const map = { colour: new Uint32Array(size), width: new Float32Array(size) }; // and plot, view, points, names, ring
+// And plot, view, points, names and ring, once they are made.
+const map = { colour: new Uint32Array(size), width: new Float32Array(size) };
 
 function quantile(values, share) {
   const sorted = Float64Array.from(values.filter((value) => value !== null)).sort();
@@ -209,21 +211,25 @@ function stepThrough(event) {
   event.preventDefault();
 }
 
-// The name of each class in the middle of its believed rows, where classes are few.
+// The name of each class where most of its believed rows lie, where classes are few.
 function nameClasses(plot) {
-  const spots = { x: [], y: [], name: [] };
-  const middle = (values) => values.sort((a, b) => a - b)[values.length >> 1];
   const { names } = report.classes;
+  const reach = ((rows.window[1] - rows.window[0]) / 25) ** 2;
+  const spots = { x: [], y: [], name: [] };
   for (const code of report.labelled && names.length <= MOST_NAMED ? names.keys() : []) {
-    const own = Array.from(rows.code.keys()).filter((at) => rows.code[at] === code && rows.tier[at] <= 0);
-    if (!own.length) continue;
-    spots.x.push(middle(own.map((at) => rows.x[at])));
-    spots.y.push(middle(own.map((at) => rows.y[at])));
+    const own = Array.from(rows.row.keys()).filter((at) => rows.code[at] === code && rows.tier[at] <= 0);
+    const some = own.slice(-MOST_COUNTED);
+    const near = some.map((at) => some.filter((other) => squareBetween(at, other) < reach).length);
+    const at = some[near.indexOf(Math.max(...near))];
+    if (at === undefined) continue;
+    spots.x.push(rows.x[at]);
+    spots.y.push(rows.y[at]);
     spots.name.push(names[code].length > 20 ? `${names[code].slice(0, 19)}…` : names[code]);
   }
-  const look = { text_align: "center", text_baseline: "middle", text_font_size: "13px", text_font_style: "bold" };
   const source = new Bokeh.ColumnDataSource({ data: spots });
-  return plot.text({ field: "x" }, { field: "y" }, { field: "name" }, { source, ...look });
+  const look = { text_align: "center", text_baseline: "bottom", text_font_size: "13px", y_offset: -6 };
+  const ground = { background_fill_alpha: 0.75, padding: 2, border_radius: 4 };
+  return plot.text({ field: "x" }, { field: "y" }, { field: "name" }, { source, ...look, ...ground });
 }
 
 async function makeMap() {
@@ -287,6 +293,7 @@ function restyleMap() {
   styleAxes(map.plot);
   const ring = map.plot.renderers.at(-1);
   ring.glyph.line_color = cssColour("ink");
-  Object.assign(map.names.glyph, { text_color: cssColour("ink"), text_outline_color: cssColour("surface") });
+  const colours = { text_color: cssColour("ink"), background_fill_color: cssColour("surface") };
+  Object.assign(map.names.glyph, colours);
   paint();
 }
