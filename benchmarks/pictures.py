@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import Voronoi
 
 import gmmatch
-from gmmatch.lab.experiments.palette import CLEAN_COLOR, LIGHT, OURS_COLOR, save
-from gmmatch.matching.clusters import cluster_count, find_clusters
-from gmmatch.trust import TRUSTED, judge
+from gmmatch.lab.experiments.palette import CLEAN_COLOR, OURS_COLOR, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,21 +72,16 @@ def draw_features() -> Figure:
 
 
 def draw_clusters() -> Figure:
-    """Draw the clusters of points without labels, rows of none, and what is kept with and without."""
+    """Draw points without labels, those that are scattered, and what is kept with and without clusters."""
     from matplotlib.figure import Figure
 
     points, scattered = groups_and_outliers()
     keep = 40
-    verdict = judge(points, None, 1, seed=0, labelled=False, one_cloud=False)
-    usable = verdict.tiers == TRUSTED
-    codes = find_clusters(points, usable, verdict.keys, cluster_count("auto", keep, int(usable.sum())), 0)
     figure = Figure(figsize=(11.5, 3.05), layout="constrained")
     left, middle, right = figure.subplots(1, 3, sharex=True, sharey=True)
     dots(left, points, PALE, 6)
-    borders(left, np.stack([points[codes == code].mean(axis=0) for code in range(codes.max() + 1)]))
-    lone = (codes < 0) | ~usable
-    left.scatter(*points[lone].T, s=16, color=RED, marker="x", linewidth=0.9)
-    left.set_title(f"{codes.max() + 1} clusters; red: rows of none", fontsize=10.5)
+    left.scatter(*points[scattered].T, s=16, color=RED, marker="x", linewidth=0.9)
+    left.set_title(f"{len(points)} rows; red: {scattered.sum()} scattered ones", fontsize=10.5)
     for axes, clusters, name in ((middle, "auto", "with clusters"), (right, "off", 'clusters="off"')):
         kept = gmmatch.select(points, keep=keep, clusters=clusters).indices
         dots(axes, points, PALE, 6)
@@ -101,15 +93,6 @@ def draw_clusters() -> Figure:
     for axes in (left, middle, right):
         frame(axes)
     return figure
-
-
-def borders(axes: Axes, middles: Points) -> None:
-    """Draw where the nearest of some points changes."""
-    far = 1e3 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])
-    cells = Voronoi(np.concatenate([middles, far]))
-    for ends in cells.ridge_vertices:
-        if min(ends) >= 0:
-            axes.plot(*cells.vertices[ends].T, color=LIGHT, linewidth=0.6)
 
 
 def dots(axes: Axes, points: Points, color: str, size: float) -> None:

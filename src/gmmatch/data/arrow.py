@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from ..arrays import FloatArray
 from ..errors import InvalidInput, first_line
-from .cursors import rows_per_block
 from .http import shown
 from .remote import LOST, Lost, is_remote, patiently, remote_stamp
 from .request import Request, refuse_bad
-from .spill import ForwardRows, Source
+from .spill import ForwardRows, Source, rows_per_block
 from .tables import Table, list_matrix, plain_numbers
 
 BATCH_ROWS = 8192

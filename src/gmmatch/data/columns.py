@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import IntArray
-from ..classes import is_missing, label_values
 from ..errors import InvalidInput, InvalidInputType
 from ..files import file_and_column
-from ..validation import nearest
+from ..validation import is_missing, label_values, nearest
 from .arrow import arrow_table
 from .dataset import Dataset
 from .delimited import DELIMITERS, Delimited, is_number, read_delimited, readable

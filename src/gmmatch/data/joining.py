@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..classes import LARGEST_WHOLE_FLOAT, is_missing
 from ..errors import InvalidInput
 from ..records import METADATA_KEY
+from ..validation import LARGEST_WHOLE_FLOAT, is_missing
 from .dataset import Dataset
 from .items import Unreadable, spelled
 from .places import natural_order

@@ -8,8 +8,8 @@ from typing import Any
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..classes import is_missing
 from ..errors import first_line
+from ..validation import is_missing
 from .delimited import decoded, is_number, read_bytes
 from .request import Request
 from .tables import Table, as_float, list_matrix, spread_rows

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute.blocks import group_order
-from ..compute.keys import gather
+from ..compute.runner import gather
 from ..data import Dataset
 from ..errors import InvalidInput
 from ..facts import WRONG, plain
