@@ -109,7 +109,6 @@ def prepare(
     if selection.labels is not None and source.labels is None:
         raise InvalidInput(
             f"the selection was made with labels, and {source.name} has none; name them: labels=..."
-            " (in Python: labels)"
         )
     labelled = checked.classes is not None
     classes = np.zeros(1, np.int64) if checked.classes is None else checked.classes
