@@ -106,7 +106,7 @@ def _notes(root: Path, names: list[str], others: list[str]) -> Iterator[str]:
     if others:
         counted = Counter(Path(name).suffix.lower() or Path(name).name for name in others)
         kinds = ", ".join(f"{count} {suffix}" for suffix, count in counted.most_common(5))
-        yield f"left out {len(others)} file(s) that are not images by their name: {kinds}"
+        yield f"left out files whose names are not those of images: {kinds}"
 
 
 def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
