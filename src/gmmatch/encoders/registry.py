@@ -3,17 +3,16 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from ..data import Kind
 from ..errors import InvalidParameter
 from ..plugins import Registry
 from ..validation import check_parameters, nearest
-from .base import Encoder, Kind
+from .base import Encoder
 from .efficientnet import efficientnet_lite0
 from .onnx_model import OnnxEncoder
 from .plain import PixelEncoder, PrecomputedEncoder
-from .sentences import SentenceEncoder, minilm
-from .texts import WordLlamaEncoder
+from .texts import SentenceEncoder, WordLlamaEncoder, minilm
 from .torch_modules import open_clip_encoder, timm_encoder
 
 
@@ -45,7 +44,7 @@ _OWN = {
 }
 
 
-def _family(name: str, found: Any) -> Family:
+def _family(name: str, found: object) -> Family:
     """Return what the entry point of an installed package gives, if it is a family."""
     if not isinstance(found, Family):
         raise InvalidParameter(f"an encoder must be a gmmatch.encoders.Family; got {type(found).__name__}")
@@ -94,7 +93,7 @@ def register_encoder(
     return FAMILIES.register(name, Family(build, kind, argument, extra, summary))
 
 
-def encoder(spec: str, **params: Any) -> Encoder:
+def encoder(spec: str, **params: object) -> Encoder:
     """Return the encoder that a spec string names.
 
     `spec`: ``FAMILY`` or ``FAMILY:ARGUMENT``, such as ``efficientnet-lite0`` or ``onnx:model.onnx``.

@@ -7,7 +7,9 @@ leaves at most vectors without keys, which do not count; several runs may add to
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import time
 import uuid
 import weakref
@@ -17,14 +19,15 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Float32Array, IntArray, UInt8Array
 from ..errors import InvalidInput
-from ..files import remove_unused, use_folder
+from ..files import make_folder, remove_unused, use_folder
+from ..validation import as_size
 
 KEY_BYTES = 16
 _RECORD = np.dtype([("key", np.uint8, KEY_BYTES), ("checksum", "<u4")])
@@ -32,6 +35,47 @@ _UNSORTED = 1 << 16
 _LOOKED_AT = 64  # vectors of a file by which it is told from those of other programs
 
 Keys = UInt8Array
+PathLike = str | os.PathLike[str]
+
+
+def cache_limit() -> int:
+    """Return how many bytes of vectors are kept: ``GMMATCH_CACHE_LIMIT``, or 20 GB."""
+    return as_size(os.environ.get("GMMATCH_CACHE_LIMIT", "20GB"), "GMMATCH_CACHE_LIMIT")
+
+
+def digest(content: bytes) -> str:
+    """Return 128 bits of BLAKE2 in hexadecimal.
+
+    >>> digest(b"rows")
+    'f2305e3ea413d261c40604673f9fbe7d'
+    """
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def file_digest(path: PathLike) -> str:
+    """Return the digest of a file's content."""
+    try:
+        with Path(path).open("rb") as stream:
+            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+
+
+def folder_name(name: str, revision: str) -> str:
+    """Return a folder name that differs for every revision of an encoder.
+
+    >>> folder_name("onnx:/models/a.onnx", "1")
+    'onnx-models-a.onnx-...'
+    """
+    readable = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[-48:]
+    return f"{readable}-{digest(revision.encode())[:16]}"
+
+
+def make_cache_folder(folder: Path) -> Path:
+    """Make a folder of the cache if it is not there."""
+    return make_folder(
+        folder, "cannot make the cache folder", "; cache_dir=... or GMMATCH_CACHE names another"
+    )
 
 
 class _Segment:
@@ -80,7 +124,7 @@ class VectorStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._unlock: Callable[[], Any] | None = None
+        self._unlock: Callable[[], object] | None = None
         self._use()
         self.dimension: int | None = None
         self._segments: list[_Segment] = []

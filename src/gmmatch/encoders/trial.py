@@ -9,12 +9,12 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..data import Dataset
+from ..files import cache_folder
 from .base import Encoder
-from .files import default_cache_dir, folder_name
 from .registry import encoder as find_encoder
 from .registry import find_family, parameters
 from .run import Run, content_key
-from .store import KEY_BYTES, VectorStore
+from .store import KEY_BYTES, VectorStore, folder_name
 
 _WARM = 4  # rows that are encoded before the clock starts
 _TRIALS = (16, 128, 1024)  # rows, until that took long enough to measure
@@ -61,7 +61,7 @@ def _run(made: Encoder, found: Dataset, rows: IntArray, folder: Path) -> int | N
     """Encode rows; return how long their vectors are."""
     with VectorStore(folder) as store:
         run = Run(found.chosen(rows), made, store)
-        run.encode_all(made.batch_size)
+        run.encode(0, len(rows), made.batch_size)
         good = run.positions[run.positions >= 0]
         return int(store.gather(good[:1]).shape[1]) if len(good) else None
 
@@ -70,7 +70,7 @@ def _share_known(made: Encoder, found: Dataset, rows: IntArray) -> float:
     """Return the share of rows whose vectors are kept already."""
     if made.revision is None or found.content is None:
         return 0.0
-    folder = default_cache_dir() / "vectors" / folder_name(made.name, made.revision)
+    folder = cache_folder() / "vectors" / folder_name(made.name, made.revision)
     if not folder.is_dir():
         return 0.0
     keys = b"".join(content_key(found.content.read(row, row + 1)[0]) for row in rows.tolist())
