@@ -30,6 +30,7 @@ from ..files import make_folder, remove_unused, use_folder
 from ..validation import as_size
 
 KEY_BYTES = 16
+_KEY = f"S{KEY_BYTES}"
 _RECORD = np.dtype([("key", np.uint8, KEY_BYTES), ("checksum", "<u4")])
 _UNSORTED = 1 << 16
 _LOOKED_AT = 64  # vectors of a file by which it is told from those of other programs
@@ -132,9 +133,8 @@ class VectorStore:
         self._count = 0
         self._open_segments()
         self._earlier = self._count
-        self._sorted = np.empty(0, dtype=np.uint64)
+        self._sorted = np.empty(0, dtype=_KEY)
         self._order = np.empty(0, dtype=np.int64)
-        self._keys = np.empty((0, KEY_BYTES), dtype=np.uint8)
         self._recent_keys: list[Keys] = [segment.records["key"] for segment in self._segments]
         self._recent: dict[bytes, int] = {}
         self._sort()
@@ -156,15 +156,15 @@ class VectorStore:
     def find(self, keys: Keys) -> IntArray:
         """Return the position of each key's vector, -1 where there is none or it was damaged."""
         positions = np.full(len(keys), -1, dtype=np.int64)
-        wanted = _prefixes(keys)
+        wanted = _comparable(keys)
         if len(self._sorted):
             # The last of equals is the newest, which stands in for a damaged one.
             at = np.searchsorted(self._sorted, wanted, side="right") - 1
-            candidates = self._order[at]
-            same = (self._keys[candidates] == keys).all(axis=1)
-            positions[same] = candidates[same]
+            same = self._sorted[at] == wanted
+            positions[same] = self._order[at[same]]
         for row in np.flatnonzero((positions >= 0) & (positions < self._earlier)):
-            if not self._intact(int(positions[row])):
+            segment = next(one for one in reversed(self._segments) if one.first <= positions[row])
+            if not segment.is_intact(int(positions[row]) - segment.first):
                 positions[row] = -1
         if self._recent:
             recent = (self._recent.get(key.tobytes(), -1) for key in keys)
@@ -257,16 +257,11 @@ class VectorStore:
 
     def _sort(self) -> None:
         """Move the recent keys, held in a dictionary, into the sorted arrays, a tenth of the size."""
-        self._keys = np.concatenate([self._keys, *self._recent_keys])
-        prefixes = _prefixes(self._keys)
-        self._order = np.argsort(prefixes, kind="stable")
-        self._sorted = prefixes[self._order]
+        keys = np.concatenate([self._sorted, *map(_comparable, self._recent_keys)])
+        order = np.argsort(keys, kind="stable")
+        recent = np.arange(len(self._order), len(keys))
+        self._sorted, self._order = keys[order], np.concatenate([self._order, recent])[order]
         self._recent_keys, self._recent = [], {}
-
-    def _intact(self, position: int) -> bool:
-        """Return True if a vector written by an earlier run is what was written."""
-        segment = next(s for s in reversed(self._segments) if s.first <= position)
-        return segment.is_intact(position - segment.first)
 
 
 def trim(root: Path, most: int) -> None:
@@ -282,9 +277,9 @@ def trim(root: Path, most: int) -> None:
             remove_unused(file.parent, pair)
 
 
-def _prefixes(keys: Keys) -> npt.NDArray[np.uint64]:
-    """Return the first half of each key as a number; a clash only costs one more encoding."""
-    return np.ascontiguousarray(keys[:, :8]).view(np.uint64).reshape(-1)
+def _comparable(keys: Keys) -> npt.NDArray[np.bytes_]:
+    """Return keys as values that can be sorted."""
+    return np.ascontiguousarray(keys).view(_KEY).reshape(-1)
 
 
 def _write_all(stream: IO[bytes], content: bytes) -> None:
