@@ -14,6 +14,7 @@ from ..arrays import UInt8Array
 from ..errors import InvalidInput, first_line, require
 from ..progress import task
 from .dataset import Items, Unreadable
+from .request import first_reasons
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -129,11 +130,10 @@ def _shape_of(item: object, bad: dict[int, str], row: int) -> tuple[int, int, in
 
 def _unreadable(items: Items, name: str, bad: dict[int, str]) -> InvalidInput:
     """Return the sentence that names the images that cannot be read, and the way out."""
-    called = {row: f"image {row}" if items.paths is None else str(items.paths[row]) for row in bad}
-    first = "; ".join(f"{called[row]}: {bad[row]}" for row in sorted(bad)[:10])
-    more = " (first ten)" if len(bad) > 10 else ""
-    way = "" if len(bad) == len(items) else "; on_bad_rows='drop' leaves them out"
-    return InvalidInput(f"{len(bad)} of {len(items)} images of {name} cannot be used{more}: {first}{way}")
+    called = "image {}".format if items.paths is None else items.paths.__getitem__
+    advice = "" if len(bad) == len(items) else "; on_bad_rows='drop' leaves them out"
+    reasons = first_reasons(bad, called)
+    return InvalidInput(f"{len(bad)} of {len(items)} images of {name} cannot be used{reasons}{advice}")
 
 
 def _open(item: Any, size: int | None) -> Image:

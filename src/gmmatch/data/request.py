@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -236,15 +236,25 @@ def refuse_bad(
         known = str(row) if ids is None else str(ids[row])
         return f"row {row}" if not known or known in f"{row} {bad[row]}" else f"row {row} ({known})"
 
-    first = "; ".join(f"{called(row)}: {bad[row]}" for row in sorted(bad)[:10])
-    more = " (first ten)" if len(bad) > 10 else ""
     advice = "; on_bad_rows='drop' leaves them out"
     if unlabelled:
         advice += (
             ", unlabelled='class' makes them a class of their own, unlabelled='pick' picks some to label"
         )
     also = "".join(f"; {note}" for note in notes)
-    return InvalidInput(f"{len(bad)} of {n_rows} rows of {name} cannot be used{more}: {first}{also}{advice}")
+    return InvalidInput(
+        f"{len(bad)} of {n_rows} rows of {name} cannot be used{first_reasons(bad, called)}{also}{advice}"
+    )
+
+
+def first_reasons(bad: Mapping[int, str], called: Callable[[int], object]) -> str:
+    """Return what is wrong with the first ten of some rows; `called`: what to call one.
+
+    >>> first_reasons({3: "no label", 1: "no id"}, "row {}".format)
+    ': row 1: no id; row 3: no label'
+    """
+    more = " (first ten)" if len(bad) > 10 else ""
+    return f"{more}: " + "; ".join(f"{called(row)}: {bad[row]}" for row in sorted(bad)[:10])
 
 
 def all_bad(bad: Mapping[int, str], n_rows: int, name: str) -> InvalidInput:

@@ -90,6 +90,7 @@ class ImageEncoder(ABC):
         pixels = [self.prepare(item) for item in batch]
         if not pixels:
             return np.empty((0, self.dimension or 0), dtype=np.float32)
+        check_one_shape(pixels, self.name)
         return self._forward(np.stack(pixels))
 
     @abstractmethod

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from ..arrays import Float32Array, IntArray, Labels
 from ..data import Dataset, Kind, open_dataset
 from ..data.dataset import PLURALS
+from ..data.request import first_reasons
 from ..errors import InvalidInput, InvalidParameter
 from ..files import cache_folder, check_apart, check_folder, check_new, remove_partials, whole_files
 from ..progress import task
@@ -290,10 +291,10 @@ def default_encoder(source: object, text: str | None = None, image: str | None =
 def _check_bad_rows(bad: tuple[BadRow, ...], n_rows: int, on_bad_rows: str) -> None:
     if not bad or (on_bad_rows == "drop" and len(bad) < n_rows):
         return
-    first = "; ".join(f"{row.id}: {row.reason}" for row in bad[:10])
-    more = " (first ten)" if len(bad) > 10 else ""
+    ids = {row.row: row.id for row in bad}
+    reasons = first_reasons({row.row: row.reason for row in bad}, ids.__getitem__)
     advice = "" if len(bad) == n_rows else "; on_bad_rows='drop' leaves them out and encodes nothing again"
-    raise InvalidInput(f"{len(bad)} of {n_rows} rows cannot be encoded{more}: {first}{advice}")
+    raise InvalidInput(f"{len(bad)} of {n_rows} rows cannot be encoded{reasons}{advice}")
 
 
 @contextmanager

@@ -28,17 +28,9 @@ class PixelEncoder(ImageEncoder):
         """Values per image, known after the first one."""
         return None if self._shape is None else int(np.prod(self._shape))
 
-    def encode(self, batch: Sequence[object]) -> Float32Array:
-        """Return the flattened images, row by row of pixels."""
-        pixels = [self.prepare(item) for item in batch]
-        if not pixels:
-            return np.empty((0, self.dimension or 0), dtype=np.float32)
-        if self._shape is None:
-            self._shape = pixels[0].shape
-        check_one_shape([np.empty(self._shape, np.uint8), *pixels], self.name)
-        return self._forward(np.stack(pixels))
-
     def _forward(self, pixels: UInt8Array) -> Float32Array:
+        self._shape = self._shape or pixels.shape[1:]
+        check_one_shape([np.empty(self._shape, np.uint8), pixels[0]], self.name)
         scaled: Float32Array = pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255)
         return scaled
 
