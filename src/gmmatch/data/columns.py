@@ -30,7 +30,6 @@ from ..validation import nearest
 from .dataset import Dataset, Entries, Unreadable, spelled
 from .formats.arrays import load_npz, map_npy, npz_shapes
 from .formats.arrow import ipc_columns
-from .formats.base import SHARDS
 from .formats.image_files import is_idx, read_idx
 from .formats.parquet import parquet_columns
 from .formats.tables import Table
@@ -45,6 +44,7 @@ from .formats.text import (
 )
 from .remote import fetched, is_remote
 from .request import (
+    SHARDS,
     Place,
     all_bad,
     find_place,

@@ -9,10 +9,10 @@ from ..validation import check_choice
 from .columns import attach
 from .dataset import Dataset, Kind
 from .formats import FORMATS, find_format
-from .formats.base import SHARDS, write_arrays, write_images
+from .formats.base import write_arrays, write_images
 from .memory import machine_memory
 from .remote import stamps_of
-from .request import Place, Request, find_place, order_notes
+from .request import SHARDS, Place, Request, find_place, order_notes
 
 
 def open_dataset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,8 +18,12 @@ from .dataset import Kind
 from .remote import find_files, is_remote, path_of, read_in_parts, shown
 
 _MOST_LISTED = 50  # names in a sentence
-REMOTE_ENDINGS = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".npy")
-SHARD_ENDINGS = (*REMOTE_ENDINGS, ".npz", ".safetensors")
+SHARDS = {
+    ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".npy": "npy", ".npz": "npz", ".safetensors": "safetensors",
+}  # fmt: skip
+"""Endings of files that may stand together as the shards of one dataset, and their kinds."""
+REMOTE_ENDINGS = tuple(ending for ending, kind in SHARDS.items() if kind in ("parquet", "arrow", "npy"))
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,9 @@ class Place:
         """How the files' names end, in lower case."""
         return frozenset(ending_of(file) for file in self.files)
 
-    def of_kind(self, *endings: str) -> Place:
-        """Return the same place with only the files whose names have one of these endings."""
-        files = tuple(file for file in self.files if ending_of(file) in endings)
+    def of_kind(self, kind: str) -> Place:
+        """Return the same place with only the files of this kind."""
+        files = tuple(file for file in self.files if SHARDS.get(ending_of(file)) == kind)
         return Place(self.name, files, self.folder)
 
     def only_file(self, kind: str) -> Path:
@@ -120,7 +124,7 @@ def find_place(path: str | os.PathLike[str], most: int | None = None) -> Place:
             raise InvalidInput(f"cannot read the folder {name}: {error.strerror or error}") from error
         files = []
         for path, kind in entries.items():
-            if kind == "special" and path.lower().endswith(SHARD_ENDINGS):
+            if kind == "special" and ending_of(path) in SHARDS:
                 raise InvalidInput(f"{path} is a pipe, a socket or a device; expected files")
             if kind in ("file", "nothing") and not os.path.basename(path).startswith((".", "_")):
                 files.append(path)
@@ -215,6 +219,14 @@ def no_column(given: str, what: str, names: Sequence[str], where: str) -> Invali
         f"there is no column and no file {given!r} to take as {what} ({what}=...){nearest(given, names)};"
         f" {where} {there}"
     )
+
+
+def check_column(name: str, names: Collection[str], where: str, option: str, kind: str = "column") -> str:
+    """Return the name of a column, or of an array, that exists."""
+    if name not in names:
+        there = f"{nearest(name, names)}; it has: {listed(list(names))}"
+        raise InvalidInput(f"{where} has no {kind} {name!r} ({option}=...){there}")
+    return name
 
 
 def no_file(name: str) -> InvalidInput:

@@ -23,7 +23,7 @@ from ...errors import InvalidInput
 from ..dataset import Dataset, Items, array_items, joined_items, list_items
 from ..memory import check_room
 from ..remote import ask, is_http, is_remote, is_text, open_bytes, resumed, shown
-from ..request import Place, Request
+from ..request import Place, Request, check_column
 from ..rows import StackedRows, as_floats
 from ..spill import ForwardRows
 from .base import Format, file_errors, is_shards, kept_arrays, write_arrays, write_images
@@ -72,7 +72,7 @@ def map_npy(path: Path) -> AnyArray:
 
 def _open_npy(place: Place, request: Request) -> Dataset:
     """Open `.npy` files as one dataset, in the natural order of their names."""
-    place = place.of_kind(".npy")
+    place = place.of_kind("npy")
     request.refuse_columns(place.name)
     request.refuse_texts(place.name)
     if is_remote(place.files[0]):
@@ -227,7 +227,7 @@ def npz_shapes(path: Path) -> Shapes:
 def _matrix(request: Request, shapes: Mapping[str, tuple[int, ...]], where: str, kind: str) -> str:
     """Return the name of the array to take as embeddings: the one named, or the only matrix."""
     if request.embedding is not None:
-        return _check_array(request.embedding, shapes, where, "embedding", kind)
+        return check_column(request.embedding, shapes, where, "embedding", kind)
     matrices = [name for name, shape in shapes.items() if len(shape) == 2]
     if "embeddings" in matrices:
         return "embeddings"
@@ -238,12 +238,6 @@ def _matrix(request: Request, shapes: Mapping[str, tuple[int, ...]], where: str,
             f"{where} has {found} to take as embeddings (it has: {listed}); name one: embedding=..."
         )
     return matrices[0]
-
-
-def _check_array(name: str, names: Mapping[str, object], where: str, option: str, kind: str = "array") -> str:
-    if name not in names:
-        raise InvalidInput(f"{where} has no {kind} {name!r} ({option}=...); it has: {', '.join(names)}")
-    return name
 
 
 def _open_npz(place: Place, request: Request) -> Dataset:
@@ -272,7 +266,7 @@ def _open_npz(place: Place, request: Request) -> Dataset:
 def _image_arrays(shapes: Shapes, request: Request) -> tuple[str, ...] | None:
     """Return the names of the array of images, or of the bytes and offsets of image files."""
     if request.image is not None:
-        return (_check_array(request.image, shapes, "the archive", "image"),)
+        return (check_column(request.image, shapes, "the archive", "image", "array"),)
     if "images" in shapes:
         return ("images",)
     files = (f"{request.split}_jpeg", f"{request.split}_offsets")

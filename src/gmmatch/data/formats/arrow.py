@@ -399,7 +399,7 @@ def ipc_columns(files: Sequence[str], name: str, base: Path | None = None) -> Co
 
 
 def _open(place: Place, request: Request) -> Dataset:
-    place = place.of_kind(".arrow", ".feather", ".ipc")
+    place = place.of_kind("arrow")
     columns = ipc_columns(place.files, place.name, place.base)
     return table_dataset(columns, request, "arrow", place.files).replace(sizes=columns.sizes)
 

@@ -19,7 +19,7 @@ from ...arrays import Arrays, IntArray
 from ...errors import GmmatchError, InvalidInput, first_line
 from ..dataset import Dataset, Unreadable
 from ..remote import Lost, is_remote, shown
-from ..request import Place, Request
+from ..request import SHARDS, Place, Request
 
 # What NumPy raises for headers that are not what they should be.
 DAMAGED = (
@@ -54,13 +54,6 @@ class Format:
     recognise: Callable[[Any, Request], bool]
     open: Callable[[Any, Request], Dataset]
     write: Callable[[Dataset, IntArray, Path], None]
-
-
-SHARDS = {
-    ".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
-    ".feather": "arrow", ".ipc": "arrow", ".safetensors": "safetensors",
-}  # fmt: skip
-"""Endings of files that may stand together as the shards of one dataset, and their kinds."""
 
 
 def is_shards(x: object, request: Request, kind: str) -> bool:

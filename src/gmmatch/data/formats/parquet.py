@@ -119,7 +119,7 @@ def parquet_columns(place: Place) -> Columns:
 
 
 def _open(place: Place, request: Request) -> Dataset:
-    place = place.of_kind(".parquet", ".pq")
+    place = place.of_kind("parquet")
     columns = parquet_columns(place)
     return table_dataset(columns, request, "parquet", place.files).replace(sizes=columns.sizes)
 

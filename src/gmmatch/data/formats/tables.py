@@ -15,10 +15,9 @@ import numpy as np
 
 from ...arrays import Vector
 from ...errors import InvalidInput, InvalidParameter
-from ...validation import nearest
 from ..dataset import Dataset, Entries, Items, Kind, Unreadable
 from ..memory import check_room
-from ..request import Request, listed
+from ..request import Request, check_column, listed
 from ..rows import Rows
 from .base import is_instance
 
@@ -77,15 +76,6 @@ def table_dataset(table: Table, request: Request, kind: str, files: Sequence[str
         return found.replace(content=(_texts if wanted == "text" else _images)(table, request))
     rows, bad, notes = _numbers(table, request)
     return found.replace(rows=rows, bad={**bad, **table.broken}, notes=(*table.notes, *notes))
-
-
-def check_column(name: str, names: Sequence[str], where: str, option: str) -> str:
-    """Return the name of a column that exists."""
-    if name not in names:
-        raise InvalidInput(
-            f"{where} has no column {name!r} ({option}=...){nearest(name, names)}; it has: {listed(names)}"
-        )
-    return name
 
 
 # ---- numbers ----
