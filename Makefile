@@ -19,7 +19,7 @@ BUILT := $(LOOPS)/base.so
 # Run a command as a stage of that name and say how long it took.
 stage = @start=$$(date +%s); $(2); code=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$code
 
-.PHONY: demo test test-slow test-all drill test-versions test-lowest test-newest check lint docs bench browser wheel wheels mutants format clean
+.PHONY: demo test test-slow test-all drill test-versions test-lowest test-newest check lint docs bench results browser wheel wheels mutants format clean
 
 demo: .venv/.core
 	$(BIN)/gmmatch demo
@@ -74,6 +74,11 @@ SCALE ?= full
 bench:
 	@$(MAKE) --no-print-directory .venv-bench/.bench VENV=.venv-bench
 	$(call stage,bench,.venv-bench/bin/python -m benchmarks.performance --scale $(SCALE) $(if $(FIRST),--first-version $(FIRST)))
+
+# The pages of docs/results, the cheapest first; it goes on where it was stopped. `make results ONLY="believe teach"` makes some,
+# QUICK=1 with fewer draws. GMMATCH_DATA names the data, GMMATCH_OLD the sources of version 0.2.0 (`benchmarks/results.py`).
+results: .venv/.dev
+	$(BIN)/python -m benchmarks.results $(ONLY) $(if $(QUICK),--quick)
 
 # The tests of the report's page drive the system's Chromium, and axe-core checks it and the site; both are skipped where
 # they cannot be installed.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,13 +55,3 @@ def calibration(probability: npt.NDArray[np.float64], wrong: npt.NDArray[np.bool
     """Return by how much probabilities differ from the share of wrong labels, in bins of a tenth."""
     bins = np.minimum((probability * _BINS).astype(int), _BINS - 1)
     return float(np.abs(np.bincount(bins, weights=probability - wrong, minlength=_BINS)).sum() / len(wrong))
-
-
-@lru_cache(maxsize=1)
-def code_digest() -> str:
-    """Return a digest of the package's code: figures of other code are measured again."""
-    folder = Path(gmmatch.__file__).parent
-    digest = hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".c")):
-        digest.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
-    return digest.hexdigest()[:12]

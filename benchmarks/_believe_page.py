@@ -503,7 +503,7 @@ def _probabilities(cells: Sequence[Found]) -> tuple[list[Bar], str]:
 
 # the page --------------------------------------------------------------------------------------------------
 
-_TITLES = {
+_HEADS = {
     "small": "Small classes and tables, 25 % wrong: AUC of the order",
     "tails": "Long tails: which rows are believed, in percent",
     "balanced": "Balanced data: AUC / average precision of the order",
@@ -518,7 +518,7 @@ def sections(
     cells: Sequence[Found], before: dict[str, list[float]], parts: Sequence[str]
 ) -> dict[str, tuple[list[Bar], str]]:
     """Return bars and table of each part."""
-    of = {part: [cell for cell in cells if cell.part == part and cell.draws] for part in _TITLES}
+    of = {part: [cell for cell in cells if cell.part == part and cell.draws] for part in _HEADS}
     made = {
         "small": lambda: _small(of["small"]),
         "tails": lambda: _tails(of["tails"]),
@@ -528,17 +528,20 @@ def sections(
         "probabilities": lambda: _probabilities(of["probabilities"]),
         "select": lambda: _select(of["select"]),
     }
-    return {part: made[part]() for part in _TITLES if part in parts}
+    return {part: made[part]() for part in _HEADS if part in parts}
 
 
-def page(found: dict[str, dict[str, tuple[list[Bar], str]]], introduction: str) -> str:
-    """Return the page: for the sets to choose on and those to report on, first all bars, then all cells."""
-    parts = [introduction]
+def page(found: dict[str, dict[str, tuple[list[Bar], str]]]) -> tuple[str, list[str]]:
+    """Return the answer and the parts of the page: for each group of sets first all bars, then all cells."""
+    parts, answers = [], []
     for sets, made in found.items():
         measured = {part: (bars, table) for part, (bars, table) in made.items() if table}
         if not measured:
             continue
-        parts.append(f"## {sets}\n")
-        parts.append("\n".join(bar.line() for bars, _ in measured.values() for bar in bars) + "\n")
-        parts += [f"### {_TITLES[part]}\n\n{table}\n" for part, (_, table) in measured.items()]
-    return "\n".join(parts)
+        bars = [bar for part, _ in measured.values() for bar in part if bar.met is not None]
+        missed = [bar.says for bar in bars if not bar.met]
+        words = f"{sets}: of {len(bars)} goals {len(missed)} are missed and {len(bars) - len(missed)} met."
+        answers.append(words + (f" Missed: {'; '.join(missed)}." if missed else ""))
+        parts += [f"## {sets}", "\n".join(bar.line() for bars, _ in made.values() for bar in bars)]
+        parts += [part for name, (_, text) in measured.items() for part in (f"### {_HEADS[name]}", text)]
+    return "\n\n".join(answers), parts

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _believe_ours, _believe_rivals, _believe_sets, _noisy_cells, _tables
-from ._believe_sets import Task
-from ._sets import NO_CLASS, Labels, Rows
+from ._sets import Labels, Rows, Task, with_noise
 
 SMALL_WRONG = 0.25
 FEW_ROWS = 500  # cells of fewer rows are drawn more often
@@ -83,7 +82,7 @@ def _believed(task: Task, believed: npt.NDArray[np.bool_]) -> dict[str, float | 
 
 def _small_task(name: str, n_classes: int, size: int, draw: int) -> Task:
     split = _believe_sets.some_classes(name, n_classes, size, draw)
-    return _believe_sets.with_noise(split, "symmetric", SMALL_WRONG, draw)
+    return with_noise(split, "symmetric", SMALL_WRONG, draw)
 
 
 def _small_rivals(make: Callable[[int], Task], boosted: bool, draw: int) -> Values:
@@ -144,7 +143,7 @@ def _small_cell(name: str, shape: str, draws: int, make: Callable[[int], Task], 
 
 
 def _tail_task(name: str, kind: str, share: float, draw: int) -> Task:
-    return _believe_sets.with_noise(_believe_sets.long_tail(name, *TAILS[name], draw), kind, share, draw)
+    return with_noise(_believe_sets.long_tail(name, *TAILS[name], draw), kind, share, draw)
 
 
 def _tail_sets(report: bool) -> tuple[str, ...]:
@@ -227,20 +226,8 @@ def select(report: bool) -> list[Cell]:
 # balanced --------------------------------------------------------------------------------------------------
 
 
-def _noisy_task(name: str, noise: str, draw: int) -> Task:
-    if name == "fashion-mnist":
-        split = _believe_sets.pool(name, draw)
-        rows, truth, test, test_truth = split[0][:6_000], split[1][:6_000], *split[2:]
-        kind, share = {"symmetric-20": ("symmetric", 0.2), "asymmetric-20": ("pair", 0.2)}.get(
-            noise, (noise, 0.0)
-        )
-        return _believe_sets.with_noise((rows, truth, test, test_truth), kind, share, draw)
-    rows, labels, wrong = _noisy_cells.case(name, noise, draw)
-    return Task(rows, labels, np.where(wrong, NO_CLASS, labels), rows[:0], labels[:0])
-
-
 def _balanced_rivals(name: str, noise: str, draw: int) -> Values:
-    task = _noisy_task(name, noise, draw)
+    task = _noisy_cells.case(name, noise, draw)
     tuned = _believe_rivals.tuned_regression(task.rows, task.labels, draw)
     orders = _believe_rivals.cleanlab_orders(task.labels, tuned.probabilities)
     return {score: _believe_rivals.told(task.wrong, order) for score, order in orders.items()}
@@ -255,7 +242,9 @@ def balanced(report: bool) -> list[Cell]:
             name,
             noise,
             len(_noisy_cells.SEEDS),
-            lambda draw, name=name, noise=noise: _judged(_noisy_task(name, noise, draw), draw, believed=True),
+            lambda draw, name=name, noise=noise: _judged(
+                _noisy_cells.case(name, noise, draw), draw, believed=True
+            ),
             partial(_balanced_rivals, name, noise),
         )
         for name, noises in sets.items()
@@ -278,7 +267,7 @@ ANNOTATORS = ("aggregate", "random1", "worst")
 
 
 def _estimated_task(name: str, shape: tuple[int, int], kind: str, share: float, draw: int) -> Task:
-    return _believe_sets.with_noise(_believe_sets.some_classes(name, *shape, draw), kind, share, draw)
+    return with_noise(_believe_sets.some_classes(name, *shape, draw), kind, share, draw)
 
 
 def _judge_cell(part: str, name: str, cell: str, make: Callable[[int], Task]) -> Cell:
@@ -394,7 +383,7 @@ def _network_task(name: str, noise: str, draw: int) -> Task:
     rows, truth, test, test_truth = _believe_sets.pool(name, draw)
     kind, share = {"symmetric 30 %": ("symmetric", 0.3), "asymmetric 20 %": ("pair", 0.2)}[noise]
     split = rows[:TAUGHT_ROWS], truth[:TAUGHT_ROWS], test[:3_000], test_truth[:3_000]
-    return _believe_sets.with_noise(split, kind, share, draw)
+    return with_noise(split, kind, share, draw)
 
 
 def _first(task: Task) -> Task:

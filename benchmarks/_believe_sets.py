@@ -17,7 +17,7 @@ import numpy as np
 from gmmatch import corrupt
 
 from . import _features, _sets, _tables
-from ._sets import Labels, Mask, Rows, Split
+from ._sets import Labels, Rows, Split, Task, with_noise
 
 CHOOSE = ("cifar10", "clinc150-train", "letters", "digits", "breast-cancer")
 REPORT = ("fashion-mnist", "clinc150-test")
@@ -29,22 +29,6 @@ STREAM = 32  # apart from the streams of `_sets`
 CONFIRMED = 3  # of five people must confirm a label
 WEAK_COMPONENTS = (1, 2, 3, 4, 6, 8, 12, 20, 32, 60)  # how many components of the rows a weak model may see
 WEAK_ROWS = 60  # of each class, that teach it
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """Rows with partly wrong labels, and clean rows of the same classes to test on."""
-
-    rows: Rows
-    labels: Labels
-    truth: Labels
-    test: Rows
-    test_truth: Labels
-
-    @property
-    def wrong(self) -> Mask:
-        """Return which labels are wrong; all labels of open-set rows are."""
-        return self.labels != self.truth
 
 
 @lru_cache(maxsize=1)
@@ -108,17 +92,6 @@ def long_tail(name: str, largest: int, ratio: float, draw: int) -> Split:
     sizes = np.maximum(2, np.round(largest * ratio ** (-ranks / (count - 1)))).astype(int)
     chosen = np.sort(np.concatenate([np.flatnonzero(truth == c)[:n] for c, n in enumerate(sizes)]))
     return rows[chosen], truth[chosen], test, test_truth
-
-
-def with_noise(split: Split, kind: str, share: float, draw: int) -> Task:
-    """Return a split whose labels are wrong as `kind` says: symmetric, pair, or open-set."""
-    if kind == "open-set":
-        scene = _sets.labelled(split, "open-set", draw)
-        assert scene.labels is not None
-        return Task(scene.rows, scene.labels, scene.truth, scene.test, scene.test_truth)
-    rows, truth, test, test_truth = split
-    labels = truth if share == 0 else corrupt.corrupt_labels(truth, share=share, kind=kind, rng=draw)[0]
-    return Task(rows, labels.astype(np.int64), truth, test, test_truth)
 
 
 def human(annotators: str, size: int, draw: int) -> Task:

@@ -3,7 +3,8 @@
 ``python -m benchmarks.believe --part small --sets choose`` measures the cells of one part; without `--part`
 all of them. Every draw of a cell is kept in a file of its own, by a digest of what was asked for, so that a
 run that was stopped goes on where it stopped; figures of rivals are measured once, those of this package
-again whenever its code changes. `--quick` makes a fifth of the draws. The page holds all that was measured.
+again whenever the digest of its picks changes. `--quick` makes a fifth of the draws. The page holds all that
+was measured.
 
 Needs GMMATCH_DATA (see `_features`), the tables of `_tables`, cleanlab, and for `--sets report`
 Fashion-MNIST (see `_sets`).
@@ -16,7 +17,6 @@ import hashlib
 import json
 import math
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,29 +24,26 @@ from pathlib import Path
 from typing import Any
 
 import gmmatch
+from tools.check_figures import digest
 
 from . import _believe_page
-from ._believe_ours import code_digest
 from ._believe_page import Found
 from ._believe_parts import PARTS, Cell, Values
 from ._believe_rivals import VERSION
+from ._page import RESULTS, Page
 
-RESULTS = Path("docs/results/believe.md")
 BEFORE = Path(__file__).with_name("believe-0.2.0.json")  # the order of version 0.2.0, as its page has it
-_INTRODUCTION = """# Which labels to believe, measured
-
-`python -m benchmarks.believe`; gmmatch VERSION, commit COMMIT. All cells are shown. Draws are paired: every
-tool sees the same rows and the same wrong labels. *Behind* means by more than two paired standard errors; a
-single draw has none. Where nothing else is said, a wrong label is any other class, all equally likely.
+_COMMAND = """`python -m benchmarks.believe --sets choose report`. All cells are shown. Draws are paired:
+every tool sees the same rows and the same wrong labels. *Behind* means by more than two paired standard
+errors; a single draw has none. Where nothing else is said, a wrong label is any other class, all equally
+likely.
 The regression is logistic, in five folds, its C and the scale of few columns chosen by out-of-fold loss;
 boosting is scikit-learn's histogram gradient boosting in five folds; both order rows by the probability of
 the given label. The network has one hidden layer; a weak model sees a few principal components. *Calibration*
 is the mean gap between the stated probability that a label is wrong and the share that is, in bins of a
 tenth. Rows are *believed* if their tier in `gmmatch.select` is 0.
 CIFAR-10 is the first 15,000 training images as features of EfficientNet-Lite0 (images recompressed), CLINC150
-is embedded by WordLlama, tables are from KEEL. Settings of the package were chosen on the first group of
-sets, never on the second.
-"""
+is embedded by WordLlama, tables are from KEEL."""
 _TITLES = {"choose": "Sets that settings were chosen on", "report": "Sets to report on"}
 
 
@@ -58,7 +55,7 @@ class Store:
         self.folder = folder
 
     def _file(self, cell: Cell, draw: int, who: str) -> Path:
-        code = VERSION if who == "rivals" else f"{VERSION} {code_digest()}"
+        code = VERSION if who == "rivals" else f"{VERSION} {digest(labelled=True)}"
         key = json.dumps([cell.part, cell.sets, cell.name, draw, who, code])
         return self.folder / f"{cell.part}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
 
@@ -111,21 +108,6 @@ def measure(cell: Cell, draw: int, store: Store, rivals_only: bool) -> None:
         store.measure(cell, draw, "ours", lambda: cell.ours(draw, *given))
 
 
-def _commit() -> str:
-    words = [
-        "git",
-        "-C",
-        str(Path(__file__).parent),
-        "describe",
-        "--always",
-        "--dirty=+",
-        "--abbrev=10",
-        "--exclude=*",
-    ]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
-
-
 def _before() -> dict[str, list[float]]:
     found: dict[str, list[float]] = json.loads(BEFORE.read_text(encoding="utf-8"))
     return found
@@ -142,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rivals-only", action="store_true", help="measure what does not depend on gmmatch")
     parser.add_argument("--show", action="store_true", help="measure nothing; print what there is")
     parser.add_argument("--out", type=Path, default=Path("out/believe"), help="folder of the measurements")
-    parser.add_argument("--page", type=Path, default=RESULTS, help="file of the page")
+    parser.add_argument("--page", type=Path, default=RESULTS / "believe.md", help="file of the page")
     return parser
 
 
@@ -167,9 +149,17 @@ def main() -> None:
             for part in asked.part:
                 bars, table = found[title][part]
                 print(f"\n{title}: {part}\n{table}\n" + "\n".join(bar.line() for bar in bars), flush=True)
-    introduction = _INTRODUCTION.replace("VERSION", gmmatch.__version__).replace("COMMIT", _commit())
-    asked.page.parent.mkdir(parents=True, exist_ok=True)
-    asked.page.write_text(_believe_page.page(found, introduction), encoding="utf-8")
+    answer, parts = _believe_page.page(found)
+    Page(
+        "Which labels to believe, measured",
+        "Which labels does `gmmatch` believe, and is that right: on small classes, tables, long tails and"
+        " balanced data, with and without what a user knows of the rows?",
+        answer,
+        _COMMAND,
+        "labels that are wrong as the rows look, data of more than 12,000 rows, or encoders that were trained"
+        " on the rows.",
+        parts,
+    ).write(asked.page)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def as_matched(rows: Rows, lift: str | int, seed: int) -> tuple[Rows, Rows]:
     """
     codes = np.zeros(len(rows), np.int64)
     verdict = judge(rows, codes, 1, seed)
-    found = choose_fourier_features(rows, verdict, lift, seed)
+    found = choose_fourier_features(rows, codes, verdict, lift, seed)
     trusted = verdict.tiers == TRUSTED
     if found is None:
         return rows, gmmatch.geometric_median(rows[trusted]).point
@@ -46,7 +46,8 @@ def measure(dimensions: int, lift: str | int, seed: int) -> list[float]:
     """Return the share of the variance, the distance of the means, and the slopes."""
     rows = np.random.default_rng(seed).normal(size=(ROWS, dimensions))
     labels = np.zeros(ROWS, np.int64)
-    kept = gmmatch.select(rows, keep=MOST, labels=labels, lift=lift, random_state=seed).indices
+    given = {"labels": labels, "fourier_features": lift, "random_state": seed}
+    kept = gmmatch.select(rows, keep=MOST, **given).indices
     some = rows[kept[:KEEP]]
     share = some.var(axis=0).sum() / rows.var(axis=0).sum()
     distance = np.linalg.norm(some.mean(axis=0) - rows.mean(axis=0)) / np.sqrt(rows.var(axis=0).sum())

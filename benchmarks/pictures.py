@@ -1,6 +1,7 @@
-"""The pictures of docs/diversity.md: what the lift and the cells do to points in the plane.
+"""The pictures of docs/diversity.md: what Fourier features and clusters do to points in the plane.
 
-``python -m benchmarks.pictures [FOLDER]`` writes ``lift.png`` and ``cells.png``, by default to docs/img.
+``python -m benchmarks.pictures [FOLDER]`` writes ``fourier-features.png`` and ``clusters.png``, by default to
+docs/img.
 """
 
 from __future__ import annotations
@@ -11,12 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import Voronoi
 
 import gmmatch
-from gmmatch.lab.experiments.palette import CLEAN_COLOR, LIGHT, OURS_COLOR, save
-from gmmatch.matching.clusters import cluster_count, find_clusters, light_cells
-from gmmatch.trust import TRUSTED, judge
+from gmmatch.lab.experiments.palette import CLEAN_COLOR, OURS_COLOR, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,20 +44,20 @@ def groups_and_outliers() -> tuple[Points, npt.NDArray[np.bool_]]:
     return points, np.arange(len(points)) >= sum(sizes)
 
 
-def draw_lift() -> Figure:
-    """Draw what is kept of one cloud without and with the lift."""
+def draw_features() -> Figure:
+    """Draw what is kept of one cloud without and with Fourier features."""
     from matplotlib.figure import Figure
 
     points, keep = one_cloud(), 60
     labels = np.zeros(len(points), np.int64)
     figure = Figure(figsize=(9.0, 3.55), layout="constrained")
-    for axes, lift, name in zip(
+    for axes, features, name in zip(
         figure.subplots(1, 2, sharex=True, sharey=True),
         ("off", "auto"),
-        ('lift="off"', "with the lift (the default here)"),
+        ('fourier_features="off"', "with Fourier features (the default here)"),
         strict=True,
     ):
-        kept = gmmatch.select(points, keep=keep, labels=labels, lift=lift).indices
+        kept = gmmatch.select(points, keep=keep, labels=labels, fourier_features=features).indices
         share = points[kept].var(axis=0).sum() / points.var(axis=0).sum()
         dots(axes, points, PALE, 7)
         dots(axes, points[kept], CLEAN_COLOR, 17)
@@ -73,25 +71,19 @@ def draw_lift() -> Figure:
     return figure
 
 
-def draw_cells() -> Figure:
-    """Draw the cells of points without labels, those that are light, and what is kept with and without."""
+def draw_clusters() -> Figure:
+    """Draw points without labels, those that are scattered, and what is kept with and without clusters."""
     from matplotlib.figure import Figure
 
     points, scattered = groups_and_outliers()
     keep = 40
-    verdict = judge(points, None, 1, seed=0, labelled=False, one_cloud=False)
-    usable = verdict.tiers == TRUSTED
-    codes = find_clusters(points, usable, verdict.keys, cluster_count("auto", keep, int(usable.sum())), 0)
-    light = light_cells(codes)
     figure = Figure(figsize=(11.5, 3.05), layout="constrained")
     left, middle, right = figure.subplots(1, 3, sharex=True, sharey=True)
     dots(left, points, PALE, 6)
-    borders(left, np.stack([points[codes == code].mean(axis=0) for code in range(codes.max() + 1)]))
-    lone = light | ~usable
-    left.scatter(*points[lone].T, s=16, color=RED, marker="x", linewidth=0.9)
-    left.set_title(f"{codes.max() + 1} cells; red: rows of light cells", fontsize=10.5)
-    for axes, cells, name in ((middle, "auto", "with cells"), (right, "off", 'cells="off"')):
-        kept = gmmatch.select(points, keep=keep, cells=cells).indices
+    left.scatter(*points[scattered].T, s=16, color=RED, marker="x", linewidth=0.9)
+    left.set_title(f"{len(points)} rows; red: {scattered.sum()} scattered ones", fontsize=10.5)
+    for axes, clusters, name in ((middle, "auto", "with clusters"), (right, "off", 'clusters="off"')):
+        kept = gmmatch.select(points, keep=keep, clusters=clusters).indices
         dots(axes, points, PALE, 6)
         dots(axes, points[kept], CLEAN_COLOR, 17)
         wrong = scattered[kept].sum()
@@ -101,15 +93,6 @@ def draw_cells() -> Figure:
     for axes in (left, middle, right):
         frame(axes)
     return figure
-
-
-def borders(axes: Axes, middles: Points) -> None:
-    """Draw where the nearest of some points changes."""
-    far = 1e3 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])
-    cells = Voronoi(np.concatenate([middles, far]))
-    for ends in cells.ridge_vertices:
-        if min(ends) >= 0:
-            axes.plot(*cells.vertices[ends].T, color=LIGHT, linewidth=0.6)
 
 
 def dots(axes: Axes, points: Points, color: str, size: float) -> None:
@@ -127,8 +110,8 @@ def frame(axes: Any) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    save(draw_lift(), folder / "lift.png", dpi=120)
-    save(draw_cells(), folder / "cells.png", dpi=120)
+    save(draw_features(), folder / "fourier-features.png", dpi=120)
+    save(draw_clusters(), folder / "clusters.png", dpi=120)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from gmmatch.compute.blocks import block_rows
-from gmmatch.compute.passes import spans
+from gmmatch.compute.runner import spans
 from gmmatch.matching.pick import AUTO_BATCH
 
 BATCH = AUTO_BATCH

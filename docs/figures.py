@@ -219,7 +219,7 @@ def batches() -> Figure:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(8192, 32))
     target, picks = rows.mean(axis=0), np.arange(1, 410)
-    how: dict[str, Any] = {"center": "mean", "guard": "off", "cells": "off"}
+    how: dict[str, Any] = {"center": "mean", "guard": "off", "clusters": "off"}
     whole = gmmatch.select(rows, keep=409, batch_size=None, **how).indices
     carried = gmmatch.select(rows, keep=409, batch_size=256, **how).indices
     alone = np.concatenate([
@@ -250,9 +250,9 @@ WAY = [
     ("encoders/", "images and texts\nbecome numbers"),
     ("trust/", "judges every row\nonce: the Verdict"),
     ("location/", "finds the middle,\nwith a proof"),
-    ("matching/", "features, cells,\nbudgets, picks"),
+    ("matching/", "features, clusters,\nbudgets, picks"),
     ("selectors/", "one file per method,\none contract"),
-    ("report/", "what was kept,\nand why"),
+    ("reporting/", "what was kept,\nand why"),
 ]
 
 
@@ -284,8 +284,8 @@ def architecture() -> Figure:
         11.6,
         0.65,
         "#FBF1EA",
-        "pipeline.py",
-        "Plan → run → Outcome (selection, verdict, dataset, facts) → write",
+        "run.py",
+        "Plan → run → Outcome (selection, verdict, dataset, info) → write",
     )
     for place, (name, said) in enumerate(WAY):
         x = 0.2 + 1.667 * place
@@ -301,7 +301,7 @@ def architecture() -> Figure:
         0.65,
         "#EEF2F6",
         "compute/",
-        "passes over the rows in pieces: threads, or a Ray cluster, with the same bits",
+        "reads of the rows, block by block: threads, or a Ray cluster, with the same bits",
     )
     box(
         8.0,

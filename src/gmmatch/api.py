@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .aims import Holdout, Leaks, find_leaks
-from .compute.engine import Ray, open_engine
-from .compute.passes import Engine, use_engine
+from .compute.engine import Ray, open_runner
+from .compute.runner import Runner
 from .data import Dataset
 from .errors import InvalidInput, UnknownParameter
 from .files import as_path, check_apart, remove_partials, whole_files
-from .former import takes_former, warn_former
+from .former import called_like, takes_former, warn_former
 from .inputs import gather_known, open_data
 from .outputs import (
     check_new,
@@ -36,7 +36,6 @@ from .run import (
     estimate,
     find_suspects,
     look_at_all,
-    notes_of,
     run,
     write,
     write_report_of,
@@ -64,7 +63,7 @@ _VERBS = {
 }  # fmt: skip
 
 
-def _note_former(options: Mapping[str, Any], name: str) -> None:
+def _note_former(options: Mapping[str, object], name: str) -> None:
     """Warn of parameters of version 0.2 that have another place now."""
     for word in options:
         if word in _OPENING:
@@ -75,11 +74,11 @@ def _note_former(options: Mapping[str, Any], name: str) -> None:
 
 @takes_former(_OPEN, ("labels", "ids", "encoder"), {"x": "data"})
 def open(  # noqa: A001 - the name that users know
-    data: Any,
-    labels: Any = None,
+    data: object,
+    labels: object = None,
     *,
-    ids: Any = None,
-    groups: Any = None,
+    ids: object = None,
+    groups: object = None,
     encoder: Any = None,
     text: str | None = None,
     image: str | None = None,
@@ -144,30 +143,30 @@ def open(  # noqa: A001 - the name that users know
 
 @takes_former(_SELECT, _POSITIONS)
 def select(
-    data: Any,
-    labels: Any = None,
+    data: object,
+    labels: object = None,
     *,
     keep: float | int | str = 0.1,
     method: str = "gm-matching",
     guard: str | None = OwnDefault("auto"),
-    budgets: Any = "proportional",
+    budgets: object = "proportional",
     task: str = "auto",
-    reference: Any = None,
-    probabilities: Any = None,
+    reference: object = None,
+    probabilities: object = None,
     fix: float | None = None,
-    match_to: Any = None,
-    include: Any = None,
-    exclude: Any = None,
-    holdout: Any = None,
+    match_to: object = None,
+    include: object = None,
+    exclude: object = None,
+    holdout: object = None,
     duplicates: str = "allow",
-    cost: Any = None,
-    strata: Any = None,
-    quality: Any = None,
-    random_state: Any = 0,
+    cost: object = None,
+    strata: object = None,
+    quality: object = None,
+    random_state: object = 0,
     memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
+    engine: str | Ray | Runner = "local",
     state: str | os.PathLike[str] | None = None,
-    **method_params: Any,
+    **method_params: object,
 ) -> Selection:
     """Choose the rows of `data` worth keeping.
 
@@ -258,43 +257,20 @@ def select(
     return outcome.selection
 
 
-def plan_of(data: Any, keep: float | int | str, options: Mapping[str, Any]) -> Plan:
+def plan_of(data: object, keep: float | int | str, options: Mapping[str, Any]) -> Plan:
     """Return the plan of a call in Python: a state that is there is gone on from."""
     asked = dict(options)
     if asked.get("state") is not None:
         asked.setdefault("resume", True)
-    if isinstance(asked.get("engine"), Ray):
-        cluster = asked["engine"]
-        asked |= {"engine": "ray", "address": cluster.address, "workers": cluster.workers}
+    if isinstance(engine := asked.get("engine"), Ray):
+        asked |= {"engine": "ray", "address": engine.address, "workers": engine.workers}
     return Plan.of(data, keep, asked)
 
 
 @takes_former(_SELECT.replace("select", "plan"), _POSITIONS)
+@called_like(select)
 def plan(
-    data: Any,
-    labels: Any = None,
-    *,
-    keep: float | int | str = 0.1,
-    method: str = "gm-matching",
-    guard: str | None = OwnDefault("auto"),
-    budgets: Any = "proportional",
-    task: str = "auto",
-    reference: Any = None,
-    probabilities: Any = None,
-    fix: float | None = None,
-    match_to: Any = None,
-    include: Any = None,
-    exclude: Any = None,
-    holdout: Any = None,
-    duplicates: str = "allow",
-    cost: Any = None,
-    strata: Any = None,
-    quality: Any = None,
-    random_state: Any = 0,
-    memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
-    state: str | os.PathLike[str] | None = None,
-    **method_params: Any,
+    data: object, labels: object = None, *, keep: float | int | str = 0.1, **options: object
 ) -> Estimate:
     """Return what `select` would take with the same arguments, without doing it.
 
@@ -305,21 +281,20 @@ def plan(
     >>> found.keep, found.rows, found.enough_memory
     (50, 1000, True)
     """
-    asked = {name: value for name, value in locals().items() if name not in ("data", "keep", "method_params")}
-    _note_former(method_params, "plan")
-    return estimate(plan_of(data, keep, asked | method_params))
+    _note_former(options, "plan")
+    return estimate(plan_of(data, keep, {"labels": labels} | options))
 
 
 @takes_former(_SUSPECTS, ("labels", "random_state"))
 def suspects(
-    data: Any,
-    labels: Any = None,
+    data: object,
+    labels: object = None,
     *,
-    reference: Any = None,
-    probabilities: Any = None,
-    random_state: Any = 0,
+    reference: object = None,
+    probabilities: object = None,
+    random_state: object = 0,
     memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
+    engine: str | Ray | Runner = "local",
     **former: Any,
 ) -> Suspects:
     """Gather for every row the evidence that its label, or the row itself, is wrong.
@@ -358,19 +333,21 @@ def suspects(
     if unknown:
         raise UnknownParameter(f"suspects has no {min(unknown)}: {_SUSPECTS}")
     _note_former(former, "suspects")
-    known = {"reference": reference, "probabilities": probabilities}
-    return list_suspects(data, labels, random_state, memory=memory, engine=engine, **known, **former)
+    return list_suspects(
+        data, labels, random_state, memory=memory, engine=engine,
+        reference=reference, probabilities=probabilities, **former,
+    )  # fmt: skip
 
 
 def list_suspects(
-    data: Any,
-    labels: Any = None,
-    random_state: Any = 0,
+    data: object,
+    labels: object = None,
+    random_state: object = 0,
     *,
-    reference: Any = None,
-    probabilities: Any = None,
+    reference: object = None,
+    probabilities: object = None,
     memory: int | str | None = None,
-    engine: str | Ray | Engine = "local",
+    engine: str | Ray | Runner = "local",
     output: str | os.PathLike[str] | None = None,
     fix: str | os.PathLike[str] | None = None,
     above: float = 0.9,
@@ -397,22 +374,19 @@ def list_suspects(
             check_new(place, overwrite)
             check_output(place, kind="suspects" if place is path else "fixed labels")
 
-    opened = open_data(
-        data, labels, memory=cap, engine=_name_of(engine), before_encoding=check_places, **opening
-    )
+    name = engine if isinstance(engine, str) else "ray"
+    opened = open_data(data, labels, memory=cap, engine=name, before_encoding=check_places, **opening)
     check_places(opened)
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
     seed = as_seed(random_state)
-    with _engine(engine, opened) as running, use_engine(running):
+    with open_runner(engine, replace(opened, rows=checked.rows)) as runner:
+        checked = replace(checked, rows=runner.rows)
         checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
         check_suspects(opened, checked)
         like = {**opening, "labels": labels}
         known, remarks = gather_known(opened, checked, reference, probabilities, like)
-        found = find_suspects(checked, None, True, seed, known)
-    found = replace(
-        found, notes=(*notes_of(opened, checked), *found.notes, *remarks), given=opened.labels, ids=opened.ids
-    )
+        found = find_suspects(opened, checked, None, True, seed, known, opened.labels, remarks)
     opened.check_unchanged()
     with whole_files(*places) if places else nullcontext(()) as partials:
         for partial, place in zip(partials, places, strict=True):
@@ -423,7 +397,7 @@ def list_suspects(
     return found
 
 
-def leaks(train: Any, test: Any, *, random_state: Any = 0, **opening: Any) -> Leaks:
+def leaks(train: object, test: object, *, random_state: object = 0, **opening: Any) -> Leaks:
     """Find rows of one dataset that are near-duplicates of rows of another, such as a test set.
 
     Parameters
@@ -461,24 +435,18 @@ def leaks(train: Any, test: Any, *, random_state: Any = 0, **opening: Any) -> Le
     return find_leaks(checked.rows, keys, checked.pickable(), held_out.rows, seed, held_out.alike)
 
 
-def _name_of(engine: str | Ray | Engine) -> str:
+def _name_of(engine: str | Ray | Runner) -> str:
     return engine if isinstance(engine, str) else "ray"
-
-
-def _engine(engine: str | Ray | Engine, data: Dataset) -> Any:
-    if isinstance(engine, Ray):
-        return open_engine("ray", data, engine.address, engine.workers)
-    return open_engine(engine, data)
 
 
 @takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
 def embed(
-    data: Any,
+    data: object,
     encoder: Any = None,
     *,
     text: str | None = None,
     image: str | None = None,
-    labels: Any = None,
+    labels: object = None,
     ids: str | None = None,
     split: str = "train",
     on_bad_rows: str = "error",
@@ -492,7 +460,7 @@ def embed(
     engine: str | Ray = "local",
     address: str | None = None,
     workers: int | None = None,
-    **encoder_params: Any,
+    **encoder_params: object,
 ) -> Embedded:
     """Turn images or texts into vectors, on this machine or on a Ray cluster.
 
@@ -522,10 +490,8 @@ def embed(
     """
     from .encoders import embed_input
 
-    if isinstance(engine, Ray):
-        address, workers, engine = engine.address, engine.workers, "ray"
-    with open_engine(engine, None, address, workers) as running:
-        spread = None if running is None else running.map
+    with open_runner(engine, None, address, workers) as runner:
+        spread = runner.map if runner.workers else None
         return embed_input(
             data, encoder, text=text, image=image, labels=labels, ids=ids, split=split,
             on_bad_rows=on_bad_rows, unlabelled=unlabelled, header=header, batch_size=batch_size, cache=cache,
@@ -533,7 +499,7 @@ def embed(
         )  # fmt: skip
 
 
-def _made(selection: Selection, data: Any, verb: str) -> Outcome | None:
+def _made(selection: Selection, data: object, verb: str) -> Outcome | None:
     """Return the run that made a selection; None where data was given. Refuse where there is neither."""
     if data is None and selection.made is None:
         raise InvalidInput(
@@ -546,7 +512,7 @@ def _made(selection: Selection, data: Any, verb: str) -> Outcome | None:
 def _report(
     selection: Selection,
     path: str | os.PathLike[str] = "report.html",
-    data: Any = None,
+    data: object = None,
     *,
     projection: str = "classes",
     overwrite: bool = False,
@@ -561,7 +527,7 @@ def _report(
     return write_report_of(replace(outcome, selection=selection), place, projection, overwrite, **options)
 
 
-def _materialize(selection: Selection, folder: str | os.PathLike[str], data: Any = None) -> None:
+def _materialize(selection: Selection, folder: str | os.PathLike[str], data: object = None) -> None:
     outcome = _made(selection, data, "sel.materialize(folder")
     source = open_data(data) if outcome is None else outcome.dataset
     if len(source) != selection.n_rows:
@@ -571,14 +537,14 @@ def _materialize(selection: Selection, folder: str | os.PathLike[str], data: Any
     materialize_rows(selection, source, as_path(folder, "folder"))
 
 
-def _suspects(selection: Selection, data: Any = None, labels: Any = None) -> Suspects:
+def _suspects(selection: Selection, data: object = None, labels: object = None) -> Suspects:
     outcome = _made(selection, data, "sel.suspects(")
     if outcome is None:
         return list_suspects(data, labels, selection.random_state)
     return outcome.find_suspects()
 
 
-def _show(selection: Selection, data: Any = None, height: int = 900, **options: Any) -> Any:
+def _show(selection: Selection, data: object = None, height: int = 900, **options: Any) -> Any:
     from .reporting.notebook import Page
 
     with tempfile.TemporaryDirectory() as folder:
@@ -587,7 +553,7 @@ def _show(selection: Selection, data: Any = None, height: int = 900, **options: 
         return Page(page.read_text(encoding="utf-8"), height)
 
 
-def _plot(selection: Selection, data: Any = None) -> Any:
+def _plot(selection: Selection, data: object = None) -> Any:
     from .reporting.notebook import plot
 
     if data is not None:

@@ -1,6 +1,6 @@
-"""The types of arrays, by what they hold."""
+"""The types of arrays, by what they hold, and what all kinds of rows can do."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,3 +25,44 @@ AnyArray = npt.NDArray[Any]
 """An array of any type."""
 Arrays = dict[str, AnyArray]
 """Arrays by name, as a file holds them."""
+
+
+def kinds_of(value: object) -> set[tuple[str, str]]:
+    """Return the classes that a value is of, each as its library and its name; no library is imported.
+
+    >>> ("numpy", "ndarray") in kinds_of(np.ones(3))
+    True
+    """
+    return {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
+
+
+def is_tensor(value: object) -> bool:
+    """Return True if a value is a tensor of torch."""
+    return ("torch", "Tensor") in kinds_of(value)
+
+
+class Rows(Protocol):
+    """What every kind of rows can do: an array, a memory map, or a view that reads like one.
+
+    `rows[10:20]` and `rows[row_numbers]`, with sorted row numbers, give float arrays.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and features."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of what is read: float32 or float64."""
+
+    @property
+    def ndim(self) -> int:
+        """Always 2."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any, /) -> FloatArray: ...

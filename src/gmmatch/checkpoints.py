@@ -16,12 +16,10 @@ from tokenize import TokenError
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from .arrays import Arrays
-from .checksums import digest_of_arrays
+from .arrays import AnyArray, Arrays
 from .errors import InvalidInput, first_line
-from .facts import plain
+from .facts import digest_of_arrays, plain
 from .files import remove_partials, whole_file
 from .version import __version__
 
@@ -50,7 +48,7 @@ class FileCheckpoint:
         self,
         path: Path,
         fingerprint: str,
-        params: Mapping[str, Any],
+        params: Mapping[str, object],
         resume: bool = False,
         outputs: Iterable[str] = (),
     ) -> None:
@@ -64,7 +62,7 @@ class FileCheckpoint:
         if not resume:
             self._remove()
 
-    def load(self) -> Mapping[str, npt.NDArray[Any]] | None:
+    def load(self) -> Mapping[str, AnyArray] | None:
         """Return what was saved, or None; refuse what belongs to another run."""
         if not self.path.exists():
             return None
@@ -124,7 +122,7 @@ class FileCheckpoint:
         with whole_file(path) as partial, partial.open("wb") as file:
             np.savez(file, **stored, **{_DIGEST: np.array(digest_of_arrays(stored))})  # type: ignore[arg-type]
 
-    def _check(self, origin: Mapping[str, Any], path: Path) -> None:
+    def _check(self, origin: Mapping[str, object], path: Path) -> None:
         if (version := origin["version"]) != __version__:
             raise InvalidInput(
                 f"the saved state {path} was written by gmmatch {version}, and this is {__version__};"
@@ -197,7 +195,7 @@ def _refuse_foreign(path: Path) -> None:
     raise InvalidInput(f"{path} is not the saved state of a run; move it away, or name another file")
 
 
-def pack(value: Any) -> Arrays:
+def pack(value: object) -> Arrays:
     """Return records of arrays, numbers and texts as plain arrays.
 
     >>> unpack(pack({"a": [1, None, np.arange(2)]}))
@@ -205,7 +203,7 @@ def pack(value: Any) -> Arrays:
     """
     arrays: Arrays = {}
 
-    def described(part: Any) -> Any:
+    def described(part: object) -> Any:
         if isinstance(part, np.ndarray):
             name = f"array{len(arrays)}"
             arrays[name] = np.asarray(part)
@@ -224,10 +222,10 @@ def pack(value: Any) -> Arrays:
     return arrays | {_SKELETON: np.array(skeleton)}
 
 
-def unpack(arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+def unpack(arrays: Mapping[str, AnyArray]) -> Any:
     """Return what `pack` packed; the only things that are made are records of this package."""
 
-    def made(part: Any) -> Any:
+    def made(part: object) -> Any:
         if not isinstance(part, dict):
             return part
         if "array" in part:

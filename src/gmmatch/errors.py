@@ -54,7 +54,7 @@ class MissingExtra(GmmatchError, ImportError):
         )
 
 
-def brief(value: Any) -> str:
+def brief(value: object) -> str:
     """Return what was given, to be shown in a message: itself if it is short, else what it is; never data.
 
     >>> brief("aut"), brief([1, 2]), brief(list(range(100)))

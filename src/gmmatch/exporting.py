@@ -53,7 +53,7 @@ def export(
     kind = check_choice(to, KINDS, "to")
     endings, write = KINDS[kind]
     place = as_path(path, "path")
-    check_ending(place, endings, f"what {kind} reads")
+    check_ending(place, endings, f"what {kind} reads must end")
     check_apart([place], (selection, data, labels))
     check_new(place, overwrite)
     chosen = selection if isinstance(selection, Selection) else load_selection(selection)
@@ -115,7 +115,7 @@ def _contents(data: Dataset) -> Callable[[int], Record]:
     return text
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import math
 import zlib
 from collections.abc import Mapping
@@ -12,9 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Mask
+from .arrays import AnyArray, FloatArray, IntArray, Mask, Vector
+
+Told = Mapping[str, Any]
+"""Plain data by name, as JSON holds it."""
 
 _FLAGS = ("unlikely", "far", "clumped", "light")
+DIGEST_BYTES = 16
 _LIGHT = 0.25  # doubt about rows that few others are like: more than none, less than about rows far off
 WRONG = 0.5
 """A label whose probability of being wrong reaches this is not believed."""
@@ -28,20 +33,20 @@ class Evidence:
     """What speaks against each row of the input: one table, whoever asks."""
 
     tiers: npt.NDArray[np.int8]  # 0 (trusted), 1 (unlikely label) or 2 (outside its class)
-    wrong: npt.NDArray[np.floating[Any]]  # probability that the given label is wrong
+    wrong: FloatArray  # probability that the given label is wrong
     # The likeliest other class, as a position among the classes, and its probability.
     suggested: npt.NDArray[np.signedinteger[Any]]
-    likely: npt.NDArray[np.floating[Any]]
-    outside: npt.NDArray[np.floating[Any]]  # probability that the row belongs to no class
+    likely: FloatArray
+    outside: FloatArray  # probability that the row belongs to no class
     # How far outside its class the row is, from 0 to 1; more than 0.5: beyond what the class allows.
-    outlier: npt.NDArray[np.floating[Any]]
+    outlier: FloatArray
     # Whether the row is far outside its class, or in a dense cluster of it.
     far: Mask
     clumped: Mask
     labels_judged: bool  # whether labels were judged, or distances alone
     light: Mask | None = None  # rows of light clusters, where rows without labels were divided
     # By class of the verdict, then over all: rows judged, the share of wrong labels, its least and its most.
-    estimate: npt.NDArray[np.float64] | None = None
+    estimate: Vector | None = None
 
     @property
     def unlikely(self) -> Mask:
@@ -50,7 +55,7 @@ class Evidence:
         return found
 
     @property
-    def doubt(self) -> npt.NDArray[np.float64]:
+    def doubt(self) -> Vector:
         """What orders the rows that follow the trusted ones, least first: label, place and cluster."""
         doubt = np.where(self.far, np.maximum(self.wrong, self.outlier), self.wrong).astype(np.float64)
         doubt[self.clumped] = 1.0
@@ -58,7 +63,7 @@ class Evidence:
             doubt[self.light] = np.maximum(doubt[self.light], _LIGHT)
         return doubt
 
-    def among(self, present: npt.NDArray[np.int64], n_classes: int | None) -> Evidence:
+    def among(self, present: IntArray, n_classes: int | None) -> Evidence:
         """Return it by other positions of the classes: `present` says where each is among `n_classes`."""
         estimate = self.estimate
         if estimate is not None and n_classes is not None:
@@ -86,7 +91,7 @@ class Evidence:
         return packed
 
     @classmethod
-    def unpack(cls, packed: Mapping[str, Any]) -> Evidence:
+    def unpack(cls, packed: Told) -> Evidence:
         """Return what `pack` packed, or what version 0.2 did."""
         flags = unpack_array(packed["flags"])
         masks = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
@@ -182,25 +187,25 @@ class RunInfo:
     batches: int | None = None
     chains: int | None = None
     tiers: Mapping[str, int] | None = None
-    guard: Mapping[str, Any] = field(default_factory=lambda: {"mode": "off"})
+    guard: Told = field(default_factory=lambda: {"mode": "off"})
     bad_rows: int = 0
-    training: Mapping[str, Any] | None = None
+    training: Told | None = None
     engine: str = field(default="local", compare=False)
     seconds: float | None = field(default=None, compare=False)
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
     hint: str | None = None
-    strategy: Mapping[str, Any] | None = None
-    leaks: Mapping[str, Any] | None = None
-    aims: Mapping[str, Any] | None = None
-    settings: Mapping[str, Any] | None = None
+    strategy: Told | None = None
+    leaks: Told | None = None
+    aims: Told | None = None
+    settings: Told | None = None
     output: str | None = None
     report: str | None = None
-    suspects: Mapping[str, Any] | None = None
+    suspects: Told | None = None
     materialized: str | None = None
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> RunInfo:
+    def of(cls, values: Told) -> RunInfo:
         """Return the facts from a dictionary, as read from a file or JSON, that may hold more."""
         known = {"classes": None} | {
             entry.name: values[entry.name] for entry in fields(cls) if entry.name in values
@@ -237,7 +242,7 @@ class RunInfo:
         return found
 
 
-def pack_array(values: npt.NDArray[Any]) -> dict[str, Any]:
+def pack_array(values: AnyArray) -> dict[str, Any]:
     """Return an array as exact bytes that JSON can hold.
 
     >>> unpack_array(pack_array(np.array([[1.5, -2.0]])))
@@ -247,14 +252,14 @@ def pack_array(values: npt.NDArray[Any]) -> dict[str, Any]:
     return {"shape": values.shape, "dtype": values.dtype.str, "zlib": body}
 
 
-def unpack_array(packed: Mapping[str, Any]) -> npt.NDArray[Any]:
+def unpack_array(packed: Told) -> AnyArray:
     """Return what `pack_array` packed."""
     size = math.prod(packed["shape"]) * np.dtype(packed["dtype"]).itemsize
     body = zlib.decompressobj().decompress(base64.b64decode(packed["zlib"]), max(size, 1))  # and no more
     return np.frombuffer(body, packed["dtype"]).reshape(packed["shape"])
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Turn parameters into data that JSON can hold; long arrays become their shape."""
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
@@ -267,3 +272,52 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return repr(value)
+
+
+def digest_of_arrays(arrays: Mapping[str, AnyArray]) -> str:
+    """Return a digest of arrays of numbers and texts: their names, types, shapes and values.
+
+    >>> one, other = {"rows": np.arange(3)}, {"rows": np.arange(3)[::-1].copy()}
+    >>> digest_of_arrays(one) == digest_of_arrays(dict(one)), digest_of_arrays(one) == digest_of_arrays(other)
+    (True, False)
+    """
+    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for name in sorted(arrays):
+        values = np.ascontiguousarray(arrays[name])
+        found.update(f"{name}\0{values.dtype.str}\0{arrays[name].shape}\0".encode())
+        found.update(values.reshape(-1).view(np.uint8).data if values.size else b"")
+    return found.hexdigest()
+
+
+def digest_of_table(table: Any, *beside: bytes) -> str:
+    """Return a digest of an Arrow table, the names and types of its columns, and of bytes that go with it.
+
+    It does not depend on how the columns are divided into chunks, nor on what stands in empty cells.
+    """
+    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        found.update(f"{name}\0{column.type}\0{len(column)}\0{column.null_count}\0".encode())
+        for part in _parts_of(column):
+            found.update(part)
+    for content in beside:
+        found.update(f"{len(content)}\0".encode() + content)
+    return found.hexdigest()
+
+
+def _parts_of(column: Any) -> list[Any]:
+    """Return the cells of a column as bytes: which are there, how long they are, and what they hold."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    present = np.packbits(column.is_valid().to_numpy()).tobytes()
+    kind, cells = column.type, column.drop_null()
+    if pa.types.is_null(kind):
+        return [present]
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        values = np.ascontiguousarray(cells.to_numpy())
+        return [present, values.view(np.uint8).data if values.size else b""]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        lengths = pc.binary_length(cells).to_numpy().astype("<i8")
+        joined = "".join(cells.to_pylist()).encode("utf-8", "surrogatepass")
+        return [present, lengths.tobytes(), joined]
+    return [present, repr(column.to_pylist()).encode("utf-8", "surrogatepass")]

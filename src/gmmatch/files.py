@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -182,19 +181,19 @@ def check_folder(path: Path) -> None:
     if path.is_dir():
         raise InvalidInput(f"cannot write {path}: it is a folder")
     if not os.access(folder, os.W_OK):
-        locked = hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY
+        locked = sys.platform != "win32" and os.statvfs(folder).f_flag & os.ST_RDONLY
         reason = "Read-only file system" if locked else "permission denied"
         raise InvalidInput(f"cannot write {path}: {reason}")
 
 
-def as_path(given: Any, name: str) -> Path:
+def as_path(given: object, name: str) -> Path:
     """Return the path of a file."""
     if not isinstance(given, (str, os.PathLike)):
         raise InvalidParameter(f"{name} must be the path of a file; got {brief(given)}")
     return Path(given)
 
 
-def check_apart(outputs: Sequence[Path], inputs: Iterable[Any]) -> None:
+def check_apart(outputs: Sequence[Path], inputs: Iterable[object]) -> None:
     """Refuse two outputs of one name, and outputs that are what is read, whatever name leads there.
 
     `inputs`: paths, patterns and memory maps; what else there is has no file. ``FILE:COLUMN`` means the file.
@@ -212,7 +211,7 @@ def check_apart(outputs: Sequence[Path], inputs: Iterable[Any]) -> None:
             raise InvalidParameter(f"{path} is the input; name another file for the output")
 
 
-def _names_of(given: Any) -> list[str]:
+def _names_of(given: object) -> list[str]:
     """Return the files that an input may be."""
     base = given
     while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):

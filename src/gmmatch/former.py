@@ -7,12 +7,14 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from .errors import UnknownParameter
 from .validation import is_number
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
 
 _AMOUNT = re.compile(r"\s*\+?(\d+\.?\d*|\.\d+)\s*(%|[kKMG])?\s*|auto")
 
@@ -25,7 +27,7 @@ _MISTAKEN = {
 }  # fmt: skip
 
 
-def is_amount(value: Any) -> bool:
+def is_amount(value: object) -> bool:
     """Return True if a value can only mean how much to keep.
 
     >>> is_amount(0.1), is_amount("10%"), is_amount("+500"), is_amount("topic"), is_amount([1, 2])
@@ -37,6 +39,19 @@ def is_amount(value: Any) -> bool:
 def warn_former(change: str, stacklevel: int = 3) -> None:
     """Warn that a form of version 0.2 goes with 0.4."""
     warnings.warn(f"{change}; the former way goes with 0.4", DeprecationWarning, stacklevel=stacklevel)
+
+
+def called_like(
+    other: Callable[Parameters, object],
+) -> Callable[[Callable[..., Result]], Callable[Parameters, Result]]:
+    """Return a decorator: a function shows the parameters of another one, which its own take in."""
+
+    def decorate(function: Callable[..., Result]) -> Callable[Parameters, Result]:
+        own = inspect.signature(other).replace(return_annotation=function.__annotations__["return"])
+        vars(function)["__signature__"] = own
+        return function
+
+    return decorate
 
 
 def takes_former(
@@ -54,7 +69,7 @@ def takes_former(
         name = function.__name__
 
         @functools.wraps(function)
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*given: object, **named: object) -> Any:
             for old, new in former.items():
                 if old in named and old not in known and new not in named:
                     warn_former(f"{name}({old}=...) is called {new} now")

@@ -1,19 +1,19 @@
 """Hand the kept rows over to whatever holds the data: tables, datasets, lists, a loader's sampler."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from .arrays import IntArray
+from .arrays import AnyArray, IntArray, kinds_of
 from .errors import InvalidInput, InvalidInputType, MissingExtra
 
+Taker = Callable[[Any, IntArray], Any]
 _PLACE = "__place among the picks__"
 
 
-def take_rows(x: Any, indices: IntArray, n_rows: int) -> Any:
+def take_rows(x: object, indices: IntArray, n_rows: int) -> Any:
     """Return the rows of `x` at `indices`, in that order, as the kind of thing that `x` is.
 
     Raises `InvalidInput`: `x` has another number of rows than the selection was made from. Raises
@@ -25,7 +25,7 @@ def take_rows(x: Any, indices: IntArray, n_rows: int) -> Any:
     if type(x).__module__.startswith("ray.data."):
         return _take_from_ray(x, indices, n_rows)
     taker = _taker(x)
-    if taker is None or not hasattr(x, "__len__"):
+    if taker is None or not isinstance(x, Sized):
         raise InvalidInputType(
             "expected a list, an array, a pandas, polars or Arrow table, a Hugging Face or a torch dataset"
             f" with a length, or what gmmatch.open returns; got {type(x).__name__}"
@@ -51,7 +51,7 @@ def index_sampler(indices: IntArray, shuffle: bool, seed: int) -> Any:
     return SubsetRandomSampler(indices.tolist(), generator=torch.Generator().manual_seed(seed))
 
 
-def as_frame(columns: Mapping[str, npt.NDArray[Any]]) -> Any:
+def as_frame(columns: Mapping[str, AnyArray]) -> Any:
     """Return columns as a pandas DataFrame."""
     try:
         import pandas  # type: ignore[import-untyped]
@@ -60,24 +60,39 @@ def as_frame(columns: Mapping[str, npt.NDArray[Any]]) -> Any:
     return pandas.DataFrame(dict(columns))
 
 
-def _taker(x: Any) -> Callable[[Any, IntArray], Any] | None:
+def _taker(x: object) -> Taker | None:
     """Find out how rows are taken from `x`, without importing the library it comes from."""
-    libraries = {kind.__module__.partition(".")[0] for kind in type(x).__mro__}
-    if "datasets" in libraries and hasattr(x, "select"):
-        return lambda data, rows: data.select(rows)
-    if "gmmatch" in libraries and hasattr(x, "chosen"):
-        return lambda data, rows: data.chosen(rows)
-    if "pandas" in libraries and hasattr(x, "iloc"):
-        return lambda table, rows: table.iloc[rows]
-    if "pyarrow" in libraries and hasattr(x, "take"):
-        return lambda table, rows: table.take(rows)
-    if libraries & {"numpy", "polars"}:
-        return lambda table, rows: table[rows]
-    if "torch" in libraries:
-        return _torch_taker(x)
+    kinds = kinds_of(x)
+    if ("torch", "Tensor") in kinds:
+        torch = sys.modules["torch"]
+        return lambda tensor, rows: tensor[torch.as_tensor(rows, device=tensor.device)]
+    for kind, take in _TAKERS.items():
+        if kind in kinds:
+            return take
     if isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
         return lambda items, rows: [items[row] for row in rows.tolist()]
     return None
+
+
+def _subset(data: object, rows: IntArray) -> Any:
+    return sys.modules["torch"].utils.data.Subset(data, rows.tolist())
+
+
+_TAKERS: dict[tuple[str, str], Taker] = {
+    ("datasets", "Dataset"): lambda data, rows: data.select(rows),
+    ("gmmatch", "Dataset"): lambda data, rows: data.chosen(rows),
+    ("pandas", "DataFrame"): lambda table, rows: table.iloc[rows],
+    ("pandas", "Series"): lambda column, rows: column.iloc[rows],
+    ("pyarrow", "Table"): lambda table, rows: table.take(rows),
+    ("pyarrow", "RecordBatch"): lambda batch, rows: batch.take(rows),
+    ("pyarrow", "ChunkedArray"): lambda column, rows: column.take(rows),
+    ("pyarrow", "Array"): lambda column, rows: column.take(rows),
+    ("polars", "DataFrame"): lambda table, rows: table[rows],
+    ("polars", "Series"): lambda column, rows: column[rows],
+    ("numpy", "ndarray"): lambda array, rows: array[rows],
+    ("torch", "Dataset"): _subset,
+}
+"""What takes rows from each class, by its library and its name."""
 
 
 def in_order(data: Any) -> Any:
@@ -90,7 +105,7 @@ def in_order(data: Any) -> Any:
         options.preserve_order = before
 
 
-def _take_from_ray(data: Any, indices: IntArray, n_rows: int) -> Any:
+def _take_from_ray(data: object, indices: IntArray, n_rows: int) -> Any:
     """Return a dataset of Ray Data with these rows, in their order; the rows stay with the cluster."""
     ray = sys.modules["ray"]
     references = in_order(data).to_arrow_refs()
@@ -110,12 +125,3 @@ def _take_from_ray(data: Any, indices: IntArray, n_rows: int) -> Any:
         for own in [np.flatnonzero(home == number)]
     ]
     return ray.data.from_arrow_refs(taken).sort(_PLACE).drop_columns([_PLACE])
-
-
-def _torch_taker(x: Any) -> Callable[[Any, IntArray], Any] | None:
-    torch = sys.modules["torch"]
-    if isinstance(x, torch.Tensor):
-        return lambda tensor, rows: tensor[torch.as_tensor(rows, device=tensor.device)]
-    if isinstance(x, torch.utils.data.Dataset):
-        return lambda data, rows: torch.utils.data.Subset(data, rows.tolist())
-    return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import FloatArray, IntArray, Labels
+from .arrays import FloatArray, IntArray, Labels, Vector
 from .data import Dataset, open_dataset, values_of_rows
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .trust import Known
@@ -69,7 +69,7 @@ def open_data(
     return _encoded(found, embed_input(found, chosen, on_bad_rows=on_bad_rows, **options))
 
 
-def _grouped(found: Dataset, groups: Any) -> Dataset:
+def _grouped(found: Dataset, groups: object) -> Dataset:
     """Return a dataset with what rows belong together, one value per row."""
     return found if groups is None else found.replace(groups=values_of_rows(found, groups, "groups"))
 
@@ -87,9 +87,9 @@ def _encoded(found: Dataset, embedded: Embedded) -> Dataset:
 def gather_known(
     data: Dataset,
     checked: CheckedRows,
-    reference: Any = None,
-    probabilities: Any = None,
-    like: Mapping[str, Any] | None = None,
+    reference: object = None,
+    probabilities: object = None,
+    like: Mapping[str, object] | None = None,
 ) -> tuple[Known, tuple[str, ...]]:
     """Return what is known of the labels, checked, and notes on it for the user.
 
@@ -121,7 +121,7 @@ def gather_known(
     return known, tuple(notes)
 
 
-def as_probabilities(given: Any, classes: Labels, every: Labels, n_rows: int) -> FloatArray:
+def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int) -> FloatArray:
     """Return class probabilities in the order of the classes, or refuse what is none.
 
     `classes`, `every`: the classes that have rows, and all of them; columns may be of either.
@@ -165,7 +165,7 @@ def _columns(table: Any) -> Mapping[str, Any] | None:
     return {str(name): table[name] for name in names}
 
 
-def _by_name(columns: Mapping[str, Any], classes: Labels, n_rows: int) -> FloatArray:
+def _by_name(columns: Mapping[str, object], classes: Labels, n_rows: int) -> FloatArray:
     """Return the columns of the classes, in their order."""
     missing = [str(name) for name in classes.tolist() if str(name) not in columns]
     if missing:
@@ -208,7 +208,7 @@ def _read(path: Path) -> Any:
 
 
 def _as_reference(
-    given: Any, classes: Labels, n_features: int, like: Mapping[str, Any]
+    given: object, classes: Labels, n_features: int, like: Mapping[str, object]
 ) -> tuple[FloatArray, IntArray]:
     """Return the rows of a reference and the class of each."""
     if isinstance(given, tuple):
@@ -222,13 +222,8 @@ def _as_reference(
             "the reference has no labels; pass (rows, labels), a dataset with labels, or a path whose labels"
             " are where those of the data are"
         )
-    checked = check_input(opened.numbers(), opened.labels, name="the reference", finite=False)
-    rows = np.asarray(checked.rows[:])
-    if rows.shape[1] != n_features:
-        raise InvalidInput(f"the reference has {rows.shape[1]} features, the rows have {n_features}")
-    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if bad.size:
-        raise InvalidInput(f"the reference has {describe_bad_rows(bad)}")
+    rows = rows_of(opened, "the reference", n_features)
+    checked = check_input(rows, opened.labels, name="the reference", finite=False)
     assert checked.classes is not None
     assert checked.codes is not None
     names = {str(name): place for place, name in enumerate(classes.tolist())}
@@ -239,10 +234,59 @@ def _as_reference(
     return rows, places[checked.codes]
 
 
-def _alike(like: Mapping[str, Any]) -> dict[str, Any]:
+def _alike(like: Mapping[str, object]) -> dict[str, Any]:
     """Return how to open a reference: as the rows were, with labels where these were a column."""
     found = {
         name: like[name] for name in ("encoder", "text", "image", "embedding") if like.get(name) is not None
     }
     labels = like.get("labels")
     return found | ({"labels": labels} if isinstance(labels, str) and not os.path.exists(labels) else {})
+
+
+def numbers_of_rows(
+    given: object, data: Dataset, name: str, least: float = -np.inf
+) -> tuple[Vector, IntArray]:
+    """Return a number for each row, from a column, a file or an array, and the rows that are not bad.
+
+    Those of other rows must be finite, and none less than `least`.
+    """
+    if isinstance(given, (str, os.PathLike)):
+        values: Vector = values_of_rows(data, given, "scores", name)
+    else:
+        values = as_numbers(given, len(data), name)
+    good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
+    if not np.isfinite(values[good]).all() or (values[good] < least).any():
+        at_least = f" and at least {least:g}" if np.isfinite(least) else ""
+        raise InvalidInput(f"{name} must be finite{at_least} in every row")
+    return values, good
+
+
+def open_rows(
+    given: object, name: str, n_features: int, encoder: object = None, text: str | None = None
+) -> FloatArray:
+    """Return the rows of other data in memory, of as many features as the rows of this.
+
+    `given`: a dataset, a path, an array, or `(X, y)`, whose labels are not needed. `encoder`, `text`: how
+    this data was encoded, for images and texts.
+    """
+    return rows_of(open_foreign(given, encoder, text), name, n_features)
+
+
+def open_foreign(given: object, encoder: object = None, text: str | None = None) -> Dataset:
+    """Open other data as this data was opened; labels are not needed."""
+    source = given[0] if isinstance(given, tuple) and len(given) == 2 else given
+    return source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text)
+
+
+def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:
+    """Return the rows of other data, checked."""
+    rows = np.asarray(check_input(opened.numbers(), name=name, finite=False).rows[:])
+    if rows.shape[1] != n_features:
+        raise InvalidInput(
+            f"{name} has rows of {rows.shape[1]} numbers, and the data has rows of {n_features}; encode both"
+            " with the same encoder"
+        )
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if bad.size:
+        raise InvalidInput(f"{name} has {describe_bad_rows(bad)}")
+    return rows

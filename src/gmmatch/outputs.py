@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .arrays import Vector
+from .arrays import AnyArray, Vector
 from .data import Dataset, write_rows
 from .errors import InvalidInput, InvalidParameter
 from .files import check_folder, check_new, make_folder, whole_file
@@ -37,17 +36,14 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the be
 def check_ending(path: Path, endings: tuple[str, ...], what: str) -> None:
     """Refuse a file of a kind that is not written."""
     if path.suffix.lower() not in endings:
-        raise InvalidParameter(f"{what} must end in {', '.join(endings)}; got {path}")
+        raise InvalidParameter(f"{what} in {', '.join(endings)}; got {path}")
     check_folder(path)
 
 
 def check_output(path: Path, all_rows: bool = False, kind: str = "selection") -> None:
     """Refuse an output that could not be written, before any work is done."""
     what = "all_rows needs an output that ends" if all_rows else f"the {kind} must end"
-    endings = ENDINGS["all rows" if all_rows else kind]
-    if path.suffix.lower() not in endings:
-        raise InvalidParameter(f"{what} in {', '.join(endings)}; got {path}")
-    check_folder(path)
+    check_ending(path, ENDINGS["all rows" if all_rows else kind], what)
 
 
 def write_selection(selection: Selection, path: Path, source: Dataset, all_rows: bool = False) -> None:
@@ -81,7 +77,7 @@ def write_suspects(suspects: Suspects, path: Path) -> None:
     _write_whole(table, path)
 
 
-def write_leaks(columns: Mapping[str, npt.NDArray[Any]], path: Path) -> None:
+def write_leaks(columns: Mapping[str, AnyArray], path: Path) -> None:
     """Write pairs of near-duplicates as `.parquet`, `.csv` or `.jsonl`."""
     _write_whole(pa.table({name: pa.array(values) for name, values in columns.items()}), path)
 
@@ -92,7 +88,7 @@ def write_scores(scores: Vector, path: Path) -> None:
         np.save(stream, scores, allow_pickle=False)
 
 
-def write_labels(labels: npt.NDArray[Any], path: Path, source: Dataset) -> None:
+def write_labels(labels: AnyArray, path: Path, source: Dataset) -> None:
     """Write one label per row, with the rows' ids, as a table that `labels` takes; bad rows have none.
 
     Labels and ids are written as they are, also where a spreadsheet would compute them: they are read again.
@@ -113,7 +109,7 @@ def _all_rows(selection: Selection, source: Dataset) -> pa.Table:
     n_rows = selection.n_rows
     kept = selection.mask()
 
-    def spread(values: npt.NDArray[Any]) -> pa.Array:
+    def spread(values: AnyArray) -> pa.Array:
         column = np.zeros(n_rows, values.dtype)
         column[selection.indices] = values
         return pa.array(column, mask=~kept)
@@ -140,7 +136,7 @@ def _labels(source: Dataset) -> pa.Array:
     return pa.array(source.labels, mask=np.isin(np.arange(len(source)), source.bad_rows))
 
 
-def _lines(ids: npt.NDArray[Any]) -> str:
+def _lines(ids: AnyArray) -> str:
     """Return ids one per line; one that is more than a line is refused."""
     entries = [str(entry) for entry in ids.tolist()]
     wrong = next((entry for entry in entries if len(entry.splitlines()) > 1 or entry.endswith("\n")), None)
@@ -172,7 +168,7 @@ def _write_csv(table: pa.Table, file: Path, as_given: bool) -> None:
             writer.writerows(zip(*columns, strict=True))
 
 
-def _as_text(cell: Any) -> Any:
+def _as_text(cell: object) -> Any:
     """Return a cell that a spreadsheet takes as text and does not compute.
 
     >>> _as_text("=1+1"), _as_text("cat"), _as_text(-1)

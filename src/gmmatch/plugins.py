@@ -37,7 +37,7 @@ class Registry(MutableMapping[str, Entry], Generic[Entry]):
         self._entries[name] = entry
         return entry
 
-    def find(self, name: Any) -> Entry:
+    def find(self, name: object) -> Entry:
         """Return an entry, or raise an error that names the nearest known one."""
         if not isinstance(name, str) or name not in self:
             raise InvalidParameter(

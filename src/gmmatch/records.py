@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import IntArray
-from .checksums import digest_of_table
+from .arrays import AnyArray, IntArray, Mask, Vector
 from .errors import InvalidInput, InvalidParameter, brief, first_line
-from .facts import Evidence, RunInfo, pack_array, plain, unpack_array
+from .facts import Evidence, RunInfo, Told, digest_of_table, pack_array, plain, unpack_array
 from .files import as_path, whole_file
 
 _AS_TOLD: Any = None  # the info that the other attributes of a selection tell
@@ -46,7 +45,7 @@ class GeometricMedian:
         Whether the requested epsilon was reached.
     """
 
-    point: npt.NDArray[np.float64]
+    point: Vector
     objective: float
     epsilon: float
     n_iter: int
@@ -59,8 +58,8 @@ class Carried:
 
     labels: list[Any]
     counts: IntArray  # rows picked, of all data
-    totals: npt.NDArray[np.float64]  # the sum of each class's picks
-    targets: npt.NDArray[np.float64]  # the mean of each class's believed rows
+    totals: Vector  # the sum of each class's picks
+    targets: Vector  # the mean of each class's believed rows
     rows: IntArray  # how many these are
 
     def joined(self, earlier: Carried | None) -> Carried:
@@ -84,7 +83,7 @@ class Carried:
         return {"labels": plain(dict(enumerate(self.labels))), **arrays}
 
     @classmethod
-    def unpack(cls, packed: Mapping[str, Any]) -> Carried:
+    def unpack(cls, packed: Told) -> Carried:
         """Return what `pack` packed."""
         arrays = {name: unpack_array(packed[name]) for name in ("counts", "totals", "targets", "rows")}
         return cls(list(packed["labels"].values()), **arrays)
@@ -96,7 +95,7 @@ class Included:
 
     fingerprint: str  # of that data
     rows: IntArray
-    ids: npt.NDArray[Any] | None = None
+    ids: AnyArray | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -156,20 +155,20 @@ class Selection:
     """
 
     indices: IntArray
-    scores: npt.NDArray[np.float64]
-    distances: npt.NDArray[np.float64]
+    scores: Vector
+    distances: Vector
     objective: float
     method: str
-    params: Mapping[str, Any]
+    params: Told
     n_rows: int
     random_state: int | None = 0
-    labels: npt.NDArray[Any] | None = None
-    ids: npt.NDArray[Any] | None = None
-    given_labels: npt.NDArray[Any] | None = None
+    labels: AnyArray | None = None
+    ids: AnyArray | None = None
+    given_labels: AnyArray | None = None
     epsilon: float | None = None
     tiers: npt.NDArray[np.int8] | None = None
-    weights: npt.NDArray[np.float64] = _AS_TOLD
-    centers: npt.NDArray[np.float64] | None = None
+    weights: Vector = _AS_TOLD
+    centers: Vector | None = None
     evidence: Evidence | None = None
     info: RunInfo = _AS_TOLD
     included: tuple[Included, ...] = ()
@@ -227,25 +226,29 @@ class Selection:
         numbers = np.arange(len(self))[picks]
         if len(numbers) and (numbers == np.arange(len(numbers))).all():
             return self.head(len(numbers))
-        cut = {name: getattr(self, name) for name in ("labels", "ids", "given_labels")}
+        return self._cut(numbers, self.weights[numbers], float("nan"))
+
+    def _cut(self, picks: IntArray, weights: Vector, objective: float) -> Selection:
+        """Return some of the picks as a selection."""
+        named = {"labels": self.labels, "ids": self.ids, "given_labels": self.given_labels}
         return replace(
             self,
-            indices=self.indices[numbers],
-            scores=self.scores[numbers],
-            distances=self.distances[numbers],
-            weights=self.weights[numbers],
-            objective=float("nan"),
-            carried=None,
-            params={**self.params, "keep": len(numbers)},
-            info=self.info.cut(len(numbers), None),
-            **{name: None if values is None else values[numbers] for name, values in cut.items()},  # type: ignore[arg-type]
+            indices=self.indices[picks],
+            scores=self.scores[picks],
+            distances=self.distances[picks],
+            weights=weights,
+            objective=objective,
+            carried=self.carried if np.array_equal(picks, np.arange(len(self))) else None,
+            params={**self.params, "keep": len(picks)},
+            info=self.info.cut(len(picks), _known(objective)),
+            **{name: None if values is None else values[picks] for name, values in named.items()},  # type: ignore[arg-type]
         )
 
     def __repr__(self) -> str:
         objective = "" if np.isnan(self.objective) else f", objective {self.objective:.4g}"
         return f"Selection({len(self)} of {self.n_rows} rows by {self.method}{objective})"
 
-    def mask(self) -> npt.NDArray[np.bool_]:
+    def mask(self) -> Mask:
         """Return a boolean array over the input's rows, true where the row is kept.
 
         Examples
@@ -273,27 +276,7 @@ class Selection:
         """
         if not (isinstance(k, (int, np.integer)) and 1 <= k <= len(self)) or isinstance(k, bool):
             raise InvalidInput(f"head takes from 1 to {len(self)} picks; got {brief(k)}")
-        cut = {
-            name: None if values is None else values[:k]
-            for name, values in (
-                ("labels", self.labels),
-                ("ids", self.ids),
-                ("given_labels", self.given_labels),
-            )
-        }
-        objective = self._objective_of(k)
-        return replace(
-            self,
-            indices=self.indices[:k],
-            scores=self.scores[:k],
-            distances=self.distances[:k],
-            weights=self._weights_of(k),
-            objective=objective,
-            carried=self.carried if k == len(self) else None,
-            params={**self.params, "keep": k},
-            info=self.info.cut(k, _known(objective)),
-            **cut,  # type: ignore[arg-type]
-        )
+        return self._cut(np.arange(k), self._weights_of(k), self._objective_of(k))
 
     @property
     def _by_parts(self) -> bool:
@@ -311,19 +294,19 @@ class Selection:
         _, from_the_end, counts = np.unique(labels[::-1], return_index=True, return_counts=True)
         return float(np.average(self.scores[:k][::-1][from_the_end], weights=counts))
 
-    def _weights_of(self, k: int) -> npt.NDArray[np.float64]:
+    def _weights_of(self, k: int) -> Vector:
         """Return the weights of the first `k` picks: a class stands for the same rows by fewer picks.
 
         Clusters are not known here; picks of them keep their weights beside each other.
         """
-        weights: npt.NDArray[np.float64] = self.weights[:k]
+        weights: Vector = self.weights[:k]
         if self.labels is not None and self.params.get("by_class", True) and not self._by_parts:
             codes = np.unique(self.labels, return_inverse=True)[1]
             weights = weights * np.bincount(codes)[codes[:k]] / np.bincount(codes[:k])[codes[:k]]
-        scaled: npt.NDArray[np.float64] = weights / weights.mean()
+        scaled: Vector = weights / weights.mean()
         return scaled
 
-    def apply(self, x: Any) -> Any:
+    def apply(self, x: object) -> Any:
         """Return the kept rows of the data that the selection was made for, in pick order.
 
         Parameters
@@ -375,14 +358,14 @@ class Selection:
         """
         return verb("report")(self, path, data, projection=projection, overwrite=overwrite, **options)
 
-    def materialize(self, folder: str | os.PathLike[str], data: Any = None) -> None:
+    def materialize(self, folder: str | os.PathLike[str], data: object = None) -> None:
         """Write the kept rows themselves into a new folder, as the kind of data that they came from.
 
         `data`: what the rows were selected from, for a selection that was loaded.
         """
         verb("materialize")(self, folder, data)
 
-    def suspects(self, data: Any = None, labels: Any = None) -> Any:
+    def suspects(self, data: object = None, labels: object = None) -> Any:
         """Return the rows that seem wrong, by what the run judged: `gmmatch.Suspects`.
 
         `data`, `labels`: what the rows were selected from, for a selection that was loaded; they are judged
@@ -390,14 +373,14 @@ class Selection:
         """
         return verb("suspects")(self, data, labels)
 
-    def show(self, data: Any = None, height: int = 900, **options: Any) -> Any:
+    def show(self, data: object = None, height: int = 900, **options: object) -> Any:
         """Return the page about the selection, for a notebook to show in a cell of this height.
 
         `data`, `options`: as for `report`.
         """
         return verb("show")(self, data, height, **options)
 
-    def plot(self, data: Any = None) -> Any:
+    def plot(self, data: object = None) -> Any:
         """Return a figure of matplotlib: where the kept rows are among all, and the error by picks.
 
         `data`: what the rows were selected from, for a selection that was loaded; without it, no map.
@@ -411,7 +394,8 @@ class Selection:
         """Return the columns of the selection file as a pandas DataFrame, one row per kept row."""
         from .handover import as_frame
 
-        return as_frame({name: column.to_numpy() for name, column in _columns_of(self.to_arrow()).items()})
+        table = self.to_arrow()
+        return as_frame({name: table.column(name).to_numpy() for name in table.column_names})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the selection as Parquet: one row per kept row, everything else in the metadata.
@@ -503,10 +487,6 @@ def verb(name: str) -> Callable[..., Any]:
     if name not in VERBS:
         import_module(".api", __package__)
     return VERBS[name]
-
-
-def _columns_of(table: Any) -> dict[str, Any]:
-    return {name: table.column(name) for name in table.column_names}
 
 
 def load_selection(path: str | os.PathLike[str]) -> Selection:

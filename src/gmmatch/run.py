@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,11 @@ import numpy as np
 from .aims import Aims, Cost, OpenAims, open_aims
 from .aims.include import Exclude, Include
 from .aims.unlabelled import check_aims, join, share_rows
-from .arrays import FloatArray, IntArray
+from .arrays import IntArray, Labels, Rows
 from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
-from .classes import notes_on
-from .compute.counting import count_pass, count_reads
-from .compute.engine import ENGINES, open_engine
-from .compute.keys import gather, row_keys
-from .compute.passes import Engine, use_engine
+from .compute.engine import ENGINES, open_runner
+from .compute.keys import row_keys
+from .compute.runner import Runner, count_reads, gather, runner_of
 from .data import (
     Dataset,
     ForwardRows,
@@ -67,17 +65,18 @@ from .validation import (
     check_probability,
     describe_bad_rows,
     is_whole,
+    notes_on,
     resolve_keep,
 )
 
 if TYPE_CHECKING:
-    from .reporting import Report
+    from .encoders import Encoder
+    from .reporting import Content, Report
 
 _LITTLE_BYTES = 64 << 20
 # Time beside reads and picks, by a few measured runs: to start, and for each row.
 _START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
 _READING = ("text", "image", "on_bad_rows", "unlabelled", "header")
-_PATHS = ("output", "suspects", "report", "materialize", "save_scores", "state")
 
 
 class OwnDefault(str):
@@ -90,32 +89,32 @@ class OwnDefault(str):
 class Plan:
     """All that was asked for; `gmmatch.select` describes each field."""
 
-    source: Any
+    source: object
     keep: float | int | str
-    labels: Any = None
+    labels: object = None
     method: str = "gm-matching"
     params: Mapping[str, Any] = field(default_factory=dict)
     guard: str | None = None
-    random_state: Any = 0
-    reference: Any = None
-    probabilities: Any = None
+    random_state: object = 0
+    reference: object = None
+    probabilities: object = None
     fix: float | None = None
     aims: Aims = field(default_factory=Aims)  # what is wanted of the picks
     task: str = "auto"
-    ids: Any = None
-    groups: Any = None
+    ids: object = None
+    groups: object = None
     embedding: str | None = None
-    encoder: Any = None
+    encoder: str | Encoder | None = None
     text: str | None = None
     image: str | None = None
     memory: int | str | None = None
     on_bad_rows: str = "error"
     unlabelled: str = "error"
     header: str = "auto"
-    images: Any = None
-    train_config: Any = None
+    images: object = None
+    train_config: object = None
     device: str = "auto"
-    engine: str | Engine = "local"
+    engine: str | Runner = "local"
     address: str | None = None
     workers: int | None = None
     output: Path | None = None
@@ -146,7 +145,7 @@ class Plan:
         if isinstance(asked.get("guard"), OwnDefault):
             del asked["guard"]
         elsewhere: dict[Path, str] = {}
-        for name in _PATHS:
+        for name in (*_WRITERS, "state"):
             if asked.get(name) is not None:
                 asked[name] = _output_path(asked[name], name, elsewhere)
         output = asked.get("output")
@@ -201,10 +200,10 @@ class Plan:
         self.check_outputs()
 
     @property
-    def outputs(self) -> list[Path]:
-        """The files and folders to write, beside the state of the run."""
-        paths = [self.output, self.suspects, self.report, self.save_scores, self.materialize]
-        return [path for path in paths if path is not None]
+    def outputs(self) -> dict[str, Path]:
+        """The files and folders to write, beside the state of the run, by the names of their parameters."""
+        paths: dict[str, Path | None] = {name: getattr(self, name) for name in _WRITERS}
+        return {name: path for name, path in paths.items() if path is not None}
 
     def output_name(self, path: Path) -> str:
         """Return what the saved state calls an output: its place, seen from the state."""
@@ -215,10 +214,10 @@ class Plan:
         except ValueError:  # on another drive
             return os.path.realpath(path)
 
-    def check_read(self, inputs: Iterable[Any]) -> None:
+    def check_read(self, inputs: Iterable[object]) -> None:
         """Refuse to write what is read."""
         states = [] if self.state is None else state_files(self.state)
-        check_apart([*self.outputs, *states], inputs)
+        check_apart([*self.outputs.values(), *states], inputs)
 
     def check_outputs(self) -> None:
         """Refuse outputs that could not be written, before any work is done."""
@@ -226,9 +225,8 @@ class Plan:
         read = (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
         self.check_read(read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
-        for path in self.outputs:
-            replaceable = self.overwrite or self.output_name(path) in known
-            replaceable = replaceable and path is not self.materialize
+        for name, path in self.outputs.items():
+            replaceable = name != "materialize" and (self.overwrite or self.output_name(path) in known)
             if path in self.elsewhere:
                 check_free(self.elsewhere[path], replaceable)
             else:
@@ -255,7 +253,7 @@ class Plan:
             send(path, self.elsewhere[path])
 
 
-def _output_path(given: Any, name: str, elsewhere: dict[Path, str]) -> Path:
+def _output_path(given: object, name: str, elsewhere: dict[Path, str]) -> Path:
     """Return the file to write: where it is to be or, behind an address, one that is sent there."""
     address = as_address(given)
     if address is None or name == "state":
@@ -276,11 +274,10 @@ def _check_scores_file(path: Path, entry: Method) -> None:
     check_folder(path)
 
 
-def check_engine(engine: str | Engine, entry: Method) -> None:
+def check_engine(engine: str | Runner, entry: Method) -> None:
     """Refuse an engine that there is not, or that cannot run a method."""
-    if not hasattr(engine, "holds"):
-        check_choice(engine, tuple(ENGINES), "engine")
-    if engine != "local" and not entry.engine:
+    name = engine.name if isinstance(engine, Runner) else check_choice(engine, tuple(ENGINES), "engine")
+    if name != "local" and not entry.engine:
         able = [method.name for method in METHODS.values() if method.engine]
         raise InvalidParameter(
             f"method {entry.name!r} runs on one machine; other engines are for {', '.join(able)}"
@@ -298,7 +295,7 @@ def check_task(task: str) -> None:
         raise InvalidParameter(f"task={task!r}: {ways[task]}")
 
 
-def check_labels(entry: Method, params: Mapping[str, Any], codes: IntArray | None, usable: Any) -> None:
+def check_labels(entry: Method, params: Mapping[str, object], codes: IntArray | None, usable: Any) -> None:
     """Refuse labels that a method cannot do with, before its training run, if it has one, begins."""
     if codes is None:
         raise InvalidInput(f"method {entry.name!r} needs labels, one per row; got none")
@@ -339,8 +336,8 @@ class Outcome:
     dataset: Dataset
     checked: CheckedRows
     suspects: Suspects | None = None  # the rows that seem wrong, where they were asked for
-    content: Any = None  # what the rows look like, where a report is to show it
-    given: Any = None  # the labels as they were given
+    content: Content | None = None  # what the rows look like, where a report is to show it
+    given: Labels | None = None  # the labels as they were given
     checkpoint: FileCheckpoint | None = None  # the saved state of the run, to be removed when all is written
 
     by_class: bool = True  # whether the verdict is about classes
@@ -358,11 +355,8 @@ class Outcome:
             return self.suspects
         if self.labelled is not None:
             return self.labelled.find_suspects()
-        check_suspects(self.dataset, self.checked)
-        data, checked, verdict = self.dataset, self.checked, self.verdict
-        found = find_suspects(checked, verdict, self.by_class, self.plan.random_state, self.known)
-        notes = (*notes_of(data, checked), *found.notes)
-        return replace(found, notes=notes, given=self.given, ids=data.ids)
+        seed, given = self.plan.random_state, self.given
+        return find_suspects(self.dataset, self.checked, self.verdict, self.by_class, seed, self.known, given)
 
 
 def run(plan: Plan) -> Outcome:
@@ -391,11 +385,9 @@ def run(plan: Plan) -> Outcome:
     rows, content = checked.rows, open_content_of(plan, data)
     if plan.cap is not None:
         check_memory(plan.entry.build(**params), checked, plan.cap)
-    with (
-        open_engine(plan.engine, data, plan.address, plan.workers) as running,
-        use_engine(running),
-        count_reads(rows) as counter,
-    ):
+    opening = open_runner(plan.engine, data, plan.address, plan.workers)
+    with opening as runner, count_reads(runner.rows) as counter:
+        checked = replace(checked, rows=runner.rows)
         checked = look_at_all(checked, data, plan.on_bad_rows, seed, plan.entry.build(**params))
         known, remarks = gather_known(data, checked, plan.reference, plan.probabilities, vars(plan))
         aims = open_aims(plan.aims, data, checked, seed, plan.encoder, plan.text)
@@ -421,10 +413,14 @@ def run(plan: Plan) -> Outcome:
             wanted["quality"] = wanted["quality"] | compare_quality(picked, others, used)
         found = None
         if plan.suspects is not None:
-            found = find_suspects(checked, verdict, by_class, plan.random_state, known)
-            found = replace(found, given=given, ids=data.ids)
+            found = find_suspects(data, checked, verdict, by_class, plan.random_state, known, given)
+    checked = replace(checked, rows=rows)  # which outlive the runner
     data.check_unchanged()
-    selection = describe(picked, plan, data, checked, verdict, by_class, training)
+    selection = replace(picked, ids=None if data.ids is None else data.ids[picked.indices])
+    if verdict is not None and picked.evidence is None:
+        against = evidence_of(verdict, checked, by_class)
+        info = replace(picked.info, tiers=verdict.summary()["tiers"])
+        selection = replace(selection, tiers=verdict.tiers, evidence=against, info=info)
     notes = notes_of(data, checked, verdict, by_class)
     if is_whole(plan.keep) and plan.keep == 1 and len(rows) > 1:
         notes = (*notes, "keep is 1, which is a count: one row was kept; 1.0 or 100% keeps all of them")
@@ -436,6 +432,12 @@ def run(plan: Plan) -> Outcome:
     info = replace(
         selection.info,
         reads=counter.reads,
+        bad_rows=len(rows) - checked.n_usable,
+        training=training,
+        engine=plan.engine if isinstance(plan.engine, str) else "ray",
+        output=plan.called(plan.output),
+        report=plan.called(plan.report),
+        materialized=plan.called(plan.materialize),
         fingerprint=checked.fingerprint,
         suspects=None if found is None else found.summary(),
         seconds=round(time.perf_counter() - started, 3),
@@ -467,7 +469,7 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
     out = np.setdiff1d(np.arange(len(data)), np.concatenate([data.unlabelled, first.selection.indices]))
     if plan.aims.exclude is not None:
         out = np.union1d(out, Exclude.of(plan.aims.exclude, data, first.checked, Include()).rows)
-    nothing: dict[str, Any] = dict.fromkeys(_PATHS)
+    nothing: dict[str, Any] = dict.fromkeys((*_WRITERS, "state"))
     second = run(
         replace(
             known,
@@ -502,7 +504,7 @@ def settings_of(plan: Plan, data: Dataset, picked: Selection) -> dict[str, Any]:
 
 
 def open_checkpoint(
-    plan: Plan, params: Mapping[str, Any], checked: CheckedRows, known: Known, aims: OpenAims
+    plan: Plan, params: Mapping[str, object], checked: CheckedRows, known: Known, aims: OpenAims
 ) -> FileCheckpoint | None:
     """Return where the run saves its state, which belongs to these rows and all that was asked for."""
     if plan.state is None:
@@ -510,7 +512,7 @@ def open_checkpoint(
     asked = plan.entry.build(**params).get_params(deep=False)
     recipe = {"bad_rows": len(checked.rows) - checked.n_usable, "method": plan.method, **asked}
     recipe |= known.recipe() | aims.recipe() | ({} if plan.fix is None else {"fix": plan.fix})
-    names = map(plan.output_name, plan.outputs)
+    names = map(plan.output_name, plan.outputs.values())
     return FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume, names)
 
 
@@ -526,7 +528,7 @@ def under_fixed_labels(
 
 def pick(
     plan: Plan,
-    params: Mapping[str, Any],
+    params: Mapping[str, object],
     aims: OpenAims,
     checked: CheckedRows,
     verdict: Verdict | None,
@@ -538,7 +540,7 @@ def pick(
     The picks are one sequence, so that a run with about as many rows as the budget buys is cut where it ends.
     """
 
-    def fit(keep: Any, state: FileCheckpoint | None = None) -> Selection:
+    def fit(keep: object, state: FileCheckpoint | None = None) -> Selection:
         selector = plan.entry.build(**{**params, "keep": keep})
         return selector.fit(
             checked, verdict=verdict, checkpoint=state, memory=plan.cap, wanted=wanted
@@ -575,7 +577,7 @@ def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) 
     }
 
 
-def objective_to(rows: FloatArray, selection: Selection, centers: Any) -> float:
+def objective_to(rows: Rows, selection: Selection, centers: Any) -> float:
     """Return how far the means of the picks of each class are from given centres, weighted by their picks."""
     labels = np.zeros(len(selection)) if selection.labels is None else selection.labels
     classes, codes = np.unique(labels, return_inverse=True)
@@ -587,27 +589,15 @@ def objective_to(rows: FloatArray, selection: Selection, centers: Any) -> float:
 
 def write(outcome: Outcome) -> RunInfo:
     """Write what was asked for: the selection first, the saved state removed last."""
-    plan, selection, data = outcome.plan, outcome.selection, outcome.dataset
-    if plan.output is not None:
-        write_selection(selection, plan.output, data, plan.all_rows)
-        plan.send(plan.output)
-    try:
-        if plan.suspects is not None and outcome.suspects is not None:
-            write_suspects(outcome.suspects, plan.suspects)
-            plan.send(plan.suspects)
-        if plan.save_scores is not None:
-            write_scores(scores_of_all_rows(selection), plan.save_scores)
-            plan.send(plan.save_scores)
-        if plan.materialize is not None:
-            materialize_rows(selection, data, plan.materialize)
-            plan.send(plan.materialize)
-        if plan.report is not None:
-            write_report_of(outcome, plan.report, plan.projection)
-            plan.send(plan.report)
-    except InvalidInput as error:
-        if plan.output is None:
-            raise
-        raise InvalidInput(f"{error}; the selection is in {plan.called(plan.output)}") from error
+    plan = outcome.plan
+    for name, path in plan.outputs.items():
+        try:
+            _WRITERS[name](outcome, path)
+            plan.send(path)
+        except InvalidInput as error:
+            if plan.output is None or name == "output":
+                raise
+            raise InvalidInput(f"{error}; the selection is in {plan.called(plan.output)}") from error
     if outcome.checkpoint is not None:
         outcome.checkpoint.discard()
     return outcome.info
@@ -645,6 +635,23 @@ def write_report_of(
     return page
 
 
+def _write_scores(outcome: Outcome, path: Path) -> None:
+    """Write the signal of a training run for every row: its score, or the length of its influence."""
+    params = outcome.selection.params
+    influence = params.get("influence")
+    write_scores(params["scores"] if influence is None else np.linalg.norm(influence, axis=1), path)
+
+
+_WRITERS: dict[str, Callable[[Outcome, Path], object]] = {
+    "output": lambda made, path: write_selection(made.selection, path, made.dataset, made.plan.all_rows),
+    "suspects": lambda made, path: write_suspects(made.find_suspects(), path),
+    "save_scores": _write_scores,
+    "materialize": lambda made, path: materialize_rows(made.selection, made.dataset, path),
+    "report": lambda made, path: write_report_of(made, path, made.plan.projection),
+}
+"""What writes each output, by the name of its parameter, in the order in which they are written."""
+
+
 def open_plan(plan: Plan) -> Dataset:
     """Open what a plan names."""
     names = ("encoder", "embedding", "groups", "engine", *_READING)
@@ -657,7 +664,7 @@ def open_plan(plan: Plan) -> Dataset:
     return open_data(*given, memory=plan.cap, before_encoding=plan.check_all, **options)
 
 
-def read_scores(params: Mapping[str, Any], data: Dataset) -> dict[str, Any]:
+def read_scores(params: Mapping[str, object], data: Dataset) -> dict[str, Any]:
     """Return the parameters of a method with scores that a file or a column holds, one for each row."""
     given = params.get("scores")
     if not isinstance(given, (str, os.PathLike)):
@@ -696,7 +703,7 @@ def look_at_all(
     return replace(checked, usable=None if usable.all() else usable)
 
 
-def open_content_of(plan: Plan, data: Dataset) -> Any:
+def open_content_of(plan: Plan, data: Dataset) -> Content | None:
     """Open what the rows look like, if a report is to show it."""
     if plan.report is None:
         return None
@@ -749,7 +756,8 @@ def judge_once(
 
     with count_reads(checked.rows) as counter:
         verdict = recall("verdict", make)
-    count_pass(checked.rows, verdict.reads - counter.reads)  # what a run before this one read
+    # What a run before this one read.
+    runner_of(checked.rows).count.passes += verdict.reads - counter.reads
     return verdict, by_class
 
 
@@ -759,7 +767,7 @@ def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
         return True
     if plan.report is None:
         return False
-    from .reporting.suspicion import worth_judging
+    from .reporting.inputs import worth_judging
 
     return worth_judging(len(checked.rows), checked.rows.shape[1], len(checked.judged()[1]))
 
@@ -802,7 +810,7 @@ def fix_labels(checked: CheckedRows, verdict: Verdict, above: float) -> tuple[Ch
 
 
 def train_if_needed(
-    plan: Plan, params: Mapping[str, Any], checked: CheckedRows
+    plan: Plan, params: Mapping[str, object], checked: CheckedRows
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Make the training run that a method needs; return the parameter it gives, and how it was trained."""
     entry, images = plan.entry, plan.images if plan.trains_on_images else None
@@ -827,33 +835,6 @@ def train_if_needed(
     )
 
 
-def describe(
-    selection: Selection,
-    plan: Plan,
-    data: Dataset,
-    checked: CheckedRows,
-    verdict: Verdict | None,
-    by_class: bool,
-    training: dict[str, Any] | None,
-) -> Selection:
-    """Add to a selection what the run knows beyond the method: ids, evidence, facts."""
-    info = replace(
-        selection.info,
-        bad_rows=len(checked.rows) - checked.n_usable,
-        training=training,
-        engine=plan.engine if isinstance(plan.engine, str) else "ray",
-        output=plan.called(plan.output),
-        report=plan.called(plan.report),
-        materialized=plan.called(plan.materialize),
-    )
-    if verdict is not None and selection.evidence is None:
-        evidence = evidence_of(verdict, checked, by_class)
-        info = replace(info, tiers=verdict.summary()["tiers"])
-        selection = replace(selection, tiers=verdict.tiers, evidence=evidence)
-    ids = None if data.ids is None else data.ids[selection.indices]
-    return replace(selection, ids=ids, info=info)
-
-
 def check_suspects(data: Dataset, checked: CheckedRows) -> None:
     """Refuse to look for suspects where there are no labels."""
     if checked.classes is None:
@@ -861,16 +842,21 @@ def check_suspects(data: Dataset, checked: CheckedRows) -> None:
 
 
 def find_suspects(
+    data: Dataset,
     checked: CheckedRows,
     verdict: Verdict | None,
     by_class: bool,
-    random_state: Any,
-    known: Known | None = None,
+    random_state: object,
+    known: Known,
+    given: Labels | None,
+    remarks: Iterable[str] = (),
 ) -> Suspects:
     """Gather the evidence that rows, or their labels, are wrong; bad rows are left out.
 
-    Where a run has judged the rows by class already, that verdict stands.
+    Where a run has judged the rows by class already, that verdict stands. `given`: the labels as they were
+    given. `remarks`: what else the user should know.
     """
+    check_suspects(data, checked)
     assert checked.classes is not None
     codes, present = checked.judged()
     own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
@@ -880,13 +866,8 @@ def find_suspects(
     if verdict is None or not by_class:  # where labels do not divide the rows, no verdict is about them
         verdict = judge(checked.rows, own, len(present), seed, keys=keys, known=known)
     copies = find_copies(checked.rows, keys, own >= 0)
-    return suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
-
-
-def scores_of_all_rows(selection: Selection) -> Any:
-    """Return the signal of a training run for every row: its score, or the length of its influence."""
-    influence = selection.params.get("influence")
-    return selection.params["scores"] if influence is None else np.linalg.norm(influence, axis=1)
+    found = suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
+    return replace(found, notes=(*notes_of(data, checked), *found.notes, *remarks), given=given, ids=data.ids)
 
 
 @dataclass(frozen=True)

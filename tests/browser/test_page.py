@@ -132,7 +132,7 @@ def test_pointing_at_a_row_shows_it_and_a_click_pins_it(visit, digits):
     settle(page)
     expect(card).to_be_hidden()
     expect(pinned.locator(".item .name")).to_have_text(report.map.id[at])
-    pinned.get_by_role("button", name="Let go").click()
+    pinned.get_by_role("button", name="Unpin").click()
     expect(pinned.locator(".item .name")).to_have_count(0)
 
 
@@ -317,7 +317,7 @@ def test_suspects_stand_beside_what_they_are_compared_with(visit, digits):
     path, report = digits
     page = visit(path)
     tabs = {tab.name: tab for tab in report.review.tabs}
-    assert [tab.title for tab in report.review.tabs] == ["Labels", "Outliers", "Copies"]
+    assert [tab.title for tab in report.review.tabs] == ["Labels", "Outliers", "Duplicates"]
     amounts = page.locator("#review-tabs .amount").all_inner_texts()
     assert amounts == [f"{tab.total:,}" for tab in report.review.tabs]
     one, other = page.locator("#review-card img").all()
@@ -335,9 +335,9 @@ def test_suspects_stand_beside_what_they_are_compared_with(visit, digits):
         f"About {share} % of the labels are wrong, by estimate ({low} to {high} %)"
         in page.locator("#suspects .heading").inner_text()
     )
-    page.get_by_role("tab", name="Copies").click()
+    page.get_by_role("tab", name="Duplicates").click()
     keep = page.locator("#review-card .side-row .name").nth(1)
-    expect(keep).to_have_text(found.id[tabs["copies"].beside[0]])
+    expect(keep).to_have_text(found.id[tabs["duplicates"].beside[0]])
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("tab", name="Outliers")).to_have_attribute("aria-selected", "true")
     page.get_by_role("button", name="Show on the map").click()
@@ -347,7 +347,7 @@ def test_suspects_stand_beside_what_they_are_compared_with(visit, digits):
 def test_decisions_are_made_by_keys_and_fed_back_as_labels(visit, digits, tmp_path):
     path, report = digits
     page = visit(path)
-    labels, _, copies = report.review.tabs
+    labels, _, duplicates = report.review.tabs
     card, counted = page.locator("#review-card"), page.locator("#review-count")
     expect(page.get_by_role("button", name="Save labels")).to_be_disabled()
     page.get_by_role("tab", name="Labels").click()
@@ -359,7 +359,7 @@ def test_decisions_are_made_by_keys_and_fed_back_as_labels(visit, digits, tmp_pa
     card.get_by_role("button", name="Skip").click()
     expect(counted).to_have_text("3 decisions: 2 wrong, 1 right")
     assert page.locator("#review-strip .chip.wrong").count() == 2
-    page.get_by_role("tab", name="Copies").click()
+    page.get_by_role("tab", name="Duplicates").click()
     expect(page.locator("#wrong-does")).to_have_text("Wrong: the row loses its label.")
     expect(card.get_by_role("button", name="Neither")).to_have_count(0)
     card.get_by_role("button", name="Wrong").click()
@@ -371,7 +371,7 @@ def test_decisions_are_made_by_keys_and_fed_back_as_labels(visit, digits, tmp_pa
     given = {row: names[code] for row, code in zip(found.row, found.code, strict=True)}
     expected = [given[row] for row in range(len(given))]
     expected[found.row[labels.rows[0]]] = names[found.suggested[labels.rows[0]]]
-    gone = sorted([found.row[labels.rows[2]], found.row[copies.rows[0]]])
+    gone = sorted([found.row[labels.rows[2]], found.row[duplicates.rows[0]]])
     rows = np.random.default_rng(0).normal(size=(len(given), 2))
     ids = [found.id[found.row.index(row)] for row in range(len(given))]
     again = gmmatch.open(rows, labels=saved, ids=ids, on_bad_rows="drop")
@@ -402,7 +402,7 @@ def test_all_suspects_are_reviewed_page_by_page_and_decisions_outlive_the_page(v
     (labels, *_), found = report.review.tabs, report.map
     assert len(labels.rows) == labels.total > 60
     expect(page.locator("#review-strip .chip")).to_have_count(60)
-    page.get_by_role("button", name="Later").click()
+    page.get_by_role("button", name="Next page").click()
     expect(page.locator("#review-pages")).to_contain_text("page 2 of")
     page.keyboard.press("r")
     page.keyboard.press("c")
@@ -416,7 +416,7 @@ def test_all_suspects_are_reviewed_page_by_page_and_decisions_outlive_the_page(v
     page.locator("html[data-ready=true]").wait_for(state="attached")
     expect(page.locator("#review-count")).to_have_text("2 decisions: 1 wrong, 1 right")
     page.get_by_label("Least probability").fill("0.9")
-    page.get_by_role("button", name="Accept all from").click()
+    page.get_by_role("button", name="Accept suggestions from").click()
     sure = [
         at for at, score in zip(labels.rows, labels.score, strict=True)
         if score >= 0.9 and at not in labels.rows[60:62] and found.suggested[at] >= 0
@@ -540,7 +540,7 @@ def test_texts_and_many_classes_have_pages_of_their_own(visit, tmp_path):
     expect(page.locator("[data-gallery=first] .text").first).to_have_text(texts[first])
     expect(page.locator("#class-body tr")).to_have_count(20)
     assert "page 1 of 5" in page.locator("#class-pages").inner_text()
-    page.locator("#class-pages").get_by_role("button", name="Next").click()
+    page.locator("#class-pages").get_by_role("button", name="Next page").click()
     assert "page 2 of 5" in page.locator("#class-pages").inner_text()
 
 

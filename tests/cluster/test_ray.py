@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import gmmatch
 from gmmatch import progress
 from gmmatch.cli import app
-from gmmatch.compute import ray as ray_module
+from gmmatch.compute import _crew
 from gmmatch.errors import InvalidInput, InvalidParameter, WorkerFailed
 from gmmatch.selectors.registry import METHODS as METHODS_BY_NAME
 
@@ -302,7 +302,7 @@ def test_a_worker_out_of_memory_is_named_with_its_node_and_rows(engine):
 
 
 def test_rows_that_kill_every_worker_are_named(engine, monkeypatch):
-    monkeypatch.setattr(ray_module, "_MOST_LOSSES", 2)
+    monkeypatch.setattr(_crew, "_MOST_LOSSES", 2)
     with pytest.raises(WorkerFailed, match=r"2 workers were lost in rows 0 to 7 of .*rows.npy, the last on"):
         list(engine.map(lambda span: os.kill(os.getpid(), signal.SIGKILL), [slice(0, 7)]))
     assert list(engine.map(lambda span: span.stop, [slice(0, 7)])) == [7]

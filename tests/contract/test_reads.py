@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gmmatch
-from gmmatch.compute.counting import count_reads
+from gmmatch.compute.runner import Threads
 from gmmatch.data.rows import View
 from gmmatch.location.centers import CENTERS
 from gmmatch.selectors import METHODS
@@ -72,8 +72,9 @@ def arguments(method: str, labelled: bool, guard: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("method", "labelled", "guard"), cases())
 def test_reads_are_told_planned_and_made(method: str, labelled: bool, guard: str) -> None:
     rows, given = CountedRows(ROWS), arguments(method, labelled, guard)
-    with count_reads(rows) as counter:
-        found = gmmatch.select(rows, **given)
+    runner = Threads(rows)
+    found = gmmatch.select(rows, engine=runner, **given)
+    counter = runner.count
     assert rows.read - counter.rows in (0, 1)  # the first row is looked at before any read
     assert found.info.reads == counter.reads
     # What is beside the reads: samples and picks; and a read may leave out rows that are not trusted.
@@ -99,10 +100,10 @@ def test_methods_that_draw_or_rank_take_one_read_to_look_and_at_most_one_to_pick
 def test_reads_for_a_centre_that_is_asked_for_are_told(method, labelled, center) -> None:
     rows = CountedRows(ROWS[:3000])
     labels = LABELS[:3000] if labelled else None
-    with count_reads(rows) as counter:
-        found = gmmatch.select(
-            rows, keep=0.1, labels=labels, method=method, guard="off", center=center, random_state=3
-        )
+    runner = Threads(rows)
+    asked = {"method": method, "guard": "off", "center": center, "random_state": 3}
+    found = gmmatch.select(rows, keep=0.1, labels=labels, engine=runner, **asked)
+    counter = runner.count
     assert rows.read - counter.rows in (0, 1)  # the first row is looked at before any read
     assert found.info.reads == counter.reads
 
@@ -115,8 +116,9 @@ def test_reads_for_a_centre_that_is_asked_for_are_told(method, labelled, center)
 )
 def test_reads_of_an_estimator_are_told(labelled, params) -> None:
     rows, labels = CountedRows(ROWS[:3000]), LABELS[:3000] if labelled else None
-    with count_reads(rows) as counter:
-        found = gmmatch.GMMatching(0.1, **params).fit(rows, labels).selection_
+    runner = Threads(rows)
+    found = gmmatch.GMMatching(0.1, **params).fit(runner.rows, labels).selection_
+    counter = runner.count
     assert rows.read - counter.rows in (0, 1)  # the first row is looked at before any read
     assert (
         found.info.reads

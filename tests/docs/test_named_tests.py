@@ -48,3 +48,10 @@ def test_every_promise_names_a_test(page: str, title: str) -> None:
     assert promises
     silent = [item.splitlines()[0] for item in promises if not NAMED.search(item)]
     assert silent == [], silent
+
+
+def test_the_architecture_names_files_that_are_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    files = set(re.findall(r"`([\w/]+(?:\.py|/))`", text))
+    assert len(files) > 25
+    assert [file for file in sorted(files) if not (ROOT / "src" / "gmmatch" / file).exists()] == []

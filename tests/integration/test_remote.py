@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.data import ForwardRows, cursors, open_dataset, remote
+from gmmatch.data import ForwardRows, open_dataset, remote, spill
 from gmmatch.data.formats import parquet
 from gmmatch.errors import InvalidInput
 
@@ -62,7 +62,7 @@ def near(store, monkeypatch):
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GMMATCH_PATIENCE", "3")
-    monkeypatch.setattr(cursors, "BLOCK_BYTES", 1 << 16)  # so that the file is many of them
+    monkeypatch.setattr(spill, "BLOCK_BYTES", 1 << 16)  # so that the file is many of them
     monkeypatch.setattr(parquet, "_FAR_BUFFER", 1 << 17)
     remote._file_system.cache_clear()
     remote._fetched.cache_clear()

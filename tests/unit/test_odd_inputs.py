@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import gmmatch
-from gmmatch.classes import label_values
 from gmmatch.errors import GmmatchError, InvalidInput, InvalidInputType, InvalidParameter
 from gmmatch.lab.training.config import load_config
+from gmmatch.validation import label_values
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 3, 300)

@@ -4,11 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gmmatch
-from gmmatch.classes import number_classes
 from gmmatch.compute.blocks import by_group
 from gmmatch.compute.keys import look_at_rows
 from gmmatch.errors import GmmatchError, InvalidInput
-from gmmatch.validation import as_labels, as_rows, as_seed, digest_rows, fingerprint, resolve_keep
+from gmmatch.validation import (
+    as_labels,
+    as_rows,
+    as_seed,
+    digest_rows,
+    fingerprint,
+    number_classes,
+    resolve_keep,
+)
 
 GOOD = np.arange(12.0).reshape(6, 2)
 

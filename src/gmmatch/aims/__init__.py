@@ -18,14 +18,13 @@ from ..compute.keys import row_keys
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence
+from ..inputs import open_foreign
 from ..records import Selection
-from ..selectors.groups import Wanted
+from ..selectors.groups import Earlier, Wanted
 from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
 from .duplicates import drop_duplicates
-from .earlier import Earlier
-from .foreign import open_foreign
 from .holdout import Holdout, Leaks, find_leaks
 from .include import Exclude, Include
 from .match_to import MatchTo
@@ -42,14 +41,14 @@ DUPLICATES = ("allow", "drop")
 class Aims:
     """The aims as they were asked for; see `gmmatch.select`."""
 
-    include: Any = None
-    exclude: Any = None
-    holdout: Any = None
+    include: object = None
+    exclude: object = None
+    holdout: object = None
     duplicates: str = "allow"
-    cost: Any = None
-    strata: Any = None
-    match_to: Any = None
-    quality: Any = None
+    cost: object = None
+    strata: object = None
+    match_to: object = None
+    quality: object = None
 
     def check(self) -> None:
         """Refuse what is wrong whatever the data."""
@@ -216,7 +215,7 @@ class OpenAims:
         better = Wanted(best, first, parts, earlier)
         return Resolved(better, tuple(notes), told, leaks, wanted, keep)
 
-    def keep(self, keep: Any, checked: CheckedRows) -> Any:
+    def keep(self, keep: object, checked: CheckedRows) -> Any:
         """Return how much to keep, as selectors take it."""
         asked = check_keep(keep)
         if self.cost is not None:  # whatever is paid for is cut later
@@ -234,13 +233,13 @@ class OpenAims:
             )
         return asked - there
 
-    def _rows(self, keep: Any, allowed: Mask) -> int:
+    def _rows(self, keep: object, allowed: Mask) -> int:
         """Return how many rows are asked for; where rows have a cost, about how many it pays for."""
         if self.cost is None:
             return resolve_keep(keep, int(allowed.sum()))
         return self.cost.rows_for(self.cost.budget(keep, allowed), allowed)
 
-    def cost_budget(self, keep: Any, allowed: Mask) -> float:
+    def cost_budget(self, keep: object, allowed: Mask) -> float:
         """Return the most that the picks may cost, those that are in already among them."""
         assert self.cost is not None
         extra = self.cost.values[self.include.rows].sum() if isinstance(check_keep(keep), Beyond) else 0.0
@@ -260,7 +259,7 @@ class OpenAims:
             notes.append(f"kept {len(picked):,} rows, the most that strata allow; {asked:,} were asked for")
         return [note for note in notes if note]
 
-    def told(self, keep: Any, picked: Selection, wanted: Wanted) -> dict[str, Any]:
+    def told(self, keep: object, picked: Selection, wanted: Wanted) -> dict[str, Any]:
         """Say how far the aims were met, once rows are picked."""
         if self.cost is None:
             return {}
@@ -270,7 +269,12 @@ class OpenAims:
 
 
 def open_aims(
-    aims: Aims, data: Dataset, checked: CheckedRows, seed: int, encoder: Any = None, text: str | None = None
+    aims: Aims,
+    data: Dataset,
+    checked: CheckedRows,
+    seed: int,
+    encoder: object = None,
+    text: str | None = None,
 ) -> OpenAims:
     """Read what the aims need, and refuse what cannot be."""
     include = Include.of(aims.include, data, checked)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..arrays import IntArray, Mask, Vector
-from ..data import Dataset, Unreadable, values_of_rows
+from ..data import Dataset, Unreadable
 from ..errors import InvalidInput, InvalidParameter
-from ..validation import as_numbers, check_keep, is_whole
+from ..inputs import numbers_of_rows
+from ..validation import check_keep, is_whole
 
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
 _TOKENS = "tokens"
@@ -36,7 +35,7 @@ class Cost:
     note: str | None = None
 
     @classmethod
-    def of(cls, given: Any, data: Dataset) -> Cost:
+    def of(cls, given: object, data: Dataset) -> Cost:
         """Read costs: a column, a file, an array, or `tokens`, those of the texts."""
         if isinstance(given, str) and given == _TOKENS and _TOKENS not in data.columns:
             count = _tokenizer()
@@ -44,14 +43,7 @@ class Cost:
                 return cls(_count(data, _count_words), _TOKENS, _WORDS_NOTE)
             return cls(_count(data, count), _TOKENS, _TOKENIZER_NOTE)
         name = given if isinstance(given, str) else "cost"
-        values = (
-            values_of_rows(data, given, "scores", "cost")
-            if isinstance(given, (str, os.PathLike))
-            else as_numbers(given, len(data), "cost")
-        )
-        good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
-        if not np.isfinite(values[good]).all() or (values[good] < 0).any():
-            raise InvalidInput("cost must be finite and at least 0 in every row")
+        values, good = numbers_of_rows(given, data, "cost", 0.0)
         with np.errstate(over="ignore"):
             total = values[good].sum()
         if not np.isfinite(total):
@@ -60,7 +52,7 @@ class Cost:
             raise InvalidInput("cost is 0 in every row, so that it limits nothing; leave it out")
         return cls(np.where(np.isfinite(values), values, 0.0), name)
 
-    def budget(self, keep: Any, allowed: Mask) -> float:
+    def budget(self, keep: object, allowed: Mask) -> float:
         """Return the most that the picks may cost; a share is one of the cost of all that may be picked."""
         keep, total = check_keep(keep), float(self.values[allowed].sum())
         if isinstance(keep, str):

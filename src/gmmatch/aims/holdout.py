@@ -8,15 +8,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
-from ..compute.keys import gather, row_keys
+from ..arrays import FloatArray, IntArray, Keys, Mask, Rows, Vector
+from ..compute.keys import row_keys
+from ..compute.runner import gather
 from ..data import Dataset, Items, StackedRows
 from ..errors import InvalidInput
 from ..handover import as_frame
+from ..inputs import rows_of
 from ..records import verb
 from ..trust import find_copies
 from .duplicates import as_cosine
-from .foreign import rows_of
 from .texts import AlikeTexts, find_alike
 
 _LISTED = 1000  # pairs that the information of a run lists
@@ -115,7 +116,7 @@ class Holdout:
 
 
 def find_leaks(
-    rows: FloatArray,
+    rows: Rows,
     keys: Keys,
     usable: Mask,
     foreign: FloatArray,
@@ -136,7 +137,7 @@ def find_leaks(
         others = np.asarray(foreign, rows.dtype)
     if not np.isfinite(others).all():
         raise InvalidInput(f"the foreign rows have numbers that {rows.dtype}, as the rows are, cannot hold")
-    both = cast(FloatArray, StackedRows([rows, others], ["the rows", "holdout"]))
+    both = StackedRows([rows, others], ["the rows", "holdout"])
     found = find_copies(both, np.r_[keys, row_keys(others, seed)], np.r_[usable, np.ones(len(others), bool)])
     groups, n_rows = found.groups, len(rows)
     shared = np.intersect1d(groups[:n_rows][groups[:n_rows] >= 0], groups[n_rows:])

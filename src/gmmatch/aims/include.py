@@ -24,7 +24,7 @@ class Include:
     earlier: Selection | None = None  # a selection of other data
 
     @classmethod
-    def of(cls, given: Any, data: Dataset, checked: CheckedRows) -> Include:
+    def of(cls, given: object, data: Dataset, checked: CheckedRows) -> Include:
         """Find the rows that are included."""
         if given is None:
             return cls()
@@ -50,7 +50,7 @@ class Exclude:
     rows: IntArray
 
     @classmethod
-    def of(cls, given: Any, data: Dataset, checked: CheckedRows, include: Include) -> Exclude:
+    def of(cls, given: object, data: Dataset, checked: CheckedRows, include: Include) -> Exclude:
         """Find the rows that are excluded, and refuse those that are included as well."""
         selection = _as_selection(given)
         if selection is not None and not _of_this(selection, data, checked):
@@ -64,7 +64,7 @@ class Exclude:
         return cls(rows)
 
 
-def find_rows(given: Any, data: Dataset, checked: CheckedRows, name: str) -> IntArray:
+def find_rows(given: object, data: Dataset, checked: CheckedRows, name: str) -> IntArray:
     """Return the numbers of the rows that are named, each once, in their order.
 
     `given`: a selection of this data, ids, row numbers, a file of one of these, or a mask.
@@ -103,7 +103,7 @@ def find_rows(given: Any, data: Dataset, checked: CheckedRows, name: str) -> Int
     return _each_once(values.astype(np.int64))
 
 
-def _by_id(ids: Any, data: Dataset, name: str) -> IntArray:
+def _by_id(ids: object, data: Dataset, name: str) -> IntArray:
     """Return the rows of ids."""
     if data.ids is None:
         raise InvalidInput(
@@ -123,7 +123,7 @@ def _each_once(rows: IntArray) -> IntArray:
     return rows[np.sort(np.unique(rows, return_index=True)[1])]
 
 
-def _as_selection(given: Any) -> Selection | None:
+def _as_selection(given: object) -> Selection | None:
     """Return a selection that is given, or saved where a path says."""
     if isinstance(given, Selection):
         return given

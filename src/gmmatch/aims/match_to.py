@@ -18,17 +18,18 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..arrays import FloatArray, IntArray, Mask, Vector
+from ..arrays import FloatArray, IntArray, Mask, Rows, Vector
 from ..compute.blocks import block_rows
 from ..compute.keys import row_keys
-from ..compute.passes import map_blocks
+from ..compute.reads import Sums
+from ..compute.runner import PerRow, run_read
 from ..errors import InvalidInput, InvalidParameter
+from ..inputs import open_rows
 from ..location.geometric_median import geometric_median
 from ..matching.clusters import lloyd
 from ..selectors.groups import Part, Parts
 from ..trust import TRUSTED, Verdict
 from ..validation import CheckedRows, is_number
-from .foreign import open_rows
 
 _MOST_ROWS = 1 << 12  # of a reference that are compared with: the first by their hashes
 _NEIGHBOURS = 5  # believed rows that say which class a reference row belongs to
@@ -57,7 +58,7 @@ class MatchTo:
 
     @classmethod
     def of(
-        cls, given: Any, n_features: int, seed: int, encoder: Any = None, text: str | None = None
+        cls, given: object, n_features: int, seed: int, encoder: object = None, text: str | None = None
     ) -> MatchTo:
         """Open references: one, or a mapping from paths to shares."""
         shares = given if isinstance(given, Mapping) else {None: 1.0}
@@ -177,19 +178,20 @@ class _View:
         return scaled
 
 
-def _compare(rows: FloatArray, believed: Mask, reference: FloatArray, view: _View) -> _Near:
+def _compare(rows: Rows, believed: Mask, reference: FloatArray, view: _View) -> _Near:
     """Compare all rows with a reference, in one read."""
     others = view(reference)
     squares = np.add.reduce(others * others, axis=1)
     step = block_rows(max(rows.shape[1], len(reference)))
+    own_believed = PerRow(believed)
 
-    def part(block: slice) -> tuple[int, IntArray, Vector, IntArray, Vector]:
+    def part(block: slice, values: FloatArray) -> tuple[int, IntArray, Vector, IntArray, Vector]:
         with np.errstate(over="ignore", invalid="ignore"):
-            values = view(rows[block])
+            values = view(values)
             apart = np.add.reduce(values * values, axis=1)[:, None] + squares - 2.0 * (values @ others.T)
         apart = np.where(np.isfinite(apart), np.maximum(apart, 0.0), np.inf)
         nearest = apart.argmin(axis=1)
-        own = np.where(believed[block][:, None], apart, np.inf)
+        own = np.where(own_believed[block][:, None], apart, np.inf)
         few = min(_NEIGHBOURS, len(own))
         best = np.argsort(own, axis=0, kind="stable")[:few].T
         return (
@@ -200,17 +202,19 @@ def _compare(rows: FloatArray, believed: Mask, reference: FloatArray, view: _Vie
             np.take_along_axis(own, best.T, axis=0).T,
         )
 
-    nearest, apart = np.empty(len(rows), np.int64), np.empty(len(rows))
-    neighbours: IntArray = np.empty((len(reference), 0), np.int64)
-    distances: Vector = np.empty((len(reference), 0))
-    with threadpool_limits(1):
-        for start, own, own_apart, best, best_apart in map_blocks(part, rows, "comparing rows", step):
-            nearest[start : start + len(own)], apart[start : start + len(own)] = own, own_apart
-            neighbours = np.hstack([neighbours, best + start])
-            distances = np.hstack([distances, best_apart])
-            order = np.argsort(distances, axis=1, kind="stable")[:, :_NEIGHBOURS]
-            neighbours = np.take_along_axis(neighbours, order, axis=1)
-            distances = np.take_along_axis(distances, order, axis=1)
+    def zero() -> list[Any]:
+        few = np.empty((len(reference), 0))
+        return [np.empty(len(rows), np.int64), np.empty(len(rows)), few.astype(np.int64), few]
+
+    def add(total: list[Any], found: tuple[int, IntArray, Vector, IntArray, Vector]) -> None:
+        start, own, own_apart, best, best_apart = found
+        total[0][start : start + len(own)], total[1][start : start + len(own)] = own, own_apart
+        neighbours, distances = np.hstack([total[2], best + start]), np.hstack([total[3], best_apart])
+        order = np.argsort(distances, axis=1, kind="stable")[:, :_NEIGHBOURS]
+        total[2:] = (np.take_along_axis(own, order, axis=1) for own in (neighbours, distances))
+
+    read = Sums("comparing rows", part, zero, add, step=step, products=True)
+    nearest, apart, neighbours, distances = run_read(rows, read)
     neighbours = np.where(np.isfinite(distances), neighbours, -1)
     return _Near(nearest, np.sqrt(apart), neighbours, np.sqrt(distances[:, 0]))
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..arrays import IntArray, Mask, Vector
-from ..data import Dataset, values_of_rows
-from ..errors import InvalidInput, InvalidParameter, brief
+from ..data import Dataset
+from ..errors import InvalidParameter, brief
+from ..inputs import numbers_of_rows
 from ..matching.budgets import split
-from ..validation import as_numbers, is_number
+from ..validation import is_number
 
 WEIGHT = 0.5
 
@@ -25,21 +25,14 @@ class Quality:
     weight: float = WEIGHT
 
     @classmethod
-    def of(cls, given: Any, data: Dataset) -> Quality:
+    def of(cls, given: object, data: Dataset) -> Quality:
         """Read scores, a column or an array, or `(scores, weight)`."""
         weight: Any = WEIGHT
         if isinstance(given, tuple) and len(given) == 2:
             given, weight = given
         if not (is_number(weight) and 0 < weight < 1):
             raise InvalidParameter(f"the weight of quality must be between 0 and 1; got {brief(weight)}")
-        if isinstance(given, (str, os.PathLike)):
-            values = values_of_rows(data, given, "scores", "quality")
-        else:
-            values = as_numbers(given, len(data), "quality")
-        good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
-        if not np.isfinite(values[good]).all():
-            raise InvalidInput("quality must be finite in every row")
-        return cls(values, float(weight))
+        return cls(numbers_of_rows(given, data, "quality")[0], float(weight))
 
     def best(self, codes: IntArray, allowed: Mask, share: float) -> Mask:
         """Return the rows that compete: of each class the better ones, a share of 1 less the weight.

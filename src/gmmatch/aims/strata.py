@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import IntArray, Vector
+from ..arrays import AnyArray, IntArray, Vector
 from ..data import Dataset, values_of_rows
 from ..errors import InvalidInput
 from ..matching.budgets import Weights, is_bounds, share
@@ -24,10 +23,10 @@ _MOST_PARTS = 1 << 16
 class Strata:
     """The values of the columns of strata, by name."""
 
-    columns: Mapping[str, npt.NDArray[Any]]
+    columns: Mapping[str, AnyArray]
 
     @classmethod
-    def of(cls, given: Any, data: Dataset) -> Strata:
+    def of(cls, given: object, data: Dataset) -> Strata:
         """Read strata: names of columns, an array, or a mapping of names to arrays or columns."""
         if isinstance(given, (str, os.PathLike)):
             names = [name.strip() for name in os.fspath(given).split(",")]
@@ -44,7 +43,7 @@ class Strata:
             raise InvalidInput("strata names no column; leave it out, or name one")
         return cls({str(name): values_of_rows(data, values, "strata") for name, values in given.items()})
 
-    def parts(self, checked: CheckedRows, by_class: bool, budgets: Any) -> Parts:
+    def parts(self, checked: CheckedRows, by_class: bool, budgets: object) -> Parts:
         """Return the parts: the rows of a class, where rows have one, of one value in each column.
 
         `budgets`: a mapping gives each value of one column (or of the class) its weight, or its least and its
@@ -81,7 +80,7 @@ class Strata:
 
 def _weights(
     budgets: Mapping[Any, Any],
-    named: Mapping[str, tuple[npt.NDArray[Any], IntArray]],
+    named: Mapping[str, tuple[AnyArray, IntArray]],
     codes: IntArray,
     usable: Any,
     first: IntArray,
@@ -108,7 +107,7 @@ def _weights(
 
 
 def _bounds(
-    budgets: Mapping[Any, Any], classes: npt.NDArray[Any], value: IntArray, sizes: IntArray
+    budgets: Mapping[Any, Any], classes: AnyArray, value: IntArray, sizes: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Return the least and the most rows of each part: the parts of a value share its own by their sizes."""
     least, most = np.zeros(len(value), np.int64), np.zeros(len(value), np.int64)

@@ -12,9 +12,8 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import IntArray, Vector
+from ..arrays import IntArray, Keys, Vector
 from ..data import Items, Unreadable
 
 LEAST = 0.6  # shared among all sequences of two texts that are nearly the same
@@ -23,7 +22,7 @@ _LONGEST = 10_000  # letters that are compared: in longer texts most sequences a
 _BANDS, _PER_BAND = 40, 4
 _AT_ONCE = 1 << 13
 
-_Keys = npt.NDArray[np.uint64]
+_Keys = Keys
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def check_aims(aims: Aims) -> None:
             )
 
 
-def share_rows(keep: Any, data: Dataset) -> IntArray:
+def share_rows(keep: object, data: Dataset) -> IntArray:
     """Return how many labelled and how many unlabelled rows to pick: in proportion to what there is."""
     asked = check_keep(keep)
     if isinstance(asked, (str, Beyond)):

@@ -116,17 +116,18 @@ def _return_freed_memory() -> None:
     """
     import ctypes
 
-    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "mallopt"):
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
         for option, value in _MALLOC:
-            library.mallopt(option, value)
+            mallopt(option, value)
 
 
-def _terminate(number: int, frame: Any) -> None:
+def _terminate(number: int, frame: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: what is under way is being cleaned up
     raise Terminated
 
 
-def _interrupt(number: int, frame: Any) -> None:
+def _interrupt(number: int, frame: object) -> None:
     _interrupted.set()
     raise KeyboardInterrupt
 

@@ -42,10 +42,9 @@ def export(
 
         gmmatch export kept.parquet embeddings.npy --labels labels.npy --to cleanlab -o issues.csv
     """
-    opening = {
-        "ids": ids, "embedding": embedding, "encoder": encoder, "text": text, "image": image,
-        "on_bad_rows": on_bad_rows, "unlabelled": unlabelled, "header": header,
-    }  # fmt: skip
+    asked = dict(locals())
+    for name in ("selection", "source", "output", "quiet"):
+        del asked[name]
     with show_progress(quiet):
-        count = export_rows(selection, source, output, to=to, labels=labels, overwrite=overwrite, **opening)
+        count = export_rows(selection, source, output, **asked)
     say(f"wrote {count:,} rows for {to} to {output}", err=False)

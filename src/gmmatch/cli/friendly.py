@@ -36,7 +36,7 @@ def friendly(command: Command) -> Command:
     names = (*inspect.signature(command).parameters, *_COMMON)
 
     @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
+    def wrapped(*args: object, **kwargs: object) -> None:
         try:
             with in_little_room():
                 command(*args, **kwargs)

@@ -33,12 +33,17 @@ def column(text: str, metavar: str = "COLUMN") -> Any:
     return option(text, metavar=metavar, panel=READ)
 
 
+def choice(text: str, metavar: str | None = None, **more: object) -> Any:
+    """Return an option that says how rows are chosen."""
+    return option(text, panel=CHOOSE, metavar=metavar, **more)
+
+
 def flag(name: str, text: str, panel: str = RUN) -> Any:
     """Return an option that is there or not."""
     return option(text, f"--{name}", panel=panel)
 
 
-def file(text: str, panel: str = WRITE, metavar: str = "FILE", **more: Any) -> Any:
+def file(text: str, panel: str = WRITE, metavar: str = "FILE", **more: object) -> Any:
     """Return an option that names a file."""
     return option(text, panel=panel, metavar=metavar, **more)
 
@@ -53,18 +58,15 @@ Labels = Annotated[str | None, column("Class of each row; may be wrong.", "FILE_
 Ids = Annotated[str | None, column("Name of each row; its number by default.", "FILE_OR_COLUMN")]
 Embedding = Annotated[str | None, column("Column, array or tensor with the embeddings.")]
 Encoder = Annotated[
-    str | None,
-    option("INPUT holds images or texts: encode them first, as `gmmatch embed` does.", panel=READ),
+    str | None, option("INPUT holds images or texts: encode them first, as `gmmatch embed` does.", panel=READ)
 ]
 Text = Annotated[str | None, column("Column of the texts.")]
 Image = Annotated[str | None, column("Column of the images (paths or bytes).")]
 Scores = Annotated[Path | None, file("One score per row, for --method top-scores.", READ)]
 Images = Annotated[
     Path | None,
-    file(
-        "Images of the rows, for --report and to train on (.npy, .npz; the embeddings by default).",
-        READ,
-        "PATH",
+    column(
+        "Images of the rows, for --report and to train on (.npy, .npz; the embeddings by default).", "PATH"
     ),
 ]
 OnBadRows = Annotated[
@@ -90,107 +92,66 @@ Header = Annotated[
 # How rows are chosen.
 Keep = Annotated[
     str | None,
-    option(
+    choice(
         "How many rows to keep: 10%, 0.1, 5000, 2M, or +5000 beyond --include. Needed without --settings.",
-        panel=CHOOSE,
-        metavar="BUDGET",
+        "BUDGET",
     ),
 ]
-Method = Annotated[str, option("A name that `gmmatch methods` lists.", panel=CHOOSE)]
+Method = Annotated[str, choice("A name that `gmmatch methods` lists.")]
 Budgets = Annotated[
-    str,
-    option(
-        "How classes share the budget: proportional to their sizes, sqrt (of these) or equal.",
-        panel=CHOOSE,
-    ),
+    str, choice("How classes share the budget: proportional to their sizes, sqrt (of these) or equal.")
 ]
 Param = Annotated[
     list[str] | None,
-    option(
-        "A parameter of the method, such as clusters=off or batch_size=256; repeatable.",
-        panel=CHOOSE,
-        metavar="KEY=VALUE",
-    ),
+    choice("A parameter of the method, such as clusters=off or batch_size=256; repeatable.", "KEY=VALUE"),
 ]
 Guard = Annotated[
     str | None,
-    option(
+    choice(
         "auto: judge the rows, and pick those that seem right first (the default of gm-matching);"
         " off (or --no-guard): believe all rows.",
-        panel=CHOOSE,
-        metavar="auto|off",
+        "auto|off",
         show_default=False,
     ),
 ]
 Reference = Annotated[
     str | None,
-    option(
-        "Rows whose labels are known to be right, with labels: a folder or a table like INPUT.",
-        panel=CHOOSE,
-        metavar="PATH",
-    ),
+    choice("Rows whose labels are known to be right, with labels: a folder or a table like INPUT.", "PATH"),
 ]
 Probabilities = Annotated[
-    Path | None,
-    file(
-        "Class probabilities of your own model, out of fold: .npy, .parquet or .csv.",
-        CHOOSE,
-    ),
+    Path | None, choice("Class probabilities of your own model, out of fold: .npy, .parquet or .csv.", "FILE")
 ]
 Fix = Annotated[
     float | None,
-    option(
-        "Keep rows under the suggested label where it is at least so probable, such as 0.9.",
-        panel=CHOOSE,
-        metavar="P",
-    ),
+    choice("Keep rows under the suggested label where it is at least so probable, such as 0.9.", "P"),
 ]
 Include = Annotated[
-    str | None,
-    option(
-        "Rows that are in already, and count: a selection, or a file of ids.", panel=CHOOSE, metavar="FILE"
-    ),
+    str | None, choice("Rows that are in already, and count: a selection, or a file of ids.", "FILE")
 ]
-Exclude = Annotated[
-    str | None, option("Rows that are out: a selection, or a file of ids.", panel=CHOOSE, metavar="FILE")
-]
-Holdout = Annotated[
-    str | None,
-    option("Rows of a test set: near-duplicates of them are not picked.", panel=CHOOSE, metavar="PATH"),
-]
+Exclude = Annotated[str | None, choice("Rows that are out: a selection, or a file of ids.", "FILE")]
+Holdout = Annotated[str | None, choice("Rows of a test set: near-duplicates of them are not picked.", "PATH")]
 Duplicates = Annotated[
-    str,
-    option(
-        "drop: of near-duplicates only the most believed may be picked.", panel=CHOOSE, metavar="allow|drop"
-    ),
+    str, choice("drop: of near-duplicates only the most believed may be picked.", "allow|drop")
 ]
-Cost = Annotated[
-    str | None,
-    option("What rows cost, or tokens; --keep is in that unit.", panel=CHOOSE, metavar="COLUMN_OR_FILE"),
-]
-Strata = Annotated[
-    str | None,
-    option("Columns that share the budget beside the class.", panel=CHOOSE, metavar="COLUMN,COLUMN"),
-]
+Cost = Annotated[str | None, choice("What rows cost, or tokens; --keep is in that unit.", "COLUMN_OR_FILE")]
+Strata = Annotated[str | None, choice("Columns that share the budget beside the class.", "COLUMN,COLUMN")]
 MatchTo = Annotated[
     list[str] | None,
-    option(
+    choice(
         "Rows that the picks should be like, with their share if there are several; repeatable.",
-        panel=CHOOSE,
-        metavar="PATH[=SHARE]",
+        "PATH[=SHARE]",
     ),
 ]
 Quality = Annotated[
     str | None,
-    option(
+    choice(
         "How good rows are, and what it weighs (0.5): the worse rows of a class do not compete.",
-        panel=CHOOSE,
-        metavar="COLUMN_OR_FILE[=WEIGHT]",
+        "COLUMN_OR_FILE[=WEIGHT]",
     ),
 ]
 Settings = Annotated[
     Path | None,
-    file("Repeat how a selection was made: all that the other options do not say otherwise.", CHOOSE),
+    choice("Repeat how a selection was made: all that the other options do not say otherwise.", "FILE"),
 ]
 # What is written.
 Overwrite = Annotated[bool, flag("overwrite", "Replace outputs that exist.", WRITE)]
@@ -199,8 +160,7 @@ Materialize = Annotated[
     Path | None, file("Also write the kept rows themselves, in a new folder.", metavar="DIR")
 ]
 SuspectsFile = Annotated[
-    Path | None,
-    file("Also write which rows seem wrong, and why (needs labels): .parquet, .csv or .jsonl."),
+    Path | None, file("Also write which rows seem wrong, and why (needs labels): .parquet, .csv or .jsonl.")
 ]
 ReportFile = Annotated[Path | None, file("Also write a page that shows the choice: .html.")]
 SaveScores = Annotated[
@@ -219,16 +179,14 @@ Folder = Annotated[Path, output("Folder for the results.", "DIR")]
 AsJson = Annotated[bool, flag("json", "Print one JSON document.", WRITE)]
 # How it runs.
 Memory = Annotated[
-    str | None,
-    option("Memory to use, such as 4GB; less takes longer, and changes no picks.", metavar="SIZE"),
+    str | None, option("Memory to use, such as 4GB; less takes longer, and changes no picks.", metavar="SIZE")
 ]
 Engine = Annotated[
     str,
     option("local: threads; processes; ray: a Ray cluster; the same result.", metavar="local|processes|ray"),
 ]
 Address = Annotated[
-    str | None,
-    option("With --engine ray: a running cluster, or auto; by default a new one, here."),
+    str | None, option("With --engine ray: a running cluster, or auto; by default a new one, here.")
 ]
 Workers = Annotated[
     int | None, option("With --engine ray or processes: how many; one per core by default.", min=1)

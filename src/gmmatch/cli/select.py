@@ -15,7 +15,7 @@ from ..checkpoints import is_there
 from ..errors import InvalidParameter
 from ..facts import RunInfo
 from ..records import load_selection
-from ..validation import parse_keep
+from ..validation import check_keep
 from . import exit_code, options
 from .friendly import parse_params, say, show_progress
 
@@ -138,7 +138,7 @@ def select(
             "keep says how many rows to keep, such as 10% or 5000; name it, or a selection to repeat:"
             " settings=..."
         )
-    plan = run.Plan.of(source, parse_keep(keep) if isinstance(keep, str) else keep, asked)
+    plan = run.Plan.of(source, check_keep(keep), asked)
     with show_progress(quiet):
         if dry_run:
             found = run.estimate(plan)

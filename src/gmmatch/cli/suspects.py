@@ -19,12 +19,9 @@ _MOST_PAIRS = 5
 def suspects(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="Rows, as for `gmmatch select`.")],
     labels: options.Labels = None,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="What to write: .parquet, .csv or .jsonl.", rich_help_panel=WRITE
-        ),
-    ] = Path("suspects.parquet"),
+    output: Annotated[Path, options.output("What to write: .parquet, .csv or .jsonl.")] = Path(
+        "suspects.parquet"
+    ),
     ids: options.Ids = None,
     embedding: options.Embedding = None,
     encoder: options.Encoder = None,
@@ -39,15 +36,12 @@ def suspects(
     header: options.Header = "auto",
     fix: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the labels with likely suggestions in place: .parquet, .csv or .jsonl, for --labels.",
-            rich_help_panel=WRITE,
+        options.file(
+            "Write the labels with likely suggestions in place: .parquet, .csv or .jsonl, for --labels."
         ),
     ] = None,
     above: Annotated[
-        float,
-        typer.Option(help="With --fix: probability of a suggestion to take it.", rich_help_panel=WRITE),
+        float, options.option("With --fix: probability of a suggestion to take it.", panel=WRITE)
     ] = 0.9,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
@@ -65,28 +59,12 @@ def suspects(
 
         gmmatch suspects embeddings.npy --labels labels.npy --fix better.csv --above 0.95
     """
+    asked = dict(locals())
+    for name in ("source", "labels", "seed", "as_json", "quiet"):
+        del asked[name]
     started = time.perf_counter()
     with show_progress(quiet):
-        found = api.list_suspects(
-            source,
-            labels,
-            seed,
-            reference=reference,
-            probabilities=probabilities,
-            ids=ids,
-            encoder=encoder,
-            text=text,
-            image=image,
-            embedding=embedding,
-            memory=memory,
-            on_bad_rows=on_bad_rows,
-            unlabelled=unlabelled,
-            header=header,
-            output=output,
-            fix=fix,
-            above=above,
-            overwrite=overwrite,
-        )
+        found = api.list_suspects(source, labels, seed, **asked)
     facts: dict[str, Any] = found.summary()
     facts |= {"seconds": round(time.perf_counter() - started, 3), "output": str(output)}
     if fix is not None:

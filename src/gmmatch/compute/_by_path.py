@@ -77,7 +77,7 @@ def by_path(rows: Any, name: str) -> Place:
 
 def glimpse(rows: Any) -> str:
     """Return what rows that a worker opens must look like; nothing of those that it checks by itself."""
-    return "" if rows is None or isinstance(rows, ForwardRows) else glance(rows)
+    return "" if isinstance(rows, ForwardRows) else glance(rows)
 
 
 def _locate(array: Any, name: str) -> MappedFile:

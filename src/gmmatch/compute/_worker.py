@@ -6,7 +6,7 @@ import os
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,7 @@ from threadpoolctl import threadpool_limits
 from ..errors import GmmatchError
 from ._by_path import Place, glimpse
 from .blocks import limit_threads
-from .passes import PerRow
-from .reading import announced
+from .runner import NO_ROWS, PerRow, announced
 
 Where = slice | npt.NDArray[np.int64] | None
 
@@ -60,30 +59,30 @@ class Parcel:
     beside: list[npt.NDArray[Any]]
     dtypes: list[np.dtype[Any]]
 
+    @classmethod
+    def of(cls, function: Callable[..., Any], rows: Any, pickler: type[pickle.Pickler]) -> Self:
+        """Make a function ready to be sent; `pickler` is one that can pickle functions in functions."""
+        beside: list[PerRow] = []
+
+        class WithoutRows(pickler):  # type: ignore[misc, valid-type]
+            def persistent_id(self, thing: Any) -> Any:
+                if thing is rows:
+                    return _ROWS
+                if isinstance(thing, PerRow):
+                    if not any(thing is known for known in beside):
+                        beside.append(thing)
+                    return next(place for place, known in enumerate(beside) if thing is known)
+                return None
+
+        stream = io.BytesIO()
+        WithoutRows(stream, pickle.HIGHEST_PROTOCOL).dump(function)
+        values = [np.asarray(thing.values) for thing in beside]
+        content = np.frombuffer(stream.getbuffer(), np.uint8)
+        return cls(content, [_small(array) for array in values], [array.dtype for array in values])
+
     def entries(self, where: Where) -> list[npt.NDArray[Any]]:
         """Return what a call that looks at the rows `where` must be sent."""
         return [values[where] for values in self.beside] if where is not None else []
-
-
-def pack(function: Callable[..., Any], rows: Any, pickler: type[pickle.Pickler]) -> Parcel:
-    """Make a function ready to be sent; `pickler` is one that can pickle functions in functions."""
-    beside: list[PerRow] = []
-
-    class WithoutRows(pickler):  # type: ignore[misc, valid-type]
-        def persistent_id(self, thing: Any) -> Any:
-            if rows is not None and thing is rows:
-                return _ROWS
-            if isinstance(thing, PerRow):
-                if not any(thing is known for known in beside):
-                    beside.append(thing)
-                return next(place for place, known in enumerate(beside) if thing is known)
-            return None
-
-    stream = io.BytesIO()
-    WithoutRows(stream, pickle.HIGHEST_PROTOCOL).dump(function)
-    values = [np.asarray(thing.values) for thing in beside]
-    content = np.frombuffer(stream.getbuffer(), np.uint8)
-    return Parcel(content, [_small(array) for array in values], [array.dtype for array in values])
 
 
 class _Unpickler(pickle.Unpickler):
@@ -144,6 +143,12 @@ class Call:
     where: Where  # the rows that it looks at; None where there are no per-row arrays
     entries: list[npt.NDArray[Any]]  # of each per-row array, the entries of these rows
 
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """The numbers of the rows that it looks at, where it names them."""
+        item = self.arguments[-1]
+        return np.empty(0, np.int64) if isinstance(item, slice) else item.rows
+
 
 def call_of(item: Any, state: Any, parcel: Parcel) -> Call:
     """Return the call of a function with an item, after the state of the call before it, if there is one."""
@@ -151,14 +156,6 @@ def call_of(item: Any, state: Any, parcel: Parcel) -> Call:
     if parcel.beside:
         where = item if isinstance(item, slice) else item.rows
     return Call((item,) if state is None else (state, item), where, parcel.entries(where))
-
-
-class _Asked:
-    """A call, and the rows that it names."""
-
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.rows = getattr(call.arguments[0], "rows", np.empty(0, np.int64))
 
 
 class Worker:
@@ -176,7 +173,7 @@ class Worker:
         self._entries: list[Entries] = []
         # Cores are shared out as workers, one each.
         self._limits = threadpool_limits(1)
-        self.rows: Any = None
+        self.rows: Any = NO_ROWS
         if place is None:
             return
         try:
@@ -209,10 +206,7 @@ class Worker:
             if number != self._round:
                 self._function, self._entries = unpack(content, self.rows)
                 self._round = number
-            if len(calls[0].arguments) > 1:
-                return [self._call(call, dtypes) for call in calls]
-            asked = [_Asked(call) for call in calls]
-            return [self._call(one.call, dtypes) for one in announced(self.rows, asked, _WORKER_BYTES)]
+            return [self._call(call, dtypes) for call in announced(self.rows, calls, _WORKER_BYTES)]
         except MemoryError as error:
             return Failure("memory", self.node, str(error))
         except (GmmatchError, OSError) as error:

@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Rows
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -36,7 +38,7 @@ def block_rows(n_features: int) -> int:
     return min(LARGEST_BLOCK, 1 << (fitting.bit_length() - 1))
 
 
-def blocks(rows: npt.NDArray[Any]) -> Iterator[slice]:
+def blocks(rows: Rows) -> Iterator[slice]:
     """Yield the slices that cut `rows` into blocks."""
     step = block_rows(rows.shape[1])
     for start in range(0, len(rows), step):

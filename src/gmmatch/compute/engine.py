@@ -1,4 +1,4 @@
-"""Who runs the passes: this machine, or a cluster. The picks are the same."""
+"""Who runs the reads: this machine, its processes, or a cluster. The picks are the same."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from ..data import Dataset
 from ..errors import InvalidParameter
 from ..validation import check_choice
-from .passes import Engine
 from .processes import process_engine
 from .ray import ray_engine
+from .runner import NO_ROWS, Runner, Threads
 
-_Open = Callable[[Dataset | None, str | None, int | None], AbstractContextManager[Engine | None]]
+_Open = Callable[[Dataset | None, str | None, int | None], AbstractContextManager[Runner]]
 
 
-def _threads(source: Dataset | None, address: str | None, workers: int | None) -> nullcontext[None]:
-    """Run passes on the threads of this machine: no engine at all."""
+def _threads(source: Dataset | None, address: str | None, workers: int | None) -> nullcontext[Runner]:
+    """Run reads on the threads of this machine."""
     if address is not None or workers is not None:
         raise InvalidParameter("address and workers are for the engine 'ray'; the engine is 'local'")
-    return nullcontext()
+    return nullcontext(Threads(NO_ROWS if source is None else source.rows))
 
 
 ENGINES: dict[str, _Open] = {"local": _threads, "processes": process_engine, "ray": ray_engine}
@@ -37,17 +37,22 @@ class Ray:
     workers: int | None = None
 
 
-def open_engine(
-    engine: str | Engine, source: Dataset | None, address: str | None = None, workers: int | None = None
-) -> AbstractContextManager[Engine | None]:
-    """Return a context manager that opens an engine for the rows of a source, and closes it.
+def open_runner(
+    engine: str | Ray | Runner,
+    source: Dataset | None,
+    address: str | None = None,
+    workers: int | None = None,
+) -> AbstractContextManager[Runner]:
+    """Return a context manager that opens a runner for the rows of a source, and closes it.
 
-    `engine`: `local`, `processes` or `ray`, or an engine for these rows that is open already, and stays so.
+    `engine`: `local`, `processes` or `ray`, or a runner of these rows that is open already, and stays so.
     `source`: the rows; None for functions that open what they read by themselves. `address`, `workers`: for
     `ray`, see `gmmatch.compute.ray.ray_engine`; `workers` for `processes`, too.
     """
-    if not isinstance(engine, str):
-        if source is not None and not engine.holds(source.rows):
+    if isinstance(engine, Runner):
+        if source is not None and engine.rows.content is not source.rows:
             raise InvalidParameter(f"the engine is open for other rows than those of {source.name}")
         return nullcontext(engine)
+    if isinstance(engine, Ray):
+        return open_runner("ray", source, engine.address, engine.workers)
     return ENGINES[check_choice(engine, tuple(ENGINES), "engine")](source, address, workers)

@@ -1,4 +1,4 @@
-"""The passes on processes of this machine, each with a core and with the rows opened by path.
+"""The reads on processes of this machine, each with a core and with the rows opened by path.
 
 The same calls as on a cluster, over a pipe to each process: the picks are the same, whoever makes them.
 """
@@ -8,38 +8,32 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ..data import Dataset
-from ..errors import InvalidInput, InvalidParameter, WorkerFailed
-from ._agenda import Agenda, AgendaEngine, Task, rows_of
-from ._by_path import MappedFile, Place, by_path, glimpse
-from ._worker import Failure, Worker, call_of, pack
+from ..errors import InvalidInput, InvalidParameter
+from ._by_path import MappedFile, Place, by_path
+from ._crew import Crew, Lost
+from ._worker import Call, Parcel, Worker
 from .blocks import core_count
 
-_MOST_LOSSES = 4  # of one task: it is then the task that ends processes
 _START = "from gmmatch.compute.processes import serve; serve()"
 
 
-class ProcessEngine(AgendaEngine):
-    """Runs functions on processes of this machine.
+class ProcessEngine(Crew):
+    """Runs functions on processes of this machine, over a pipe to each."""
 
-    `source`: the rows; None for functions that open what they read by themselves. `place`: where processes
-    find them. `workers`: how many processes.
-    """
+    name = "processes"
 
     def __init__(self, source: Dataset | None, place: Place | None, workers: int) -> None:
-        super().__init__(None if source is None else source.rows, workers)
-        self._name = "the input" if source is None else source.name
-        self._opening = place, glimpse(self._rows)
-        self._round = 0
+        super().__init__(source, place, workers, import_module("cloudpickle").Pickler)
         self._processes: dict[Connection, tuple[int, subprocess.Popen[bytes]]] = {}
         self._known: dict[Connection, int] = {}  # the round whose function each process has
         for number in range(workers):
@@ -58,76 +52,47 @@ class ProcessEngine(AgendaEngine):
         )
         there.close()
         pipe = Connection(here.detach())
-        pipe.send(self._opening)
+        pipe.send((self._place, self._expected))
         self._processes[pipe] = number, process
+        self._idle.append(pipe)
 
     def close(self) -> None:
         """End the processes."""
-        for pipe, (_, process) in self._processes.items():
-            pipe.close()
-            process.kill()
-            process.wait()
-        self._processes = {}
+        for pipe in list(self._processes):
+            self._end(pipe)
 
-    def _run(self, function: Callable[..., Any], agenda: Agenda) -> Iterator[tuple[Task, list[Any]]]:
-        parcel = pack(function, self._rows, import_module("cloudpickle").Pickler)
-        self._round += 1
-        busy: dict[Connection, Task] = {}
-        idle = list(self._processes)
-        try:
-            while agenda or busy:
-                for pipe in list(idle):
-                    task = agenda.next(self._processes[pipe][0])
-                    if task is None:
-                        break
-                    idle.remove(pipe)
-                    busy[pipe] = task
-                    calls = [call_of(item, task.state, parcel) for item in task.items]
-                    known = self._known.get(pipe) == self._round
-                    with suppress(OSError):  # a process that is lost is noticed below
-                        pipe.send((self._round, None if known else parcel.content, parcel.dtypes, calls))
-                    self._known[pipe] = self._round
-                for ready in wait(list(busy)):
-                    pipe = cast("Connection[Any, Any]", ready)
-                    task = busy.pop(pipe)
-                    results = self._answer(pipe, task)
-                    if results is None:
-                        agenda.put_back(task)
-                        idle.append(next(reversed(self._processes)))
-                    else:
-                        idle.append(pipe)
-                        yield task, results
-        finally:
-            for pipe in busy:  # what they still answer belongs to nobody
-                self._replace(pipe)
-
-    def _answer(self, pipe: Connection, task: Task) -> list[Any] | None:
-        """Return the results of a task; None if its process was lost, and another was started."""
-        try:
-            outcome = pipe.recv()
-        except (EOFError, OSError):
-            task.losses.append("process")
-            if len(task.losses) >= _MOST_LOSSES:
-                raise WorkerFailed(
-                    f"{_MOST_LOSSES} processes ended in {rows_of(task)} of {self._name}; memory may be short:"
-                    " use fewer workers"
-                ) from None
-            self._replace(pipe)
-            return None
-        if isinstance(outcome, Failure):
-            if outcome.kind == "memory":
-                raise WorkerFailed(f"a process ran out of memory in {rows_of(task)} of {self._name}")
-            raise InvalidInput(f"a process cannot read {rows_of(task)} of {self._name}: {outcome.reason}")
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome  # type: ignore[no-any-return]
-
-    def _replace(self, pipe: Connection) -> None:
+    def _end(self, pipe: Connection) -> int:
+        """End a process; return its number."""
         number, process = self._processes.pop(pipe)
         pipe.close()
         process.kill()
         process.wait()
-        self._start(number)
+        return number
+
+    def _begin(self, parcel: Parcel) -> None:
+        """Each process is sent the function with its first calls."""
+
+    def _number(self, worker: Connection) -> int:
+        return self._processes[worker][0]
+
+    def _send(self, worker: Connection, parcel: Parcel, calls: list[Call]) -> None:
+        known = self._known.get(worker) == self._round
+        with suppress(OSError):  # a process that is lost is noticed when it does not answer
+            worker.send((self._round, None if known else parcel.content, parcel.dtypes, calls))
+        self._known[worker] = self._round
+
+    def _answers(self) -> Iterator[tuple[Connection, Any]]:
+        ready = wait(list(self._busy))
+        for pipe in [pipe for pipe in self._busy if pipe in ready]:
+            try:
+                outcome = pipe.recv()
+            except (EOFError, OSError):
+                self._start(self._end(pipe))
+                outcome = Lost("ended; memory may be short: use fewer workers")
+            yield pipe, outcome
+
+    def _abandon(self, worker: Connection) -> None:
+        self._start(self._end(worker))  # what it still answers belongs to nobody
 
 
 def serve() -> None:

@@ -1,8 +1,6 @@
-"""The passes on a Ray cluster: workers open the rows by path, and only sums, states and picks travel.
+"""The reads on a Ray cluster: workers open the rows by path, and only sums, states and picks travel.
 
-Every call is a pure function of what it is sent, under the number of its round, so that a call whose worker
-was lost is made again by another one, with the same result. Lost workers are replaced as long as the
-cluster has room for them.
+Lost workers are replaced as long as the cluster has room for them.
 """
 
 import importlib
@@ -10,65 +8,59 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ..data import Dataset
 from ..errors import InvalidInput, MissingExtra, WorkerFailed
-from ._agenda import Agenda, AgendaEngine, Task, rows_of
-from ._by_path import Place, by_path, glimpse
-from ._worker import Failure, Parcel, Worker, call_of, count_bytes, pack
+from ._by_path import by_path
+from ._crew import Crew, Lost
+from ._worker import Call, Failure, Parcel, Worker, count_bytes
 
 _OBJECT_STORE_BYTES = 512 << 20  # picks of all workers wait there for their turn
-_MOST_LOSSES = 4  # of one task: it is then the task that kills workers
+_MOST_FAILED_STARTS = 4  # of a worker
 _PATIENCE_SECONDS = 120.0  # without any worker
 _REACH_SECONDS = 10.0
 
 
 @dataclass(eq=False)
 class Member:
-    """A worker: its place among the workers, its handle, and the node and process that it runs in."""
+    """A worker: its place among the workers, its handle, the node and process that it runs in, its answer."""
 
     place: int
     handle: Any
-    node: str = "unknown"
+    node: str = "an unknown node"
     process: int = 0
+    answer: Any = None
 
 
-class RayEngine(AgendaEngine):
-    """Runs functions on the workers of a Ray cluster; see `gmmatch.compute.passes.Engine`.
-
-    `source`: the rows, mapped from files that every node can read; None for functions that open what they
-    read by themselves. `workers`: how many worker processes to use, one core each.
+class RayEngine(Crew):
+    """Runs functions on the workers of a Ray cluster, which map the rows from files that every node can read.
 
     `sent`, `received`: bytes of arrays that went through the driver so far. `members`: the workers that are
     ready.
     """
 
+    name = "ray"
+
     def __init__(self, ray: Any, source: Dataset | None, workers: int) -> None:
-        super().__init__(None if source is None else source.rows, workers)
+        place = None if source is None else by_path(source.rows, source.name)
+        super().__init__(source, place, workers, importlib.import_module("ray.cloudpickle").Pickler)
         self.sent = self.received = 0
-        self.source, self._ray = source, ray
-        self._name = "the input" if source is None else source.name
-        self._place: Place | None = None if source is None else by_path(source.rows, source.name)
-        self._expected = glimpse(self._rows)
-        self._pickler = importlib.import_module("ray.cloudpickle").Pickler
+        self._ray = ray
         options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         self._actor = ray.remote(Worker).options(**options)
-        self._round = 0
-        self._idle: list[Member] = []
-        self._busy: dict[Any, tuple[Member, Task]] = {}
         self._starting: dict[Any, Member] = {}
         self._failed_starts = 0
-        for place in range(workers):
-            self._start(place)
+        for number in range(workers):
+            self._start(number)
 
     @property
     def members(self) -> list[Member]:
         """The workers that are ready, those at work last."""
-        return [*self._idle, *(member for member, _ in self._busy.values())]
+        return [*self._idle, *self._busy]
 
     def close(self) -> None:
         """End the workers."""
@@ -81,51 +73,36 @@ class RayEngine(AgendaEngine):
         handle = self._actor.remote(self._place, self._expected, _name_node)
         self._starting[handle.hello.remote()] = Member(place, handle)
 
-    def _run(self, function: Callable[..., Any], agenda: Agenda) -> Iterator[tuple[Task, list[Any]]]:
-        """Let the workers do what is on the agenda; yield tasks and their results as they are done."""
-        parcel = pack(function, self._rows, self._pickler)
-        content = self._ray.put(parcel.content)
+    def _begin(self, parcel: Parcel) -> None:
+        self._content = self._ray.put(parcel.content)
         self.sent += parcel.content.nbytes * self.workers
-        self._round += 1
-        busy = self._busy
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        try:
-            while agenda or busy:
-                self._hand_out(agenda, parcel, content)
-                done, _ = self._ray.wait([*busy, *self._starting], num_returns=1, timeout=1.0)
-                if busy:
-                    deadline = time.monotonic() + _PATIENCE_SECONDS
-                elif time.monotonic() > deadline:
-                    raise WorkerFailed(
-                        f"no worker was ready for {_PATIENCE_SECONDS:.0f} s; {self.workers} were asked for,"
-                        f" with one core each, and the cluster has {self._free_cores()} free"
-                    )
-                for reference in done:
-                    if reference in self._starting:
-                        self._welcome(reference)
-                        continue
-                    member, task = busy.pop(reference)
-                    results = self._fetch(reference, member, task)
-                    if results is None:
-                        agenda.put_back(task)
-                    else:
-                        self._idle.append(member)
-                        self.received += count_bytes(results)
-                        yield task, results
-        finally:
-            self._idle += [member for member, _ in busy.values()]
-            busy.clear()
+        self._deadline = time.monotonic() + _PATIENCE_SECONDS
 
-    def _hand_out(self, agenda: Agenda, parcel: Parcel, content: Any) -> None:
-        for member in list(self._idle):
-            task = agenda.next(member.place)
-            if task is None:
-                return
-            self._idle.remove(member)
-            calls = [call_of(item, task.state, parcel) for item in task.items]
-            self.sent += sum(map(count_bytes, calls))
-            reference = member.handle.run.remote(self._round, content, parcel.dtypes, calls)
-            self._busy[reference] = member, task
+    def _number(self, worker: Member) -> int:
+        return worker.place
+
+    def _send(self, worker: Member, parcel: Parcel, calls: list[Call]) -> None:
+        self.sent += sum(map(count_bytes, calls))
+        worker.answer = worker.handle.run.remote(self._round, self._content, parcel.dtypes, calls)
+
+    def _answers(self) -> Iterator[tuple[Member, Any]]:
+        busy = {member.answer: member for member in self._busy}
+        done, _ = self._ray.wait([*busy, *self._starting], num_returns=1, timeout=1.0)
+        if busy:
+            self._deadline = time.monotonic() + _PATIENCE_SECONDS
+        elif time.monotonic() > self._deadline:
+            raise WorkerFailed(
+                f"no worker was ready for {_PATIENCE_SECONDS:.0f} s; {self.workers} were asked for,"
+                f" with one core each, and the cluster has {self._free_cores()} free"
+            )
+        for reference in done:
+            if reference in self._starting:
+                self._welcome(reference)
+            else:
+                yield busy[reference], self._fetch(busy[reference])
+
+    def _abandon(self, worker: Member) -> None:
+        self._idle.append(worker)
 
     def _welcome(self, reference: Any) -> None:
         """Take in a worker that is ready, or ask for another if it was lost on the way."""
@@ -134,56 +111,28 @@ class RayEngine(AgendaEngine):
             answer = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             self._failed_starts += 1
-            if self._failed_starts > _MOST_LOSSES * self.workers:
+            if self._failed_starts > _MOST_FAILED_STARTS * self.workers:
                 raise WorkerFailed(f"workers end before they are ready: {_first_line(error)}") from None
             self._start(member.place)
             return
         if isinstance(answer, Failure):
-            raise self._refusal(answer, self._share(member))
+            share = (len(self.rows) * place // self.workers for place in (member.place, member.place + 1))
+            raise self._refusal(answer, "rows {} to {}".format(*share))
         member.node, member.process = answer
         self._idle.append(member)
 
-    def _share(self, member: Member) -> str:
-        """Name the rows that are a worker's own."""
-        n_rows = 0 if self._rows is None else len(self._rows)
-        first, stop = (n_rows * place // self.workers for place in (member.place, member.place + 1))
-        return f"rows {first} to {stop}"
-
-    def _fetch(self, reference: Any, member: Member, task: Task) -> list[Any] | None:
-        """Return the results of a task, or None if its worker was lost."""
+    def _fetch(self, member: Member) -> Any:
+        """Return what a worker answers; another is started where it was lost."""
         try:
-            outcome: list[Any] | Failure = self._ray.get(reference)
+            outcome = self._ray.get(member.answer)
         except self._ray.exceptions.RayTaskError as error:
-            raise error.cause from None
+            return error.cause
         except self._ray.exceptions.RayError as error:
-            task.losses.append(f"on node {member.node}: {_first_line(error)}")
-            if len(task.losses) >= _MOST_LOSSES:
-                raise WorkerFailed(
-                    f"{len(task.losses)} workers were lost in {rows_of(task)} of {self._name}, the"
-                    f" last {task.losses[-1]}"
-                ) from None
             self._ray.kill(member.handle)
             self._start(member.place)
-            return None
-        if isinstance(outcome, Failure):
-            raise self._refusal(outcome, rows_of(task))
+            return Lost(f"on {member.node}: {_first_line(error)}")
+        self.received += count_bytes(outcome)
         return outcome
-
-    def _refusal(self, failure: Failure, rows: str) -> InvalidInput | WorkerFailed:
-        name = self._name
-        if failure.kind == "memory":
-            return WorkerFailed(
-                f"the worker on node {failure.node} ran out of memory in {rows} of {name}"
-                f" ({failure.reason}); use fewer workers per node"
-            )
-        if failure.kind == "unreadable":
-            return InvalidInput(
-                f"node {failure.node} cannot read {rows} of {name}: {failure.reason}; every node must see the"
-                " same files under the same path"
-            )
-        return InvalidInput(
-            f"node {failure.node} sees other rows than this machine in {name}: {failure.reason}"
-        )
 
     def _free_cores(self) -> float:
         return float(self._ray.available_resources().get("CPU", 0.0))
@@ -268,9 +217,9 @@ def _no_statistics() -> Iterator[None]:
 
 
 def _name_node() -> str:
-    """Return the address of the node that this is called on, and the beginning of its id."""
+    """Name the node that this is called on: its address, and the beginning of its id."""
     ray = _import_ray()
-    return f"{ray.util.get_node_ip_address()} ({ray.get_runtime_context().get_node_id()[:8]})"
+    return f"node {ray.util.get_node_ip_address()} ({ray.get_runtime_context().get_node_id()[:8]})"
 
 
 def _first_line(error: Exception) -> str:

@@ -22,11 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..arrays import IntArray, Labels
-from ..classes import LARGEST_WHOLE_FLOAT, is_missing, label_values
 from ..errors import InvalidInput, InvalidInputType
 from ..files import file_and_column
 from ..records import METADATA_KEY
-from ..validation import nearest
+from ..validation import LARGEST_WHOLE_FLOAT, is_missing, label_values, nearest
 from .dataset import Dataset, Entries, Unreadable, spelled
 from .formats.arrays import load_npz, map_npy, npz_shapes
 from .formats.arrow import ipc_columns

@@ -1,41 +1,14 @@
-"""Rows of numbers: one protocol, and the views of rows that are read when they are asked for."""
+"""Views of rows, which are read when they are asked for."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import FloatArray, IntArray, Rows
 from ..errors import InvalidInput, InvalidInputType
-
-
-class Rows(Protocol):
-    """What every kind of rows can do: an array, a memory map, or a view that reads like one.
-
-    `rows[10:20]` and `rows[row_numbers]`, with sorted row numbers, give float arrays.
-    """
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and features."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of what is read: float32 or float64."""
-
-    @property
-    def ndim(self) -> int:
-        """Always 2."""
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of a number."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, key: Any, /) -> FloatArray: ...
 
 
 class View(ABC):
@@ -95,7 +68,7 @@ class StackedRows(JoinedRows):
     ((3, 3), dtype('float32'), [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
     """
 
-    def __init__(self, parts: Sequence[npt.NDArray[Any]], names: Sequence[str]) -> None:
+    def __init__(self, parts: Sequence[Rows], names: Sequence[str]) -> None:
         for part, name in zip(parts, names, strict=True):
             _check_part(part, name)
             if part.shape[1] != parts[0].shape[1]:
@@ -132,7 +105,17 @@ class StackedRows(JoinedRows):
         return rows
 
 
-class ChosenRows(View):
+class ViewOf(View):
+    """A view that reads other rows, `rows`, when it is read; as many and as wide unless said otherwise."""
+
+    def __init__(
+        self, rows: Rows, shape: tuple[int, ...] | None = None, dtype: npt.DTypeLike | None = None
+    ) -> None:
+        super().__init__(shape or rows.shape, dtype or rows.dtype)
+        self.rows = rows
+
+
+class ChosenRows(ViewOf):
     """Some of the rows of an array or a view.
 
     `chosen`: row numbers, ascending.
@@ -143,14 +126,14 @@ class ChosenRows(View):
     """
 
     def __init__(self, rows: Rows, chosen: IntArray) -> None:
-        super().__init__((len(chosen), rows.shape[1]), rows.dtype)
-        self.rows, self.chosen = rows, chosen
+        super().__init__(rows, (len(chosen), rows.shape[1]))
+        self.chosen = chosen
 
     def __getitem__(self, key: Any, /) -> FloatArray:
         return np.asarray(self.rows[self.chosen[key]])
 
 
-class MappedRows(View):
+class MappedRows(ViewOf):
     """Rows that go through a function when they are read.
 
     `function`: function of a block of rows that gives as many rows of the same width.
@@ -160,8 +143,8 @@ class MappedRows(View):
     """
 
     def __init__(self, rows: Rows, function: Callable[[FloatArray], FloatArray]) -> None:
-        super().__init__(rows.shape, rows.dtype)
-        self.rows, self.function = rows, function
+        super().__init__(rows)
+        self.function = function
 
     def __getitem__(self, key: Any, /) -> FloatArray:
         return self.function(self.rows[key])
@@ -179,7 +162,7 @@ def as_floats(array: npt.NDArray[Any], name: str) -> Rows:
     return StackedRows([array], [name])
 
 
-def _check_part(part: npt.NDArray[Any], name: str) -> None:
+def _check_part(part: Rows, name: str) -> None:
     if part.dtype.kind not in "fiub":
         raise InvalidInputType(f"{name} holds values of type {part.dtype}; expected numbers")
     if part.ndim != 2:

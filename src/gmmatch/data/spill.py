@@ -20,11 +20,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Mask
-from .cursors import Cursors, rows_per_block
 from .rows import JoinedRows
+
+BLOCK_BYTES = 1 << 20
+"""What is decoded in one go: little enough to stay in the cache until it is used."""
 
 _STRETCH_BYTES = 16 << 20  # of rows that one thread decodes, at least
 _MOST_SHARE = 0.9  # of what is free in the temporary folder
+_KEPT_REQUESTS = 4  # whose rows are held where rows are decoded at every read: threads do not ask in order
+
+
+def rows_per_block(row_bytes: int) -> int:
+    """Return how many rows of so many bytes are decoded in one go."""
+    return max(1, BLOCK_BYTES // row_bytes)
 
 
 class Source(Protocol):
@@ -132,6 +140,43 @@ class Stretch:
         return self._written >= self.n_rows
 
 
+class Scan:
+    """A place in the rows that goes on block by block, for rows that are decoded at every read.
+
+    Threads share it: blocks are held until it is some requests beyond them.
+    """
+
+    def __init__(self, stretches: Sequence[Stretch]) -> None:
+        self._stretches = stretches
+        self._lock = threading.Lock()
+        self._begin(0)
+
+    def _begin(self, start: int) -> None:
+        self._at = start
+        self._held: list[tuple[int, FloatArray]] = []  # blocks, and the number of the first row of each
+        ahead = [own for own in self._stretches if own.first + own.n_rows > start]
+        self._blocks = (block for own in ahead for block in own.blocks(max(start - own.first, 0)))
+
+    def between(self, start: int, stop: int) -> FloatArray:
+        """Return the rows between two, decoded from the first of them on if they are not just ahead."""
+        reach = _KEPT_REQUESTS * (stop - start)
+        with self._lock:
+            first = self._held[0][0] if self._held else self._at
+            if not first <= start <= self._at + reach:
+                self._begin(start)
+            try:
+                while self._at < stop:
+                    self._held.append((self._at, next(self._blocks)))
+                    self._at += len(self._held[-1][1])
+            except BaseException:
+                self._begin(0)  # it cannot go on
+                raise
+            parts = [rows[max(start - first, 0) : max(stop - first, 0)] for first, rows in self._held]
+            self._held = [own for own in self._held if own[0] + len(own[1]) > self._at - reach]
+        parts = [rows for rows in parts if len(rows)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 class ForwardRows(JoinedRows):
     """The rows of shards that follow each other, decoded once if the temporary folder has room.
 
@@ -165,10 +210,18 @@ class ForwardRows(JoinedRows):
         """Whether rows are decoded once; False: at every read, for want of room."""
         return self._laid_out().spill is not None
 
-    @property
-    def begins(self) -> Sequence[int]:
-        """The rows that reading can begin at without decoding others, some megabytes apart."""
-        return () if self.mapped is not None else [one.first for one in self._laid_out().stretches]
+    def undecoded(self) -> Sequence[int]:
+        """Return the numbers of the stretches that have yet to be decoded, if there is room for them."""
+        layout = self._laid_out()
+        if self.mapped is not None or layout.spill is None:
+            return ()
+        return [number for number, stretch in enumerate(layout.stretches) if not stretch.is_done]
+
+    def decode(self, number: int) -> int:
+        """Decode a stretch, several of which may be decoded side by side; return how many rows it has."""
+        layout = self._laid_out()
+        self._fill(layout, {number: int(layout.ends[number])})
+        return layout.stretches[number].n_rows
 
     def remember(self, numbers: IntArray, values: FloatArray) -> None:
         """Hold rows that were read elsewhere, in ascending order, on disk if there is room."""
@@ -209,7 +262,7 @@ class ForwardRows(JoinedRows):
         wanted = [*layout.ends[first:last].tolist(), stop]
         if self._fill(layout, dict(zip(range(first, last + 1), wanted, strict=True))):
             return layout.rows[start:stop]
-        return layout.cursors.between(start, stop)
+        return layout.scan.between(start, stop)
 
     def _take(self, chosen: IntArray) -> FloatArray:
         if self.mapped is not None:
@@ -244,12 +297,12 @@ class ForwardRows(JoinedRows):
 
     def _scan(self, numbers: IntArray) -> FloatArray:
         """Decode rows, ascending, that stand anywhere in the files."""
-        rows, cursors = np.empty((len(numbers), self.shape[1]), self.dtype), self._laid_out().cursors
+        rows, scan = np.empty((len(numbers), self.shape[1]), self.dtype), self._laid_out().scan
         step, done = rows_per_block(self.shape[1] * self.itemsize), 0
         while done < len(numbers):
             start = int(numbers[done])
             upto = int(np.searchsorted(numbers, start + step))
-            block = cursors.between(start, int(numbers[upto - 1]) + 1, asks=1)
+            block = scan.between(start, int(numbers[upto - 1]) + 1)
             rows[done:upto] = block[numbers[done:upto] - start]
             done = upto
         return rows
@@ -279,7 +332,7 @@ class _Layout:
                 self.stretches.append(Stretch(shard, start, stop, first + start))
             first += shard.n_rows
         self.ends = np.cumsum([stretch.n_rows for stretch in self.stretches])
-        self.cursors = Cursors(self.stretches, self.ends, rows_per_block(shape[1] * dtype.itemsize))
+        self.scan = Scan(self.stretches)
         self.spill: Spill | None = None
         try:
             self.spill = Spill(shape, dtype)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Vector
-from ..compute.keys import hold_rows
+from ..arrays import IntArray, Rows, Vector
+from ..compute.runner import hold_rows
 from ..errors import InvalidInput, InvalidInputType, InvalidParameter
 from ..validation import LARGEST_VALUE, check_choice
 from .concentrated import concentrated
@@ -18,7 +18,7 @@ from .mean import group_means, mean
 # Reads that a centre takes, about: see the modules. Those of classes are found on rows in memory.
 _READS = {"geometric-median": 5, "huber": 20, "concentrated": 8}
 # Each gives a point and, where there is one, its certified epsilon: 0 for a mean, which is exact.
-CENTERS: dict[str, Callable[[FloatArray], tuple[Vector, float | None]]] = {
+CENTERS: dict[str, Callable[[Rows], tuple[Vector, float | None]]] = {
     "geometric-median": lambda rows: _certified(rows),
     "mean": lambda rows: (mean(rows), 0.0),
     "coordinate-median": lambda rows: (coordinate_median(rows), None),
@@ -27,17 +27,17 @@ CENTERS: dict[str, Callable[[FloatArray], tuple[Vector, float | None]]] = {
 }
 
 
-def _certified(rows: FloatArray) -> tuple[Vector, float | None]:
+def _certified(rows: Rows) -> tuple[Vector, float | None]:
     median = median_of(rows)
     return median.point, median.epsilon
 
 
-def _certified_huber(rows: FloatArray) -> tuple[Vector, float | None]:
+def _certified_huber(rows: Rows) -> tuple[Vector, float | None]:
     center = huber(rows)
     return center.point, center.epsilon
 
 
-def find_center(center: Any, rows: FloatArray, label: Any = None) -> tuple[Vector, float | None]:
+def find_center(center: Any, rows: Rows, label: Any = None) -> tuple[Vector, float | None]:
     """Return the centre of one group of rows and, where it has one, its certified epsilon.
 
     `center`: a name from `CENTERS`, a point, or a mapping from class to point. `label`: the class of the
@@ -75,7 +75,7 @@ def center_reads(center: Any, by_class: bool = False) -> int:
 
 
 def find_centers(
-    center: Any, rows: FloatArray, codes: IntArray | None, labels: Sequence[Any]
+    center: Any, rows: Rows, codes: IntArray | None, labels: Sequence[Any]
 ) -> list[tuple[Vector, float | None]]:
     """Return for each group what `find_center` returns, without holding the rows of a class where possible.
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, Vector
-from ..compute.keys import gather, group_samples, row_keys
+from ..arrays import FloatArray, Rows, Vector
+from ..compute.keys import group_samples, row_keys
+from ..compute.runner import gather
 from .distances import group_distances, group_quantiles
 from .geometric_median import group_medians
 
@@ -117,7 +118,7 @@ def _weiszfeld(gram: Vector) -> Vector:
     return weights
 
 
-def concentrated(rows: FloatArray, epsilon: float = 1e-6) -> Vector:
+def concentrated(rows: Rows, epsilon: float = 1e-6) -> Vector:
     """Return the geometric median of the rows in and about the smallest ball that holds half of them.
 
     The ball is sought on a random sample of 1,024 rows, drawn by their values; the rows within 1.25

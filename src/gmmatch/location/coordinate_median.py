@@ -1,19 +1,17 @@
 """The coordinate-wise median: the median of each feature on its own."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, Vector
+from ..arrays import FloatArray, Rows, Vector
 from ..compute.blocks import map_in_order
-from ..compute.counting import count_pass
-from ..compute.keys import hold_rows
+from ..compute.runner import RunRows, hold_rows, runner_of
 
 _CHUNK_BYTES = 32 << 20
 
 
-def coordinate_median(rows: Any) -> Vector:
+def coordinate_median(rows: Rows) -> Vector:
     """Return the exact median of each feature in float64.
 
     For an even number of rows it is the middle between the two middle values.
@@ -26,8 +24,10 @@ def coordinate_median(rows: Any) -> Vector:
     >>> coordinate_median(np.array([[0.0, 9.0], [1.0, 5.0], [100.0, 7.0]]))
     array([1., 7.])
     """
-    if isinstance(rows, np.ndarray):
-        count_pass(rows)
+    source = rows.content if isinstance(rows, RunRows) else rows
+    if isinstance(source, np.ndarray):
+        runner_of(rows).count.passes += 1
+        rows = source
     else:
         rows = hold_rows(rows)
     low, high = (len(rows) - 1) // 2, len(rows) // 2

@@ -4,14 +4,15 @@ import math
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Vector
+from ..arrays import FloatArray, IntArray, Rows, Vector
 from ..compute import kernels
-from ..compute.passes import PerRow, map_blocks
+from ..compute.reads import EachRow
+from ..compute.runner import PerRow, run_read
 
 _MANY_GROUPS = 1024
 
 
-def group_distances(rows: FloatArray, codes: IntArray | None, points: Vector) -> Vector:
+def group_distances(rows: Rows, codes: IntArray | None, points: Vector) -> Vector:
     """Return the distance of each row to the point of its group, in float64.
 
     `rows`: only slices are read. `codes`: group of each row; None: all belong to the first. Rows of no
@@ -22,11 +23,10 @@ def group_distances(rows: FloatArray, codes: IntArray | None, points: Vector) ->
     """
     own_code = None if codes is None else PerRow(codes)
 
-    def part(block: slice) -> Vector:
-        own = None if own_code is None else own_code[block]
-        return kernels.group_distances(np.asarray(rows[block]), own, points)
+    def part(block: slice, values: FloatArray) -> tuple[Vector]:
+        return (kernels.group_distances(values, None if own_code is None else own_code[block], points),)
 
-    return np.concatenate(list(map_blocks(part, rows, "measuring distances")))
+    return run_read(rows, EachRow("measuring distances", part))[0]
 
 
 def group_quantiles(

@@ -17,14 +17,14 @@ into the next point. Whoever holds the rows (memory, disk, a cluster) runs the p
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Mask, Vector
+from ..arrays import FloatArray, IntArray, Mask, Rows, Vector
 from ..compute.blocks import blocks
-from ..compute.counting import count_pass
-from ..compute.passes import PerRow, fold_blocks
+from ..compute.reads import Sums
+from ..compute.runner import PerRow, run_read, runner_of
 from ..data import MappedRows
 from ..errors import InvalidParameter, brief
 from ..records import GeometricMedian
@@ -37,7 +37,7 @@ _SMALL = 1e-100  # squares of differences between numbers of this size are far f
 
 
 def measure(
-    rows: FloatArray,
+    rows: Rows,
     points: Vector,
     codes: IntArray | None = None,
     weights: Vector | None = None,
@@ -50,20 +50,21 @@ def measure(
     own_code = None if codes is None else PerRow(codes)
     own_weight = None if weights is None else PerRow(weights)
 
-    def part(block: slice) -> GroupSums:
+    def part(block: slice, values: FloatArray) -> GroupSums:
         return partial_sums(
-            np.asarray(rows[block]),
+            values,
             points,
             None if own_code is None else own_code[block],
             None if own_weight is None else own_weight[block],
         )
 
     zero = partial(GroupSums.zeros, len(points), rows.shape[1])
-    return fold_blocks(part, zero, GroupSums.add, rows, "finding the middle", n_groups or len(points))
+    read = Sums("finding the middle", part, zero, GroupSums.add, n_groups or len(points))
+    return run_read(rows, read)
 
 
 def group_medians(
-    rows: FloatArray,
+    rows: Rows,
     codes: IntArray | None,
     n_groups: int,
     epsilon: float = 1e-6,
@@ -99,7 +100,7 @@ def group_medians(
 
 
 def certify(
-    rows: FloatArray,
+    rows: Rows,
     points: Sequence[Vector] | Vector,
     codes: IntArray | None = None,
     weights: Vector | None = None,
@@ -176,7 +177,7 @@ def geometric_median(
 
 
 def median_of(
-    rows: FloatArray,
+    rows: Rows,
     epsilon: float = 1e-6,
     weight: Vector | None = None,
     size: int | None = None,
@@ -189,7 +190,7 @@ def median_of(
     """
     row_power, weight_power = _power_of_rows(rows), 0
     if row_power:
-        rows = cast(FloatArray, MappedRows(rows, partial(_scaled, power=-row_power)))
+        rows = MappedRows(rows, partial(_scaled, power=-row_power))
     if weight is not None:
         weight_power = int(np.frexp(weight.max())[1])
         weight = _scaled(weight, -weight_power)
@@ -205,11 +206,11 @@ def median_of(
     return replace(found, point=_scaled(found.point, row_power), objective=objective)
 
 
-def _power_of_rows(rows: FloatArray) -> int:
+def _power_of_rows(rows: Rows) -> int:
     """Return the power of two to divide rows by so that no square leaves float64, 0 for ordinary rows."""
     if rows.dtype == np.float32:
         return 0
-    count_pass(rows)
+    runner_of(rows).count.passes += 1
     largest = max(float(np.abs(rows[block]).max()) for block in blocks(rows))
     return 0 if largest == 0 or _SMALL <= largest <= 1 / _SMALL else int(np.frexp(largest)[1])
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Vector
+from ..arrays import AnyArray, FloatArray, IntArray, Rows, Vector
 from ..compute.blocks import row_norms, sum_runs
-from ..compute.passes import PerRow, map_blocks
+from ..compute.reads import Sums
+from ..compute.runner import PerRow, run_read
 from .distances import group_distances, group_quantiles
 from .mean import group_means
 
@@ -38,7 +39,7 @@ class HuberCenter:
     n_iter: int  # passes over the rows that were needed
 
 
-def huber(rows: FloatArray, epsilon: float = 1e-6) -> HuberCenter:
+def huber(rows: Rows, epsilon: float = 1e-6) -> HuberCenter:
     """Return the Huber centre of the rows.
 
     >>> import numpy as np
@@ -50,7 +51,7 @@ def huber(rows: FloatArray, epsilon: float = 1e-6) -> HuberCenter:
 
 
 def group_hubers(
-    rows: FloatArray,
+    rows: Rows,
     codes: IntArray | None,
     n_groups: int,
     epsilon: float = 1e-6,
@@ -71,7 +72,8 @@ def group_hubers(
     scales = np.maximum(group_quantiles(first, codes, n_groups)[:, 0], least)
     found: list[HuberCenter | None] = [None] * n_groups
     for turn in range(max_iter):
-        distances, pull, stiffness = _measure(rows, codes, points, scales)
+        blocks, pull, stiffness = _measure(rows, codes, points, scales)
+        distances = np.concatenate(blocks)
         medians = np.maximum(group_quantiles(distances, codes, n_groups)[:, 0], least)
         certified = _certify(distances, codes, scales, row_norms(pull))
         # The first two passes found the mean and the first scale.
@@ -105,13 +107,12 @@ def _certify(distances: Vector, codes: IntArray | None, scales: Vector, pulls: V
 
 
 def _measure(
-    rows: FloatArray, codes: IntArray | None, points: Vector, scales: Vector
-) -> tuple[Vector, Vector, Vector]:
-    """Return all rows' distances and, by group, the sums of the pulls and of the weights."""
+    rows: Rows, codes: IntArray | None, points: Vector, scales: Vector
+) -> tuple[list[Vector], Vector, Vector]:
+    """Return all rows' distances, by block, and by group the sums of the pulls and of the weights."""
     own_code = None if codes is None else PerRow(codes)
 
-    def part(block: slice) -> tuple[Vector, IntArray, Vector, Vector]:
-        values = np.asarray(rows[block])
+    def part(block: slice, values: FloatArray) -> tuple[Vector, IntArray, Vector, Vector]:
         code = np.zeros(len(values), np.int64) if own_code is None else own_code[block]
         order = np.argsort(code, kind="stable")
         groups, starts = np.unique(code[order], return_index=True)
@@ -123,10 +124,13 @@ def _measure(
         distances[order] = lengths
         return distances, groups, sum_runs(offsets, starts), np.add.reduceat(weights, starts)
 
-    pull, stiffness = np.zeros(points.shape), np.zeros(len(points))
-    distances = []
-    for lengths, groups, sums, weights in map_blocks(part, rows, "finding the middle"):
-        distances.append(lengths)
-        pull[groups] += sums
-        stiffness[groups] += weights
-    return np.concatenate(distances), pull, stiffness
+    def zero() -> tuple[list[Vector], Vector, Vector]:
+        return [], np.zeros(points.shape), np.zeros(len(points))
+
+    def add(total: tuple[list[Vector], Vector, Vector], found: tuple[AnyArray, ...]) -> None:
+        lengths, groups, sums, weights = found
+        total[0].append(lengths)
+        total[1][groups] += sums
+        total[2][groups] += weights
+
+    return run_read(rows, Sums("finding the middle", part, zero, add))

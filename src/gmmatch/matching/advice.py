@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..compute.keys import draw_usable, gather
+from ..compute.keys import draw_usable
+from ..compute.runner import gather
 from ..trust import TRUSTED, Verdict
 from .budgets import Weights
 from .features import AUTO_FOURIER_FEATURES, FEW_DIRECTIONS, MatchedRows, choose_fourier_features, spread_of
@@ -25,6 +26,7 @@ from .students import (
     random_picks,
     sample_size,
 )
+from .teaching import TAUGHT_CLASSES
 
 _LENIENT = "+lenient"
 STRATEGIES = (
@@ -95,7 +97,9 @@ def ask_students(
     candidates = [strategy]
     if strategy == "auto":
         spread = spread_of(source, codes, verdict) if fourier_features == "auto" else 0.0
-        candidates = _candidates(teaches, fourier_features, spread)
+        candidates = _candidates(teaches and len(groups) <= TAUGHT_CLASSES, fourier_features, spread)
+        if len(candidates) == 1 and not curve:
+            return Advice(candidates[0], {"strategy": candidates[0], "reason": "nothing to compare"})
     # Rows outside their class teach nobody and are asked of nobody: their features may be noise.
     inside = (codes >= 0) & ~(verdict.far | verdict.clumped)
     drawn = draw_usable(verdict.keys, inside, sample_size(len(groups)))

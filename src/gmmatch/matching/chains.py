@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Vector
+from ..arrays import IntArray, Rows, Vector
 from ..compute.blocks import core_count
-from ..compute.reading import read_ahead
+from ..compute.runner import announce
 from .greedy import Matching, Step, match_batches
 
 SEGMENT_ROWS = 1 << 16
@@ -42,7 +42,7 @@ Picked = tuple[Turn, IntArray, Vector, Vector]
 
 
 def match_turns(
-    rows: FloatArray, turns: Iterable[Turn], matchings: Mapping[int, Matching], step: Step
+    rows: Rows, turns: Iterable[Turn], matchings: Mapping[int, Matching], step: Step
 ) -> Iterator[tuple[list[Picked], Matching]]:
     """Yield what was picked in turns of a chain that follow each other, and what the chain then carries.
 
@@ -153,7 +153,7 @@ class Carried:
 class MatchSegment:
     """Match one segment: take the state of its chains, return the new state and the picks."""
 
-    rows: FloatArray  # the rows, or a view of them
+    rows: Rows  # the rows, or a view of them
     codes: IntArray  # class of each chain
     # Of each class.
     centers: Vector
@@ -162,7 +162,7 @@ class MatchSegment:
 
     def __call__(self, carried: Carried, segment: Segment) -> tuple[Carried, tuple[IntArray, Vector, Vector]]:
         """Match the batches of a segment, going on from what is carried."""
-        read_ahead(self.rows, segment.numbers)
+        announce(self.rows, segment.numbers)
         matchings = {}
         for place, chain in enumerate(carried.chains.tolist()):
             code, count = self.codes[chain], int(carried.counts[place])

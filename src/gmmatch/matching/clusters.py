@@ -1,18 +1,20 @@
 """Clusters: groups of rows that are found where there are no labels, each to be matched as a class would be.
 
-k-means from a spread-out start, in one level or two: a few coarse clusters first, then each is divided by
-itself, so that the time is linear in the rows. Where rows are many, clusters are found on a sample that is
-drawn by the rows' values, and all rows go to the nearest.
+A sample of the rows is divided into many small clusters by k-means from a spread-out start, in one level or
+two: a few coarse clusters first, then each is divided by itself, so that the time is linear in the rows. All
+rows go to the nearest while they are judged.
 
-With nearly twice as many clusters as picks, the lightest are left without, and every other one gives a pick
-before any gives a second, which is what makes the picks diverse. Rows far from their neighbours, which is
-what wrong rows mostly are, found no cluster and are picked last; a small group of rows near each other is
-no outlier.
+The small clusters are put in one order, greedily: next comes the one nearest to the most rows that no earlier
+one is near to (facility location, with distances capped). A group that is small but apart is covered by
+nothing else and comes early, long before the second part of a large one. What counts is density, not size: a
+row farther from its neighbours than others counts for less, and one that is alone, as wrong rows mostly are,
+belongs to no cluster and is picked last. As many clusters as there are picks come first; the others join the
+nearest of these.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from heapq import heapify, heappop, heappushpop
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +22,13 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
 from ..compute import kernels
-from ..compute.blocks import block_rows, blocks, group_order, limit_threads, map_in_order
-from ..compute.keys import draw_usable, gather, hold_rows
-from ..compute.passes import PerRow, cut, map_blocks
+from ..compute.blocks import block_rows, blocks, by_group, group_order, limit_threads, map_in_order
+from ..compute.keys import draw_order
 from ..trust import TRUSTED, Verdict
-from .budgets import split
 from .groups import Group
 from .kmeans import Points, Rounds, nearest, row_lengths, spread_out
 
-CLUSTERS_PER_PICK = 1.8
-"""Of 1.3 to 2.5, tried on two seeds of letters, CIFAR-10 features, and word vectors and sentence embeddings
-of CLINC150, with and without planted outliers: fewer pick more outliers, more lose rare classes."""
-
-SAMPLE_ROWS = 1 << 16
 MOST_CLUSTERS = 4096
-"""Clusters that are looked for where rows are more than the sample."""
 
 _ROWS_PER_CLUSTER = 3
 _FLAT_WORK = 4e9  # multiply-adds of a round in one level; beyond that, two levels
@@ -43,11 +37,16 @@ _FEWEST_FEATURES = 16  # of rows that have fewer, a comparison takes as long
 _ROUNDS = 12
 _COARSE_ROWS = 1 << 14  # of the sample, that coarse clusters are found on; set by reason
 _BLOCKS_AT_ONCE = 8  # rows of a coarse cluster in a block are then many enough for a product of matrices
-_NEIGHBOUR = 5  # whose distance says how alone a row is
-_REFERENCE = 1 << 10, 1 << 12  # rows that neighbours are looked for among, at least and at most
-_REFERENCE_PAIRS = 1 << 26  # pairs of rows to compare, between these limits
-_ALONE = 3.5  # median absolute deviations beyond the median; of 2.5 to 3.5, tried as above
+_NEIGHBOUR = 5  # whose distance, the reach of a row, says how alone it is
+_REFERENCE = 1 << 10, 1 << 13  # rows that neighbours are looked for among, at least and at most
+_REFERENCE_PAIRS = 1 << 27  # pairs of rows to compare, between these limits
+_ALONE = 3.5  # median absolute deviations beyond the median reach
 _FARTHER = 2.0  # times the median: in many directions distances hardly differ, and small groups reach farther
+# Chosen of 1 to 2 (cap) and 1 to 3 and none (fading) on CLINC150, letters, digits and CIFAR-10 features with
+# planted outliers: a row is near up to the cap, in median reaches; farther than the median reach, it counts
+# less by a Gaussian of so many deviations.
+_CAP, _FADING = 1.25, 2.0
+_STEPS, _WEIGHT_STEPS = 1 << 20, 1 << 8  # of nearness and weights, so that sums of products are exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,109 +55,104 @@ class Clusters:
 
     coarse: Vector  # centres of the coarse clusters, float64; one row where there is one level
     fine: list[Vector]  # for each coarse cluster the centres of its clusters
+    order: IntArray  # the place of each of these, one after the other, in the order of coverage
+    alone: Mask  # rows of the sample that are in none
 
     def __len__(self) -> int:
         return sum(len(points) for points in self.fine)
 
-    def assign(self, rows: FloatArray) -> IntArray:
-        """Return the cluster of each row of a block."""
-        return self.ready(rows.dtype)(rows)
+    def block_rows(self, n_features: int) -> int:
+        """Return how many rows to assign at once."""
+        return block_rows(max(n_features, len(self.coarse))) * _BLOCKS_AT_ONCE
 
-    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], IntArray]:
-        """Return what `assign` does as a function of many blocks of rows of one type."""
+    def join(self, chosen: IntArray) -> IntArray:
+        """Return for each cluster the nearest of some clusters, as a place among these."""
+        points = np.empty((len(self), self.coarse.shape[1]))
+        points[self.order] = np.concatenate(self.fine)
+        with threadpool_limits(1):
+            found = nearest(points, points[chosen])
+        found[chosen] = np.arange(len(chosen))
+        return found
+
+    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], npt.NDArray[np.int32]]:
+        """Return the function that assigns blocks of rows of one type to clusters, by place in the order."""
         first = np.cumsum([0, *(len(points) for points in self.fine)])
         coarse, *fine = (Points(points, kind) for points in (self.coarse, *self.fine))
 
-        def assign(rows: FloatArray) -> IntArray:
+        def assign(rows: FloatArray) -> npt.NDArray[np.int32]:
             lengths = row_lengths(rows)
             order, present, starts = group_order(coarse.compare(rows, lengths)[0])
             rows, lengths = np.take(rows, order, axis=0), lengths[order]
-            codes, ends = np.empty(len(rows), np.int64), [*starts[1:], len(rows)]
+            codes, ends = np.empty(len(rows), np.int32), [*starts[1:], len(rows)]
             for group, start, end in zip(present, starts, ends, strict=True):
                 own = slice(start, end)
-                codes[order[own]] = first[group] + fine[group].compare(rows[own], lengths[own])[0]
+                found = fine[group].compare(rows[own], lengths[own])[0]
+                codes[order[own]] = self.order[first[group] + found]
             return codes
 
         return assign
 
 
-def cluster_count(clusters: Any, k: int, n_rows: int) -> int:
-    """Return how many clusters to look for."""
-    most = max(1, n_rows // _ROWS_PER_CLUSTER) if n_rows <= SAMPLE_ROWS else MOST_CLUSTERS
-    wanted = int(np.ceil(CLUSTERS_PER_PICK * k)) if isinstance(clusters, str) else int(clusters)
-    return max(1, min(wanted, most if isinstance(clusters, str) else n_rows))
+def find_clusters(
+    rows: FloatArray, keys: Keys, usable: Mask, seed: int, wanted: int | str = "auto"
+) -> Clusters:
+    """Find small clusters among rows in memory, and the order in which they cover the rows.
+
+    `keys`: hashes of the rows; clusters depend on the rows' values and not on their order. `usable`: rows to
+    look at. `seed`: seed of the start. `wanted`: how many clusters are asked for at least; `auto`: a third as
+    many as rows, at most 4,096. Rows with fewer distinct values have fewer.
+
+    Time: O(rows * features * sqrt(clusters)) per round, and O(clusters^2 * features). Memory: a copy of the
+    rows, and 4 bytes for each pair of clusters.
+    """
+    order = draw_order(keys)
+    order = order[usable[order]]
+    # One thread of BLAS per block: its order of additions is then the same on any number of cores.
+    with threadpool_limits(1):
+        sample = np.take(rows, order, axis=0)
+        reach, weights, alone = _density(sample)
+        count = min(MOST_CLUSTERS, len(sample) // _ROWS_PER_CLUSTER)
+        count = max(1, count if isinstance(wanted, str) else min(max(wanted, count), len(sample)))
+        sample = sample[~alone] if alone.any() else sample
+        coarse, fine = _divide(sample, count, seed)
+        found = Clusters(coarse, fine, np.arange(sum(map(len, fine))), np.zeros(len(rows), bool))
+        found.alone[order[alone]] = True
+        assign = found.ready(sample.dtype)
+        step = found.block_rows(sample.shape[1])
+        parts = [sample[start : start + step] for start in range(0, len(sample), step)]
+        codes = np.concatenate(list(map_in_order(assign, parts)))
+        sizes: Vector = np.bincount(codes, weights[~alone], len(found)).astype(np.float64)
+        place = np.empty(len(found), np.int64)
+        place[_coverage(np.concatenate(fine), sizes, _CAP * reach)] = np.arange(len(found))
+    return replace(found, order=place)
 
 
 def divide_into_clusters(
     whole: Group, clusters: int | str, k: int, verdict: Verdict
 ) -> tuple[list[Group], Verdict]:
-    """Divide rows without labels into clusters; return these, and the verdict with light clusters noted.
+    """Divide rows without labels into clusters; return these, and the verdict with lone rows noted.
 
-    `clusters`: how many, or `auto`. `k`: how many rows to pick. Trusted rows far from their neighbours belong
-    to no cluster: they are a last group with all that is not trusted.
+    `clusters`: how many, or `auto`: as many as picks. `k`: how many rows to pick. Trusted rows far from their
+    neighbours belong to no cluster: they are a last group with all that is not trusted.
     """
-    trusted = np.zeros(len(verdict.tiers), dtype=bool)
-    trusted[whole.members] = verdict.tiers[whole.members] == TRUSTED
-    count = cluster_count(clusters, k, int(trusted.sum()))
-    codes = find_clusters(whole.source, trusted, verdict.keys, count, whole.seed[0])
-    numbers = np.flatnonzero(codes >= 0)
-    found = [numbers[part] for part in split(codes[numbers], int(codes.max()) + 1)]
-    n_clusters, outside = len(found), whole.members[codes[whole.members] < 0]
+    found = verdict.rules.clusters
+    assert found is not None
+    assert verdict.clusters is not None
+    codes = np.full(len(verdict.tiers), -1)
+    trusted = whole.members[verdict.tiers[whole.members] == TRUSTED]
+    codes[trusted] = verdict.clusters[trusted]
+    chosen = np.unique(codes[codes >= 0])[: k if isinstance(clusters, str) else clusters]
+    if len(chosen):
+        codes = np.where(codes < 0, -1, found.join(chosen)[codes])
+    order = whole.members[by_group(codes[whole.members])]
+    outside, *members = np.split(order, np.searchsorted(codes[order], np.arange(len(chosen))))
     groups = [
-        replace(whole, members=members, seed=(*whole.seed, code), n_classes=n_clusters)
-        for code, members in enumerate([*found, outside] if len(outside) else found)
+        replace(whole, members=own, seed=(*whole.seed, code), n_classes=len(members))
+        for code, own in enumerate([*members, outside] if len(outside) else members)
     ]
-    return groups, verdict.with_light(trusted & (codes < 0))
-
-
-def find_clusters(rows: FloatArray, usable: Mask, keys: Keys, count: int, seed: int) -> IntArray:
-    """Divide rows into clusters; return that of each, the heaviest cluster first, and -1 for rows of none.
-
-    Rows of none are unusable, or far from their neighbours in the sample that clusters are found on.
-
-    `rows`: rows; a sample is gathered, the rest is read in slices. `usable`: rows to divide. `keys`: hashes
-    of the rows; clusters depend on the rows' values and not on their order. `count`: how many clusters to
-    look for; rows with fewer distinct values have fewer. `seed`: seed of the start.
-
-    Time: linear in the rows: O(sample * features * sqrt(clusters)) per round, and one read. Memory: a sample.
-    """
-    order = draw_usable(keys, usable, SAMPLE_ROWS)
-    # One thread of BLAS per block: its order of additions is then the same on any number of cores.
-    with threadpool_limits(1):
-        every = len(order) == np.count_nonzero(usable)
-        sample = _sample(rows, order, every)
-        alone = _alone(sample)
-        usable = usable.copy()
-        usable[order[alone]] = False
-        order, sample = order[~alone], sample[~alone]
-        clusters, found = _divide(sample, count, seed)
-        step = block_rows(max(rows.shape[1], len(clusters.coarse))) * _BLOCKS_AT_ONCE
-        own_usable, assign = PerRow(usable), clusters.ready(rows.dtype)
-        if every:
-            if found is None:
-                parts = cut(slice(0, len(sample)), step)
-                found = np.concatenate(list(map_in_order(lambda own: assign(sample[own]), parts)))
-            codes = np.full(len(rows), -1)
-            codes[order] = found
-            return _heaviest_first(codes, len(clusters))
-
-        def part(block: slice) -> IntArray:
-            values = np.asarray(rows[block])
-            if not own_usable[block].all():  # what is not usable may hold anything
-                values = np.where(own_usable[block][:, None], values, 0.0).astype(values.dtype)
-            return assign(values)
-
-        codes = np.concatenate(list(map_blocks(part, rows, "assigning rows to clusters", step)))
-    codes[~usable] = -1
-    return _heaviest_first(codes, len(clusters))
-
-
-def _sample(rows: FloatArray, order: IntArray, every: bool) -> FloatArray:
-    """Return rows in a given order; where they are all that there are, that is a read of them."""
-    if not every:
-        return np.asarray(gather(rows, order))
-    held = hold_rows(rows, np.sort(order))
-    return np.take(held, np.argsort(np.argsort(order, kind="stable"), kind="stable"), axis=0)
+    light = np.zeros(len(codes), bool)
+    light[trusted] = codes[trusted] < 0
+    return groups, verdict.with_light(light)
 
 
 def ordinary_size(sizes: IntArray) -> int:
@@ -173,12 +167,15 @@ def ordinary_size(sizes: IntArray) -> int:
     return int(order[np.searchsorted(np.cumsum(order), order.sum() / 2)])
 
 
-def _alone(sample: FloatArray) -> Mask:
-    """Return True for rows of a sample, in random order, that are far from their nearest neighbours."""
+def _density(sample: FloatArray) -> tuple[float, Vector, Mask]:
+    """Return the median reach of rows in random order, how much each counts, and which are alone.
+
+    The reach of a row is its distance to its fifth neighbour.
+    """
     low, high = _REFERENCE
     near = sample[: min(high, max(low, _REFERENCE_PAIRS // max(1, len(sample))))]
     if len(near) <= _NEIGHBOUR:
-        return np.zeros(len(sample), dtype=bool)
+        return 0.0, np.ones(len(sample)), np.zeros(len(sample), dtype=bool)
     origin = np.add.reduce(near, axis=0, dtype=np.float64) / len(near)
     near = (near - origin).astype(sample.dtype)
     squares = np.einsum("ij,ij->i", near, near)
@@ -192,22 +189,61 @@ def _alone(sample: FloatArray) -> Mask:
         return reach
 
     with np.errstate(over="ignore", invalid="ignore"):  # what is not a number is not alone
-        found = np.concatenate([part(block) for block in blocks(sample)]).astype(np.float64)
+        found = np.concatenate(list(map_in_order(part, blocks(sample)))).astype(np.float64)
         reach = np.sqrt(np.maximum(found, 0.0))
         middle = float(np.median(reach))
         spread = 1.4826 * float(np.median(np.abs(reach - middle)))
         # Where half of the rows are as near to their neighbours as each other, as copies are, none is alone.
-        alone: Mask = (reach > max(middle + _ALONE * spread, _FARTHER * middle)) & (spread > 0)
-    return alone
+        if not spread > 0:
+            return middle, np.ones(len(sample)), np.zeros(len(sample), dtype=bool)
+        beyond = np.maximum(reach - middle, 0.0) / spread
+        alone: Mask = (beyond > _ALONE) & (reach > _FARTHER * middle)
+        return middle, np.exp(-0.5 * np.square(beyond / _FADING)), alone
 
 
-def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Clusters, IntArray | None]:
-    """Find clusters in a sample, which is in random order; and which its rows are in, where that is known."""
+def _coverage(points: Vector, weights: Vector, cap: float) -> IntArray:
+    """Return the order in which points cover weighted points best: greedy facility location.
+
+    A point covers another by one less their squared distance, in caps. Nearness and weights are rounded, so
+    that gains are exact sums, the same on every machine.
+    """
+    n_points, gains = len(points), np.empty(len(points))
+    points = points - np.add.reduce(points) / n_points
+    squares = np.einsum("ij,ij->i", points, points)
+    weights = np.round(_WEIGHT_STEPS * weights)
+    near = np.empty((n_points, n_points), np.float32)
+
+    def part(block: slice) -> None:
+        apart = squares[block, None] + squares - 2.0 * (points[block] @ points.T)
+        scaled = np.divide(apart, cap * cap, out=np.ones_like(apart), where=cap > 0)
+        near[block] = np.round(_STEPS * np.clip(1.0 - scaled, 0.0, 1.0))
+        own = np.arange(n_points)[block]
+        near[own, own] = _STEPS
+        gains[block] = near[block].astype(np.float64) @ weights
+
+    list(map_in_order(part, blocks(near)))
+    covered, order = np.zeros(n_points, np.float32), []
+    waiting = [(-gain, point) for point, gain in enumerate(gains.tolist())]
+    heapify(waiting)
+    while waiting:
+        entry = heappop(waiting)
+        while True:  # gains only fall: the first that is still the largest is the best
+            own = near[entry[1]]
+            latest = (-float(np.maximum(own - covered, 0.0).astype(np.float64) @ weights), entry[1])
+            if not waiting or latest <= waiting[0]:
+                break
+            entry = heappushpop(waiting, latest)
+        order.append(entry[1])
+        np.maximum(covered, own, out=covered)
+    return np.array(order)
+
+
+def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Vector, list[Vector]]:
+    """Return the centres of coarse clusters in a sample, which is in random order, and of the fine ones."""
     entropy = [seed, 0x63656C6C]
     if _work(sample, count) <= _FLAT_WORK:
-        found = _rounds(sample, count, np.random.default_rng(entropy), _ROUNDS)
-        fine = found.prototypes
-        return Clusters(np.add.reduce(fine)[None] / len(fine), [fine]), found.codes()
+        fine = lloyd(sample, count, np.random.default_rng(entropy))
+        return np.add.reduce(fine)[None] / len(fine), [fine]
     coarse = lloyd(sample[:_COARSE_ROWS], int(np.ceil(np.sqrt(count))), np.random.default_rng(entropy))
     own = np.concatenate(list(map_in_order(lambda block: nearest(sample[block], coarse), blocks(sample))))
     # By how many rows there are and how far they spread: copies of few rows are not divided any further.
@@ -231,7 +267,7 @@ def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Clusters, IntArr
             found = [lloyd(members[n::parts], int(counts[n]), rng, _ROUNDS // 2) for n in range(parts)]
         return np.concatenate(found)
 
-    return Clusters(coarse, list(map_in_order(part, range(len(coarse))))), None
+    return coarse, list(map_in_order(part, range(len(coarse))))
 
 
 def _work(rows: FloatArray, count: int) -> float:
@@ -241,21 +277,8 @@ def _work(rows: FloatArray, count: int) -> float:
 
 def lloyd(rows: FloatArray, count: int, rng: np.random.Generator, rounds: int = _ROUNDS) -> Vector:
     """Return up to `count` centres by a few rounds of k-means."""
-    return _rounds(rows, count, rng, rounds).prototypes
-
-
-def _rounds(rows: FloatArray, count: int, rng: np.random.Generator, rounds: int) -> Rounds:
     found = Rounds(rows, spread_out(rows, count, rng))
     for _ in range(rounds):
         if not found.go():
             break
-    return found
-
-
-def _heaviest_first(codes: IntArray, n_clusters: int) -> IntArray:
-    """Number clusters by their size, the largest first; empty ones are left out."""
-    sizes = np.bincount(codes[codes >= 0], minlength=n_clusters)
-    order = np.argsort(-sizes, kind="stable")
-    rank = np.empty(n_clusters, np.int64)
-    rank[order] = np.arange(n_clusters)
-    return np.where(codes < 0, -1, rank[codes])
+    return found.prototypes

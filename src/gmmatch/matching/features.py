@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Vector
+from ..arrays import FloatArray, IntArray, Rows, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, blocks
-from ..compute.keys import draw_usable, gather, take_rows
+from ..compute.keys import draw_usable
+from ..compute.runner import gather, take_rows
+from ..data import ViewOf
 from ..errors import InvalidParameter, brief
 from ..trust import Verdict, judge
 from ..trust.lift import BANDWIDTH, Lift, effective_dimension, typical_gap
@@ -24,11 +26,11 @@ _BESIDE_FOURIER = 4.0  # typical distances that weigh as much as they do; of 1 t
 _FARTHEST = 1e15  # times the typical distance; squares of larger ones come near the end of float32
 
 
-class MatchedRows:
+class MatchedRows(ViewOf):
     """Rows as they are matched: scaled, beside their random Fourier features where these are wanted.
 
-    Computed for the rows that are read and never held for all. Takes the place of an array for readers
-    that slice it or index it with row numbers.
+    Computed for the rows that are read and never held for all; float32 whatever the type of the rows, so that
+    the same values give the same features in float32 and float64.
 
     `rows`: the rows that `verdict` was found on. `verdict`: what the guard found. `fourier`: what is appended
     to each row; None: nothing.
@@ -36,31 +38,20 @@ class MatchedRows:
     `means`: by class the mean of the features of its believed rows, where that is known without reading them.
     """
 
-    dtype = np.dtype(np.float32)
-    itemsize = 4
-    ndim = 2
-
-    def __init__(self, rows: FloatArray, verdict: Verdict, fourier: Lift | None = None) -> None:
+    def __init__(self, rows: Rows, verdict: Verdict, fourier: Lift | None = None) -> None:
+        width = rows.shape[1] + (0 if fourier is None else fourier.n_features)
+        super().__init__(rows, (len(rows), width), np.float32)
         # Not `verdict` itself, which has many numbers per row: a view may be sent to other machines.
-        self.rows = rows
         self._origin = verdict.origin
         self._scale = verdict.scale if fourier is None else _BESIDE_FOURIER * verdict.scale
         self._fourier = fourier
-        self.shape = (len(rows), rows.shape[1] + (0 if fourier is None else fourier.n_features))
         self.means: Vector | None = None
         if (
             fourier is None and verdict.means is not None
         ):  # else the features of means are not means of features
             self.means = (verdict.means - self._origin) / self._scale
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, chosen: Any) -> FloatArray:
-        """Return the features of some rows, float32 whatever the type of the rows.
-
-        One type for all, so that the same values give the same features in float32 and float64.
-        """
+    def __getitem__(self, chosen: Any, /) -> FloatArray:
         by_number = isinstance(chosen, np.ndarray) and chosen.dtype != bool and chosen.ndim == 1
         read = take_rows(self.rows, chosen) if by_number else np.atleast_2d(self.rows[chosen])
         found = np.empty((len(read), self.shape[1]), dtype=np.float32)
@@ -89,7 +80,7 @@ def check_fourier_features(count: str | int) -> None:
 
 
 def choose_fourier_features(
-    rows: FloatArray, codes: IntArray | None, verdict: Verdict, count: str | int, seed: int
+    rows: Rows, codes: IntArray | None, verdict: Verdict, count: str | int, seed: int
 ) -> Lift | None:
     """Return the Fourier features to match with, or None.
 
@@ -108,7 +99,7 @@ def choose_fourier_features(
     return Lift.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
 
 
-def spread_of(rows: FloatArray, codes: IntArray | None, verdict: Verdict) -> float:
+def spread_of(rows: Rows, codes: IntArray | None, verdict: Verdict) -> float:
     """Return in how many directions the believed rows of a class spread, by a sample."""
     drawn = _drawn(verdict, codes)
     return within_dimension(gather(rows, drawn), None if codes is None else codes[drawn])

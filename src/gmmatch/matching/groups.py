@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Vector
+from ..arrays import FloatArray, IntArray, Rows, Vector
 from ..compute.blocks import by_group
-from ..compute.keys import hold_rows
+from ..compute.runner import hold_rows
 from .budgets import Weights, sequence
 
 Center = tuple[Vector, float | None]
@@ -52,7 +52,7 @@ class Before:
 class Group:
     """The rows that compete for one budget: a class, or all rows."""
 
-    source: FloatArray  # the embeddings of all rows of the input
+    source: Rows  # the embeddings of all rows of the input
     members: IntArray  # which of them are the group's, by row number, ascending
     label: Any  # the class; None where there are no classes
     seed: tuple[int, ...]  # entropy for `numpy.random.default_rng`, of this group alone

@@ -6,10 +6,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Vector
+from ..arrays import FloatArray, IntArray, Rows, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, map_in_order, tiles
-from ..compute.passes import PerRow, map_blocks
+from ..compute.reads import EachRow, Sums
+from ..compute.runner import PerRow, run_read
 from ..progress import task
 from .candidates import product_error
 
@@ -48,26 +49,26 @@ def kmeans(
             if shift <= enough:
                 break
 
-    def part(block: slice) -> IntArray:
-        return nearest(np.asarray(rows[block]), prototypes)
+    def part(block: slice, values: FloatArray) -> tuple[IntArray]:
+        return (nearest(values, prototypes),)
 
-    return prototypes, np.concatenate(list(map_blocks(part, rows, "clustering rows")))
+    return prototypes, run_read(rows, EachRow("clustering rows", part))[0]
 
 
-def prototype_distances(rows: FloatArray, members: IntArray, prototypes: Vector) -> Vector:
+def prototype_distances(rows: Rows, members: IntArray, prototypes: Vector) -> Vector:
     """Return the distance of some rows to the nearest prototype, 0 for the others, in one pass."""
     wanted = np.zeros(len(rows), dtype=bool)
     wanted[members] = True
     own_wanted = PerRow(wanted)
 
-    def part(block: slice) -> Vector:
+    def part(block: slice, values: FloatArray) -> tuple[Vector]:
         found = np.zeros(block.stop - block.start)
         here = own_wanted[block]
-        values = np.asarray(rows[block])[here]  # the others may hold anything
+        values = values[here]  # the others may hold anything
         found[here] = kernels.group_distances(values, nearest(values, prototypes), prototypes)
-        return found
+        return (found,)
 
-    return np.concatenate(list(map_blocks(part, rows, "measuring distances")))
+    return run_read(rows, EachRow("measuring distances", part))[0]
 
 
 def _sample(rows: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
@@ -90,15 +91,18 @@ def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vec
 def improve(rows: FloatArray, prototypes: Vector) -> Vector:
     """Move each prototype to the mean of the rows nearest to it; one without rows stays."""
 
-    def part(block: slice) -> tuple[Vector, Vector]:
-        values = np.asarray(rows[block])
+    def part(block: slice, values: FloatArray) -> tuple[Vector, Vector]:
         return kernels.group_sums(values, nearest(values, prototypes), len(prototypes))
 
-    totals, counts = np.zeros_like(prototypes), np.zeros(len(prototypes))
+    def zero() -> tuple[Vector, Vector]:
+        return np.zeros_like(prototypes), np.zeros(len(prototypes))
+
+    def add(total: tuple[Vector, Vector], sums: tuple[Vector, Vector]) -> None:
+        np.add(total[0], sums[0], out=total[0])
+        np.add(total[1], sums[1], out=total[1])
+
     step = max(_FEWEST_ROWS, block_rows(max(rows.shape[1], len(prototypes))))
-    for sums, sizes in map_blocks(part, rows, "clustering rows", step):
-        totals += sums
-        counts += sizes
+    totals, counts = run_read(rows, Sums("clustering rows", part, zero, add, step=step))
     filled = counts > 0
     totals[filled] /= counts[filled, None]
     totals[~filled] = prototypes[~filled]

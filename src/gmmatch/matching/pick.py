@@ -15,12 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..arrays import FloatArray, IntArray, Mask, Vector
-from ..compute.blocks import core_count, limit_threads, map_in_order
-from ..compute.counting import count_matched
-from ..compute.keys import read_rows, take_rows
-from ..compute.passes import engine_for
-from ..compute.reading import announced
+from ..arrays import FloatArray, IntArray, Mask, Rows, Vector
+from ..compute.blocks import core_count, limit_threads
+from ..compute.runner import read_rows, runner_of, take_rows
 from ..errors import InvalidInputType
 from ..location.centers import center_reads, find_center, find_centers
 from ..progress import task
@@ -125,8 +122,8 @@ class Settings:
             target = "mean" if judged and outline.labelled else "geometric-median"
         is_median = name_of(target) == "geometric-median"
         whole = bool(self.whole(outline.sizes).all())
-        if clusters:  # one to find them; they are small
-            return 2 + (is_median and self.sample is not None)
+        if clusters:  # they are small
+            return 1 + (is_median and self.sample is not None)
         if is_median and self.sample is not None:  # one to certify it
             return 2
         if is_median and not whole:
@@ -223,18 +220,16 @@ def _side_by_side(groups: list[Group], budgets: IntArray, target: Any, settings:
     work = list(_bundles(groups, budgets, known))
     gram_bytes = GRAM_BYTES if memory is None else min(GRAM_BYTES, memory // 2)
     match_bundle = MatchBundle(settings, rows, target, gram_bytes)
-    engine = engine_for(rows)
-    count_matched(rows, sum(map(len, work)))
+    runner = runner_of(rows)
+    runner.count.matched += sum(map(len, work))
     largest = max(len(group.members) for group in groups)
     needed = rows.dtype.itemsize * (2 * rows.shape[1] * max(map(len, work)) + largest**2)
     cores = core_count()
     fitting = min(_SIDE_BY_SIDE_BYTES, memory or _SIDE_BY_SIDE_BYTES) // needed
     threads = max(1, min(len(work), cores, fitting))
-    read = announced(rows, work, memory)
-    done = map_in_order(match_bundle, read, threads) if threads > 1 else map(match_bundle, read)
     found = []
     with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(max(1, cores // threads)):
-        for several in done if engine is None else engine.map(match_bundle, work):
+        for several in runner.map(match_bundle, work, threads, memory):
             found += several
             advance(sum(len(picks.order) for picks in several))
     return found
@@ -269,7 +264,7 @@ class MatchBundle:
     """Match the groups of a bundle, wherever the rows can be read."""
 
     settings: Settings
-    source: FloatArray
+    source: Rows
     target: Any
     gram_bytes: int
 

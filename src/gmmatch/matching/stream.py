@@ -13,11 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..arrays import FloatArray, IntArray, Vector
+from ..arrays import IntArray, Rows, Vector
 from ..compute.bundles import bundles
-from ..compute.counting import count_matched
-from ..compute.passes import Engine, engine_for
-from ..compute.reading import read_ahead
+from ..compute.runner import Runner, announce, runner_of
 from ..progress import task
 from .batches import Batch, Router, chain_of, chain_sizes, windows
 from .budgets import Weights, sequence, share
@@ -64,7 +62,7 @@ class Stream:
     """A one-pass selection: what to match, in which batches."""
 
     # The rows, and the class of each; a negative one takes no part.
-    rows: FloatArray
+    rows: Rows
     codes: IntArray
     # Centre of each class and theta before its first pick.
     centers: Vector
@@ -99,12 +97,13 @@ class Stream:
         chains = self._begin()
         if state is not None:
             _restore(state, chains)
-        engine = engine_for(self.rows)
-        count_matched(self.rows, int((self.codes >= 0).sum()))  # where a run goes on, those seen before too
+        runner = runner_of(self.rows)
+        # Where a run goes on, those seen before too.
+        runner.count.matched += int((self.codes >= 0).sum())
         with task("picking rows", len(self.codes)) as advance, threadpool_limits(1):
             advance(sum(chain.seen for chain in chains))
             unsaved = 0
-            for seen in self._here(chains) if engine is None else self._there(chains, engine):
+            for seen in self._there(chains, runner) if runner.workers else self._here(chains):
                 advance(seen)
                 unsaved += seen
                 if save is not None and unsaved >= SEGMENT_ROWS:
@@ -121,11 +120,11 @@ class Stream:
             chains[picked[0][0].chain].matching = matching
             yield sum(len(turn.rows) for turn, *_ in picked)
 
-    def _there(self, chains: list[Chain], engine: Engine) -> Iterator[int]:
-        """Run the chains on an engine, side by side; yield how many rows were seen."""
+    def _there(self, chains: list[Chain], runner: Runner) -> Iterator[int]:
+        """Run the chains on workers, side by side; yield how many rows were seen."""
         left = [number for number, chain in enumerate(chains) if chain.seen < chain.n_rows]
         sizes = [chains[number].n_rows - chains[number].seen for number in left]
-        together = [[left[place] for place in own] for own in bundles(sizes, _BUNDLES * engine.workers)]
+        together = [[left[place] for place in own] for own in bundles(sizes, _BUNDLES * runner.workers)]
         home = {chain: number for number, bundle in enumerate(together) for chain in bundle}
         turns: list[list[Turn]] = [[] for _ in together]
         for turn in self._plan(chains, ahead=False):
@@ -135,7 +134,7 @@ class Stream:
         codes = np.repeat(np.arange(len(self.streams)), self.streams)  # the class of each chain
         function = MatchSegment(self.rows, codes, self.centers, self.starts, self.step)
         done = [0] * len(sequences)
-        for number, carried, (rows, scores, distances) in engine.follow(function, sequences, states):
+        for number, carried, (rows, scores, distances) in runner.follow(function, sequences, states):
             segment = sequences[number][done[number]]
             done[number] += 1
             ends = np.cumsum(segment.quotas)[:-1]
@@ -185,7 +184,7 @@ class Stream:
         for visits in windows(len(self.codes), self.rows.shape[1], self.seed):
             turns = [turn for batch in router.feed(visits) for turn in due(batch)]
             if turns and ahead:
-                read_ahead(self.rows, visits[self.codes[visits] >= 0])
+                announce(self.rows, visits[self.codes[visits] >= 0])
             yield from waiting  # while the next window is read
             waiting = turns
         yield from waiting

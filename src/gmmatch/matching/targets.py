@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Vector
+from ..arrays import FloatArray, IntArray, Rows, Vector
 from ..compute.blocks import group_order
-from ..compute.counting import count_gathered, count_pass, count_reads
-from ..compute.keys import hold_rows
+from ..compute.runner import count_reads, hold_rows, runner_of, with_runner
 from ..location.centers import find_centers
 from ..location.geometric_median import certify, group_medians
 from ..validation import is_whole, resolve_keep
@@ -42,19 +41,19 @@ class StreamCenters:
         }
 
 
-def saved_centers(state: Mapping[str, npt.NDArray[Any]] | None, rows: FloatArray) -> StreamCenters | None:
+def saved_centers(state: Mapping[str, npt.NDArray[Any]] | None, rows: Rows) -> StreamCenters | None:
     """Return the centres in a saved state, if there is one; what was read of the rows for it counts again."""
     if state is None:
         return None
     epsilons = [None if np.isnan(value) else float(value) for value in state["epsilons"]]
     found = StreamCenters(state["centers"], epsilons, int(state["reads"]))
-    count_pass(rows, found.reads)
+    runner_of(rows).count.passes += found.reads
     return found
 
 
 def stream_centers(
     center: Any,
-    rows: FloatArray,
+    rows: Rows,
     codes: IntArray,
     labels: Sequence[Any],
     seed: int,
@@ -71,6 +70,7 @@ def stream_centers(
 
     Memory: the sample (128 MB at most) and O(classes * features).
     """
+    rows = with_runner(rows)
     with count_reads(rows) as counter:
         points, epsilons = _find(center, rows, codes, labels, seed, known)
     return StreamCenters(np.stack(points), list(epsilons), counter.reads)
@@ -78,7 +78,7 @@ def stream_centers(
 
 def _find(
     center: Any,
-    rows: FloatArray,
+    rows: Rows,
     codes: IntArray,
     labels: Sequence[Any],
     seed: int,
@@ -94,7 +94,7 @@ def _find(
     if len(window) == len(codes):  # no more than the sample may be
         medians = group_medians(hold_rows(rows), grouped, len(labels), SAMPLE_EPSILON)
     else:
-        count_gathered(rows, len(sample))
+        runner_of(rows).count.gathered += len(sample)
         starts = _sample_medians(rows[sample], codes[sample], len(labels))
         medians = group_medians(
             rows,
@@ -117,7 +117,7 @@ def median_reads(n_rows: int, n_features: int) -> int:
 
 
 def sampled_medians(
-    rows: FloatArray,
+    rows: Rows,
     groups: Sequence[tuple[IntArray, tuple[int, ...]]],
     codes: IntArray | None,
     sample: float | int,
@@ -131,7 +131,7 @@ def sampled_medians(
     for members, seed in groups:
         wanted = min(sample, len(members)) if is_whole(sample) else sample
         drawn = np.random.default_rng(seed).choice(members, resolve_keep(wanted, len(members)), replace=False)
-        count_gathered(rows, len(drawn))
+        runner_of(rows).count.gathered += len(drawn)
         points.append(group_medians(rows[np.sort(drawn)], None, 1)[0].point)
     return [(found.point, found.epsilon) for found in certify(rows, points, codes)]
 

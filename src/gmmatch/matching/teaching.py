@@ -28,10 +28,12 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute.blocks import block_rows
-from ..compute.keys import draw_usable, gather
+from ..compute.keys import draw_usable
+from ..compute.runner import gather
 from ..facts import SURELY_RIGHT
 from ..location.centers import find_centers
 from ..trust import TRUSTED, Verdict
+from ..trust.lift import leading_directions
 from .budgets import sequence, share
 from .groups import Group, Shares, group_codes
 
@@ -44,12 +46,14 @@ MOST_DIRECTIONS = 256
 """That the learner sees: more take longer, and gained nothing."""
 
 MOST_CLASSES = 1024
-"""Beyond, every candidate would need more numbers than a row has, and classes get no second teaching pick."""
+"""Beyond, students are not asked: every row would need more numbers than it has."""
+
+TAUGHT_CLASSES = 256
+"""Beyond, most classes would get a single teaching pick or none, which gains nothing."""
 
 _PICKS_PER_DIRECTION = 2  # more, up to all, gained nothing on nine scenarios
 _RIDGE = 0.3  # beside rows of mean square one; of 0.03 to 3, tried on 18 scenarios
 _MEAN_WEIGHT = 0.5  # of the residual of the class's mean, beside the loss
-_ROUNDS = 2  # of subspace iteration: what is left out are directions of little variance, whichever exactly
 _TIE = 1e-9  # of the spread of the scores: nearer ones are a matter of rounding, and the first is picked
 
 
@@ -62,7 +66,7 @@ class LinearView:
     """
 
     origin: Vector
-    turn: Vector | None  # orthonormal columns; None: all directions
+    turn: FloatArray | None  # orthonormal columns; None: all directions
     scale: float
 
     @classmethod
@@ -73,11 +77,8 @@ class LinearView:
         exact -= origin
         turn = None
         if rows.shape[1] > MOST_DIRECTIONS:
-            covariance = exact.T @ exact
-            start = np.random.default_rng([seed, 0x7465616368]).normal(size=(rows.shape[1], MOST_DIRECTIONS))
-            for _ in range(_ROUNDS):
-                start = np.linalg.qr(covariance @ start)[0]
-            turn, exact = start, exact @ start
+            turn = leading_directions(exact, MOST_DIRECTIONS, seed)
+            exact = exact @ turn
         scale = float(np.sqrt(np.einsum("ij,ij->", exact, exact) / len(exact)))
         return cls(origin, turn, scale if scale > 0 else 1.0)
 
@@ -166,6 +167,23 @@ class Pool:
         self.picks.append(place)
 
 
+class _Changes:
+    """What each pick changes, a line per pick; the names are those of the module's docstring."""
+
+    def __init__(self, most: int, lesson: Lesson) -> None:
+        width, n_classes = lesson.products.shape
+        self.made = 0
+        self.u, self.v = np.empty((2, most, width))  # A z and A G u
+        self.e, self.h = np.empty((2, most, n_classes))  # e and u'D
+        self.s, self.g = np.empty((2, most))  # s and u'G u
+
+    def add(self, u: Vector, v: Vector, e: Vector, h: Vector, s: float, g: float) -> None:
+        """Record what a pick changes."""
+        for lines, line in ((self.u, u), (self.v, v), (self.e, e), (self.h, h), (self.s, s), (self.g, g)):
+            lines[self.made] = line
+        self.made += 1
+
+
 class _Scores:
     """The running products of the candidates of one class; the names are those of the module's docstring."""
 
@@ -177,19 +195,17 @@ class _Scores:
         self.slope = inputs @ lesson.products / -_RIDGE  # z'A D
         self.seen = 0  # changes that are in these numbers
 
-    def catch_up(self, changes: list[_Change]) -> None:
+    def catch_up(self, changes: _Changes) -> None:
         """Bring the products up to date with the picks of all classes since the last turn."""
-        new, self.seen = changes[self.seen :], len(changes)
-        if not new:
+        new, self.seen = slice(self.seen, changes.made), changes.made
+        if new.start == new.stop:
             return
-        both = self.inputs @ np.stack([change.u for change in new] + [change.v for change in new], axis=1)
-        a, b = both[:, : len(new)], both[:, len(new) :]
-        e, s = np.stack([change.e for change in new]), np.array([change.s for change in new])
-        g, h = np.array([change.g for change in new]), np.stack([change.h for change in new])
+        a, b = self.inputs @ changes.u[new].T, self.inputs @ changes.v[new].T
+        e, s, g = changes.e[new], changes.s[new], changes.g[new]
         self.leverage -= (a * a) @ (1.0 / s)
         self.curve += (a * a) @ (g / s**2) - (a * b) @ (2.0 / s)
         self.fitted += a @ e
-        self.slope += b @ e - a @ ((h + g[:, None] * e) / s[:, None])
+        self.slope += (b - a * (g / s)) @ e - (a / s) @ changes.h[new]
 
     def losses(self, known: Vector) -> Vector:
         """Return the exact change of the loss that each candidate would make."""
@@ -198,18 +214,6 @@ class _Scores:
         square: Vector = np.einsum("ij,ij->i", e, e)
         change: Vector = 2.0 * linear + self.curve * square
         return change
-
-
-@dataclass(frozen=True, eq=False)
-class _Change:
-    """What a pick changes."""
-
-    u: Vector  # A z
-    v: Vector  # A G u
-    e: Vector
-    s: float
-    g: float  # u'G u
-    h: Vector  # u'D
 
 
 def surely_right(wrong: FloatArray) -> npt.NDArray[np.bool_]:
@@ -245,25 +249,27 @@ def teach(
     gram, width = lesson.gram, lesson.view.width
     inverse, gradient = np.eye(width) / _RIDGE, -lesson.products
     weights = np.zeros_like(gradient)
-    scores = [None if pool is None else _Scores(pool.inputs, lesson) for pool in pools]
+    scores: dict[int, _Scores] = {}
     known = np.eye(len(lesson.mean)) - lesson.mean
-    changes: list[_Change] = []
+    codes, inputs = included or ((), ())
+    changes = _Changes(len(codes) + len(turns), lesson)
 
     def learn(code: int, z: Vector) -> None:
         u = inverse @ z
         s, e = 1.0 + float(z @ u), (known[code] - z @ weights) / (1.0 + float(z @ u))
         push = gram @ u
-        changes.append(_Change(u, inverse @ push, e, s, float(u @ push), u @ gradient))
+        changes.add(u, inverse @ push, e, u @ gradient, s, float(u @ push))
         inverse[:] -= np.outer(u, u / s)
         weights[:] += np.outer(u, e)
         gradient[:] += np.outer(push, e)
 
-    for code, z in zip(*(included or ((), ())), strict=True):
+    for code, z in zip(codes, inputs, strict=True):
         learn(int(code), z)
     for code in turns.tolist():
-        pool, score = pools[code], scores[code]
-        if pool is None or score is None or not pool.free.any():
+        pool = pools[code]
+        if pool is None or not pool.free.any():
             continue
+        score = scores.get(code) or scores.setdefault(code, _Scores(pool.inputs, lesson))
         score.catch_up(changes)
         rows = np.flatnonzero(pool.admissible())
         total = _standard(score.losses(known[code])[rows]) + _MEAN_WEIGHT * _standard(pool.residuals()[rows])
@@ -304,8 +310,8 @@ def teach_groups(
     features, own = gather(rows, drawn), codes[drawn]
     if any(group.mean is None for group in groups):
         complete = len(drawn) == np.count_nonzero(codes >= 0)
-        read = (features, own) if complete else (rows, codes)
-        found = find_centers("mean", *read, [group.label for group in groups])
+        of = features if complete else rows
+        found = find_centers("mean", of, own if complete else codes, [group.label for group in groups])
         groups = [replace(group, mean=mean) for group, (mean, _) in zip(groups, found, strict=True)]
     with threadpool_limits(1):
         lesson = Lesson.of(features, own, len(groups), groups[0].seed[0])

@@ -1,11 +1,11 @@
 """A page that shows what was kept, what was dropped, and why: plain data first, then a template."""
 
+from .api import find_content, report
 from .content import Content, open_content
-from .making import find_content, report
-from .projection import check_projection
-from .records import Report
-from .render import check_report, render, write_report
+from .map import check_projection
+from .page import check_report, render, write_report
 from .summarise import summarise
+from .summary import Report
 
 __all__ = [
     "Content", "Report", "check_projection", "check_report", "find_content", "open_content", "render",

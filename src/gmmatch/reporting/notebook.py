@@ -15,7 +15,7 @@ from ..errors import require
 from ..records import Selection
 from ..trust import Suspects
 from .content import Content
-from .projection import project
+from .map import project
 
 _SHOWN = 10  # rows
 _CLASSES = 12

@@ -1,32 +1,47 @@
 """From a selection and its input to plain data for a page."""
 
+import base64
 from itertools import zip_longest
 
 import numpy as np
 
-from ..arrays import IntArray, Vector
-from ..compute.keys import gather
+from ..arrays import FloatArray, IntArray, Vector
+from ..compute.blocks import group_order
+from ..compute.runner import gather
 from ..data import Dataset
 from ..errors import InvalidInput
+from ..facts import WRONG, plain
+from ..location.distances import group_quantiles
+from ..matching.groups import turns
+from ..matching.objectives import running_objective
+from ..progress import task
 from ..records import Selection
+from ..trust import ODD
 from ..validation import CheckedRows
 from .content import Content
-from .measure import Measures, make_curve, measure
-from .projection import check_projection
-from .records import Gallery, Glance, Report, Review
-from .review import compared_rows, find_rows, make_review
-from .sample import choose_rows
-from .setting import Setting, prepare, python_call, shell_command
-from .suspicion import Suspicion, from_evidence, judge_rows, worth_judging
-from .tables import class_table, count_suspects, make_map, plain_params, typical_distances
+from .inputs import Inputs, Measures, Suspicion, judge_all, judge_rows, measure, prepare
+from .map import check_projection, choose_rows, make_map
+from .repeat import python_call, shell_command
+from .summary import AllLabels, ClassTable, Curve, Gallery, Glance, Report, Review, Tab, short, significant
 
 GALLERY_ROWS = 60
 _FAR = 10.0  # times the usual spread: rows beyond it do not shape the map
 _MAD_TO_SIGMA = 1.4826
-_GALLERIES = (
-    ("first", "Kept first", "The first picks, in order. A smaller budget keeps the first of them."),
-    ("dropped", "Dropped nearest", "Rows near the middle of their class that were not needed to match it."),
-)
+TAB_ROWS = {"labels": 5_000, "outliers": 1_000, "duplicates": 1_000}
+_MOST_LABELS = 1 << 20
+_MOST_LETTERS = 12_000_000  # of all ids together
+_TABS = {
+    "labels": ("Labels", "Labels that are likely wrong, beside a typical row of the class that is likelier."),
+    "outliers": ("Outliers", "Rows far outside their class, beside a typical row of it."),
+    "duplicates": ("Duplicates", "One of each group, largest groups first, beside the row to keep."),
+}
+_MOST_STEPS = 120_000  # budgets times classes
+_BUDGETS = 240
+_FEWEST_BUDGETS = 40
+_EVERY_BUDGET = 1_000
+BINS = 16
+_RANGE = (0.005, 0.995)
+_REACH = 5.0  # times the spread of the middle half of the distances
 
 
 def summarise(
@@ -74,68 +89,63 @@ def summarise(
     (50, 500, 50)
     """
     kind = check_projection(projection)
-    setting = prepare(selection, source, checked, any_input)
+    inputs = prepare(selection, source, checked, any_input)
     seed = selection.random_state or 0
-    measures = measure(setting.rows, setting.groups, setting.centers)
+    measures = measure(inputs.rows, inputs.groups, inputs.centers)
     usable = np.flatnonzero(measures.usable)
     if not len(usable):
         raise InvalidInput(f"{source.name} has no row without NaN or infinite values")
-    evidence = _judge_all(setting, usable, seed)
+    evidence = judge_all(inputs, usable, seed)
     first = selection.indices[:GALLERY_ROWS]
-    usual, spread = typical_distances(measures, setting.groups)
-    nearest = _dropped_nearest(setting, measures, usual)
-    found = None if evidence is None else find_rows(setting, measures, evidence)
+    usual, spread = typical_distances(measures, inputs.groups)
+    nearest = _dropped_nearest(inputs, measures, usual)
+    found = None if evidence is None else find_rows(inputs, measures, evidence)
     doubtful = np.empty(0, np.int64) if found is None else compared_rows(found)
     always = np.concatenate([first, nearest, doubtful])
-    shown = choose_rows(usable, setting.codes, selection.indices, always, seed)
-    sampled = gather(setting.rows, shown)
+    shown = choose_rows(usable, inputs.codes, selection.indices, always, seed)
+    sampled = gather(inputs.rows, shown)
     if evidence is None or found is None:
-        evidence = judge_rows(sampled, shown, setting.codes[shown], setting.classes, seed)
-        found = find_rows(setting, measures, evidence)
-    groups = setting.groups[shown]
+        evidence = judge_rows(sampled, shown, inputs.codes[shown], inputs.classes, seed)
+        found = find_rows(inputs, measures, evidence)
+    groups = inputs.groups[shown]
     ordinary = measures.distances[shown] <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
     at = {row: place for place, row in enumerate(shown.tolist())}
+    order = "The first picks, in order."
+    if inputs.prefixes_hold:
+        order += " A smaller budget keeps the first of them."
+    whose = "their class" if inputs.labelled else "the data"
+    about = f"Rows near the middle of {whose} that were not needed to match it."
     galleries = [
-        Gallery(*words, [at[row] for row in rows.tolist()])
-        for words, rows in zip(_GALLERIES, (first, nearest), strict=True)
+        Gallery("first", "Kept first", order, [at[row] for row in first.tolist()]),
+        Gallery("dropped", "Dropped nearest", about, [at[row] for row in nearest.tolist()]),
     ]
-    review = make_review(found, setting, evidence, at)
-    curve, steps = make_curve(setting, measures)
-    glance = _glance(setting, source, measures, evidence, curve.objective[-1], seconds, command)
+    review = make_review(found, inputs, evidence, at)
+    curve, steps = make_curve(inputs, measures)
+    glance = _glance(inputs, source, measures, evidence, curve.objective[-1], seconds, command)
     return Report(
         title=f"{len(selection):,} of {selection.n_rows:,} rows kept",
-        labelled=setting.labelled,
+        labelled=inputs.labelled,
         glance=glance,
         curve=curve,
-        map=make_map(setting, measures, evidence, shown, sampled, ordinary, kind, seed),
-        classes=class_table(setting, measures, evidence, steps),
+        map=make_map(inputs, measures, evidence, shown, sampled, ordinary, kind, seed),
+        classes=class_table(inputs, measures, evidence, steps),
         galleries=galleries,
         review=review,
         content_kind=None if content is None else content.kind,
         content={} if content is None else _previews(content, shown, review, galleries, seed),
-        notes=_notes(setting, source, measures, evidence, shown),
+        notes=_notes(inputs, source, measures, evidence, shown),
     )
 
 
-def _judge_all(setting: Setting, usable: IntArray, seed: int) -> Suspicion | None:
-    """Return what is known of all usable rows, or None where judging them would take too long."""
-    if setting.selection.evidence is not None:
-        known = setting.selection.evidence
-        return from_evidence(known, setting.rows, usable, setting.codes, setting.classes, seed)
-    if not worth_judging(len(usable), setting.rows.shape[1], len(setting.classes)):
-        return None
-    return judge_rows(setting.rows[usable], usable, setting.codes[usable], setting.classes, seed)
-
-
-def _dropped_nearest(setting: Setting, measures: Measures, usual: Vector) -> IntArray:
+def _dropped_nearest(inputs: Inputs, measures: Measures, usual: Vector) -> IntArray:
     """Return the dropped rows nearest to the centre, by distance over the median distance of their class."""
     waiting = measures.usable.copy()
-    waiting[setting.selection.indices] = False
+    waiting[inputs.selection.indices] = False
     rows = np.flatnonzero(waiting)
     unit = np.where(usual > 0, usual, 1.0)
-    nearness = measures.distances[rows] / unit[setting.groups[rows]]
+    nearness = measures.distances[rows] / unit[inputs.groups[rows]]
     few = rows if len(rows) <= GALLERY_ROWS else rows[np.argpartition(nearness, GALLERY_ROWS)[:GALLERY_ROWS]]
-    near = measures.distances[few] / unit[setting.groups[few]]
+    near = measures.distances[few] / unit[inputs.groups[few]]
     return few[np.lexsort((few, near))]
 
 
@@ -153,7 +163,7 @@ def _previews(
 
 
 def _glance(
-    setting: Setting,
+    inputs: Inputs,
     source: Dataset,
     measures: Measures,
     evidence: Suspicion,
@@ -161,24 +171,24 @@ def _glance(
     seconds: float | None,
     command: str | None,
 ) -> Glance:
-    selection = setting.selection
+    selection = inputs.selection
     # Methods that match no centre know no objective; the end of the curve does.
     objective = final if np.isnan(selection.objective) else selection.objective
-    picks = np.bincount(setting.picked_groups, minlength=len(setting.centers))
+    picks = np.bincount(inputs.picked_groups, minlength=len(inputs.centers))
     random = float(measures.random_objective(picks[None])[0])
     guard = selection.info.guard
-    wrong, judged = count_suspects(setting, measures, evidence)
+    wrong, judged = count_suspects(inputs, measures, evidence)
     return Glance(
         source=source.name,
         rows=selection.n_rows,
         usable=int(measures.usable.sum()),
-        features=setting.rows.shape[1],
-        classes=len(setting.classes) if setting.labelled else None,
+        features=inputs.rows.shape[1],
+        classes=len(inputs.classes) if inputs.labelled else None,
         kept=len(selection),
         method=selection.method,
-        params=plain_params(selection.params),
+        params=plain(selection.params),
         seed=selection.random_state,
-        guard=None if not guard or guard.get("mode") == "off" else plain_params(guard),
+        guard=None if not guard or guard.get("mode") == "off" else plain(guard),
         seconds=selection.info.seconds if seconds is None else round(seconds, 3),
         center=selection.info.center,
         epsilon=selection.epsilon,
@@ -189,25 +199,24 @@ def _glance(
         judged=len(judged),
         kept_suspects=int(np.isin(selection.indices, wrong).sum()),
         learned=selection.info.learned(),
-        prefixes=setting.prefixes_hold,
-        command=command or shell_command(selection, source.name, setting.labelled),
-        python=python_call(selection, setting.labelled, bad_rows=bool((~measures.usable).any())),
+        prefixes=inputs.prefixes_hold,
+        command=command or shell_command(selection, source.name, inputs.labelled),
+        aims=[*(selection.info.aims or ()), *(["holdout"] if selection.info.leaks else [])],
+        python=python_call(selection, inputs.labelled, bad_rows=bool((~measures.usable).any())),
         versions=dict(selection.versions),
         fingerprint=selection.fingerprint,
     )
 
 
 def _notes(
-    setting: Setting, source: Dataset, measures: Measures, evidence: Suspicion, shown: IntArray
+    inputs: Inputs, source: Dataset, measures: Measures, evidence: Suspicion, shown: IntArray
 ) -> list[str]:
     """Say what a reader must know about how the numbers came about."""
     notes = []
-    usable, total = int(measures.usable.sum()), setting.selection.n_rows
+    usable, total = int(measures.usable.sum()), inputs.selection.n_rows
     if usable < total:
-        notes.append(
-            f"{total - usable:,} rows take no part: they could not be read, have no label, or hold NaN or"
-            " infinite values."
-        )
+        out = "1 row takes" if total - usable == 1 else f"{total - usable:,} rows take"
+        notes.append(f"{out} no part: not readable, without a label, or with NaN or infinite values.")
     if len(shown) < usable:
         notes.append(
             f"The map shows {len(shown):,} of {usable:,} rows: the first picks, the rows of the galleries,"
@@ -215,27 +224,250 @@ def _notes(
         )
     if len(evidence.rows) < usable:
         notes.append(
-            f"Suspicion was measured among the {len(evidence.rows):,} rows of the map alone;"
-            " The guard, or a list of suspects, measures it among all rows."
+            f"Suspicion was measured among the {len(evidence.rows):,} rows of the map alone."
+            " The guard and `gmmatch suspects` measure it among all rows."
         )
-        if setting.selection.tiers is not None:
+        if inputs.selection.tiers is not None:
             notes.append(
                 "Suspects are counted as the rows that were not trusted, which are more than those that seem"
                 " wrong."
             )
-    if setting.labelled and not evidence.labels_judged:
+    if inputs.labelled and not evidence.labels_judged:
         notes.append(
             "There are too few rows, or too few or too many classes, to judge labels; suspicion is about"
             " distance alone."
         )
-    for hint in (setting.selection.info.hint or "").splitlines():
+    for hint in (inputs.selection.info.hint or "").splitlines():
         option = " (--budgets)" if "budgets" in hint else ""
         notes.append(f"{hint[0].upper()}{hint[1:]}{option}.")
-    if not setting.own_centers:
+    if not inputs.own_centers:
         notes.append(
             "The selection holds no centres: distances are to the geometric medians of the classes, all"
-            " rows included, found for this page."
+            " rows included, computed for this page."
         )
-    if not setting.same_input:
+    if not inputs.same_input:
         notes.append(f"{source.name}, or its labels, differ from what the selection was made from.")
     return notes
+
+
+def objective_of_prefixes(groups: IntArray, scores: Vector) -> Vector:
+    """Return the objective after every pick, from the objectives of the picks' own groups.
+
+    `groups`: group of each pick, in pick order. `scores`: after each pick, the distance of the mean of its
+    group's picks so far to the group's centre.
+
+    Returns the mean of the groups' latest scores, weighted by their picks so far.
+    """
+    weighted = (turns(groups) + 1) * scores
+    order = np.argsort(groups, kind="stable")
+    gained = np.empty_like(weighted)
+    gained[order] = np.diff(weighted[order], prepend=0.0)
+    starts = order[np.r_[True, groups[order][1:] != groups[order][:-1]]]
+    gained[starts] = weighted[starts]
+    result: Vector = np.maximum(np.cumsum(gained), 0.0) / np.arange(1, len(groups) + 1)
+    return result
+
+
+def group_objectives(rows: FloatArray, picked: IntArray, groups: IntArray, centers: Vector) -> Vector:
+    """Return after each pick the distance of its group's picks' mean to the centre, from the rows.
+
+    Time: O(picks * features), each kept row read once. Memory: O(block).
+    """
+    scores = np.empty(len(picked))
+    with task("following the picks", len(picked)) as advance:
+        order, present, starts = group_order(groups)
+        for group, own in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+            scores[own] = running_objective(rows, picked[own], centers[group])[0]
+            advance(len(own))
+    return scores
+
+
+def make_curve(inputs: Inputs, measures: Measures) -> tuple[Curve, IntArray]:
+    """Return the curve, and the budgets that it is drawn at.
+
+    Where the picks' scores are not the objectives themselves, the kept rows are read once.
+    """
+    selection, groups = inputs.selection, inputs.picked_groups
+    if inputs.scores_are_objectives:
+        scores = selection.scores
+    else:
+        scores = group_objectives(inputs.rows, selection.indices, groups, inputs.centers)
+    budgets = choose_budgets(len(selection), max(len(inputs.centers), len(inputs.classes)))
+    objective = objective_of_prefixes(groups, scores)[budgets - 1]
+    picks = counts_at(groups, len(inputs.centers), budgets)
+    random = measures.random_objective(picks)
+    # Before every class has a pick the objective is that of some classes alone.
+    anchor = min(int(np.searchsorted(budgets, len(inputs.centers))), len(budgets) - 1)
+    inverse = objective[anchor] * budgets[anchor] / budgets
+    curve = Curve(
+        budgets=budgets.tolist(),
+        objective=significant(objective),
+        random=significant(random),
+        inverse=significant(inverse),
+    )
+    return curve, budgets
+
+
+def choose_budgets(kept: int, classes: int) -> IntArray:
+    """Return the budgets to look at: all of them where they are few, else close together at the start."""
+    if kept <= _EVERY_BUDGET and kept * classes <= _MOST_STEPS:
+        return np.arange(1, kept + 1)
+    count = int(np.clip(_MOST_STEPS // classes, _FEWEST_BUDGETS, _BUDGETS))
+    spread = np.concatenate([np.geomspace(1, kept, count // 2), np.linspace(1, kept, count // 2)])
+    return np.unique(np.rint(spread).astype(np.int64))
+
+
+def counts_at(codes: IntArray, n_codes: int, budgets: IntArray) -> IntArray:
+    """Return how many of the first k codes are of each kind, for every k in `budgets`."""
+    starts = np.concatenate([[0], budgets[:-1]])
+    gained = [
+        np.bincount(codes[start:stop], minlength=n_codes) for start, stop in zip(starts, budgets, strict=True)
+    ]
+    return np.cumsum(np.stack(gained), axis=0)
+
+
+def class_table(inputs: Inputs, measures: Measures, evidence: Suspicion, budgets: IntArray) -> ClassTable:
+    """Return the columns of the table of classes."""
+    selection, codes, classes = inputs.selection, inputs.codes, inputs.classes
+    usable = np.flatnonzero(measures.usable)
+    n_classes, own, distances = len(classes), codes[usable], measures.distances[usable]
+    edges = bin_edges(distances)
+    bins = np.clip(np.searchsorted(edges, distances, side="right") - 1, 0, BINS - 1)
+    kept = np.zeros(selection.n_rows, bool)
+    kept[selection.indices] = True
+    histograms = [
+        np.bincount(code * BINS + place, minlength=n_classes * BINS).reshape(n_classes, BINS)
+        for code, place in ((own, bins), (own[kept[usable]], bins[kept[usable]]))
+    ]
+    wrong, judged = count_suspects(inputs, measures, evidence)
+    counts = counts_at(codes[selection.indices], n_classes, budgets)
+    steps = np.diff(counts, axis=0, prepend=0)
+    listed = inputs.listed
+    columns = {
+        "sizes": np.bincount(own, minlength=n_classes),
+        "kept": counts[-1],
+        "suspects": np.bincount(codes[wrong], minlength=n_classes),
+        "judged": np.bincount(codes[judged], minlength=n_classes),
+    }
+    medians = group_quantiles(distances, own, n_classes)[:, 0]
+    return ClassTable(
+        names=[short(name) for name in classes[listed].tolist()] if inputs.labelled else ["all rows"],
+        **{name: values[listed].tolist() for name, values in columns.items()},
+        wrong=None if evidence.estimate is None else significant(evidence.estimate[listed, 1], 4),
+        median=significant(np.nan_to_num(medians[listed]), 4),
+        edges=significant(edges, 4),
+        histogram=histograms[0][listed].tolist(),
+        kept_histogram=histograms[1][listed].tolist(),
+        steps=steps[:, listed].tolist(),
+        left_out=n_classes - len(listed),
+    )
+
+
+def count_suspects(inputs: Inputs, measures: Measures, evidence: Suspicion) -> tuple[IntArray, IntArray]:
+    """Return the rows that seem wrong, and those that were judged; the page has one count of them.
+
+    Where the rows of the map alone were weighed, picks are too many among them: rows that the selection did
+    not trust are counted instead.
+    """
+    usable, tiers = np.flatnonzero(measures.usable), inputs.selection.tiers
+    if tiers is not None and len(evidence.rows) < len(usable):
+        return usable[tiers[usable] > 0], usable
+    return evidence.rows[evidence.table.suspect], evidence.rows
+
+
+def bin_edges(distances: Vector) -> Vector:
+    """Return the borders of the bins: nearly all distances, but not far beyond the middle half of them.
+
+    >>> distances = np.r_[np.linspace(1.0, 2.0, 90), np.full(10, 500.0)]
+    >>> bool(bin_edges(distances)[-1] < 6.0)
+    True
+    """
+    low, first, middle, third, high = np.quantile(distances, (_RANGE[0], 0.25, 0.5, 0.75, _RANGE[1]))
+    if third > first:
+        reach = _REACH * (third - first)
+        low, high = max(low, middle - reach), min(high, middle + reach)
+    return np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+
+
+def typical_distances(measures: Measures, groups: IntArray) -> tuple[Vector, Vector]:
+    """Return by group the median distance to the centre, and the median deviation from it.
+
+    Time: O(rows log rows).
+    """
+    own, distances = groups[measures.usable], measures.distances[measures.usable]
+    usual = group_quantiles(distances, own, len(measures.sizes))[:, 0]
+    return usual, group_quantiles(np.abs(distances - usual[own]), own, len(measures.sizes))[:, 0]
+
+
+Pairs = tuple[int, IntArray, IntArray, Vector]
+
+
+def find_rows(inputs: Inputs, measures: Measures, evidence: Suspicion) -> dict[str, Pairs]:
+    """Return for each tab its number of rows, the first of them, those to compare them with, and scores."""
+    typical = _typical(inputs, measures, evidence)
+    wrong, outlier, duplicate = evidence.table.suspicion, evidence.table.outlier, evidence.table.duplicate
+    group, keep, suggested = evidence.table.group, evidence.table.keep, evidence.table.suggested
+    own = inputs.codes[evidence.rows]
+    compared = np.where(suggested >= 0, suggested, own)
+    # One row of each group stands for the others.
+    again = np.flatnonzero(duplicate > 0)
+    again = again[np.lexsort((evidence.rows[again], -evidence.table.copies[again]))]
+    _, first = np.unique(group[again], return_index=True)
+    likely, far = np.flatnonzero(wrong >= WRONG), np.flatnonzero(outlier > ODD)
+    found = {
+        "labels": (likely[np.argsort(-wrong[likely], kind="stable")], typical[compared], wrong),
+        "outliers": (far[np.argsort(-outlier[far], kind="stable")], typical[own], outlier),
+        "duplicates": (again[np.sort(first)], keep, duplicate),
+    }
+    return {
+        name: (len(at), evidence.rows[few := at[: TAB_ROWS[name]]], beside[few], score[few])
+        for name, (at, beside, score) in found.items()
+        if name != "labels" or inputs.labelled
+    }
+
+
+def make_review(found: dict[str, Pairs], inputs: Inputs, evidence: Suspicion, at: dict[int, int]) -> Review:
+    """Return the tabs; `at` tells where rows of the input are on the map."""
+    tabs = [
+        Tab(
+            name,
+            *_TABS[name],
+            total,
+            [at[row] for row in rows.tolist()],
+            [at.get(row, -1) for row in beside.tolist()],
+            [round(float(value), 3) for value in score],
+        )
+        for name, (total, rows, beside, score) in found.items()
+    ]
+    estimate = (
+        None if evidence.estimate is None else [round(part, 4) for part in evidence.estimate[-1, 1:].tolist()]
+    )
+    return Review(tabs, estimate, _all_labels(inputs))
+
+
+def compared_rows(found: dict[str, Pairs]) -> IntArray:
+    """Return the rows that the page must know, those of the tabs and those beside them."""
+    parts = [part[part >= 0] for _, rows, beside, _ in found.values() for part in (rows, beside)]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _typical(inputs: Inputs, measures: Measures, evidence: Suspicion) -> IntArray:
+    """Return for each class the trusted row that is nearest to its centre; -1 where there is none."""
+    trusted = evidence.rows[evidence.tiers == 0]
+    order = trusted[np.lexsort((trusted, measures.distances[trusted]))][::-1]
+    typical = np.full(len(inputs.classes), -1, np.int64)
+    typical[inputs.codes[order]] = order
+    return typical
+
+
+def _all_labels(inputs: Inputs) -> AllLabels | None:
+    if not inputs.labelled or len(inputs.codes) > _MOST_LABELS:
+        return None
+    width = next(size for size in (1, 2, 4) if len(inputs.classes) < 256**size)
+    codes = np.where(inputs.usable_labels, inputs.codes, 256**width - 1).astype(f"<u{width}")
+    names = [str(name) for name in inputs.classes.tolist()]
+    listed = inputs.listed.tolist()
+    ids = None if inputs.ids is None else [str(name) for name in inputs.ids.tolist()]
+    if ids is not None and (len(set(ids)) < len(ids) or sum(map(len, ids)) > _MOST_LETTERS):
+        ids = None
+    return AllLabels(names, base64.b64encode(codes.tobytes()).decode(), width, listed, ids)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Collection, Mapping
-from dataclasses import field, replace
-from typing import Any, ClassVar, Self, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Keys, Vector
-from ..compute.counting import count_reads
-from ..compute.keys import gather, look_at_rows
+from ..arrays import AnyArray, IntArray, Keys, Mask, Rows, Vector
+from ..compute.keys import look_at_rows
+from ..compute.runner import count_reads, gather, with_runner
 from ..errors import InvalidInput, InvalidParameter, brief
 from ..facts import Evidence, RunInfo
 from ..location.centers import CENTERS
@@ -24,14 +23,44 @@ from ..matching.objectives import running_objective, running_objectives
 from ..matching.pick import Checkpoint, whole_costs
 from ..records import Carried, Selection
 from ..trust import TIERS, Known, Verdict, judge
-from ..trust.judge import Recall, make_now
+from ..trust.classifiers import KERNEL_FEATURES, classifier_bytes
+from ..trust.judge import Divide, Recall, make_now, sample_size
+from ..trust.noise import MANY_CLASSES
 from ..validation import CheckedRows, as_seed, check_choice, check_input, describe_bad_rows, resolve_keep
 from ..version import __version__
-from .costs import Costs, judging_costs
 from .estimator import Estimator
 from .groups import Part, Wanted, divide_rows, share_out
 
 GUARDS = ("auto", "off")
+_JUDGED_ROW_BYTES = 140  # what is found of each row, as long as it is needed
+# Multiply-adds of judging, by a few measured runs: for each row of the sample and pair of the classifier's
+# features, and for each row, feature and class.
+_LEARNED_WORK, _JUDGED_WORK = 5, 6
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Memory and work, beside Python, the libraries and reading."""
+
+    least_bytes: int  # without which it cannot be done
+    most_bytes: int  # that are used where there is enough
+    work: float  # multiply-adds
+    batch_size: int | str | None = None  # rows of a batch, or `auto`; None: all rows of a class at once
+
+
+def judging_costs(outline: Outline) -> Costs:
+    """Return what judging takes: the sample, what is found of each row, and classifiers of many classes.
+
+    Set by what 50,000 to 2,000,000 rows of 10 to 1,000 classes took.
+    """
+    n_rows, width, n_classes = outline.n_rows, outline.n_features, len(outline.sizes)
+    sample = sample_size(width, n_classes)
+    needed = min(n_rows, sample) * width * outline.itemsize + _JUDGED_ROW_BYTES * n_rows
+    if n_classes > MANY_CLASSES:
+        needed += 3 * classifier_bytes(width, n_classes)
+    lifted = width + KERNEL_FEATURES
+    learned = _LEARNED_WORK * float(min(n_rows, sample)) * lifted**2
+    return Costs(needed, needed, learned + _JUDGED_WORK * float(n_rows) * lifted * n_classes)
 
 
 class Selector(Estimator):
@@ -171,15 +200,15 @@ class Selector(Estimator):
             len(groups),
             seed,
             labelled=groups[0].label is not None,
-            one_cloud=self._one_cloud(groups),
+            divide=self._finds_clusters(groups[0].label is not None),
             keys=keys,
             recall=recall,
             known=known,
         )
 
-    def _one_cloud(self, groups: list[Group]) -> bool:
-        """Return True if the rows of a group are one cloud, and not several that are still to be found."""
-        return True
+    def _finds_clusters(self, labelled: bool) -> Divide | None:
+        """Return what finds clusters in the rows of a group; None where they are one cloud."""
+        return None
 
     def _budget(self, groups: list[Group], n_rows: int, verdict: Verdict | None) -> int:
         """Return how many of the usable rows to keep."""
@@ -191,7 +220,7 @@ class Selector(Estimator):
         """Divide rows without labels further, with a verdict on the parts; by default nothing is divided."""
         return groups, verdict
 
-    def _as_compared(self, rows: FloatArray) -> FloatArray:
+    def _as_compared(self, rows: Rows) -> Rows:
         """Return the rows as they are compared and measured: as they are given, by default."""
         return rows
 
@@ -209,10 +238,10 @@ class Selector(Estimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: object,
+        y: object = None,
         *,
-        usable: npt.NDArray[np.bool_] | None = None,
+        usable: Mask | None = None,
         verdict: Verdict | None = None,
         checkpoint: Checkpoint | None = None,
         memory: int | None = None,
@@ -249,6 +278,7 @@ class Selector(Estimator):
         self._carried: Carried | None = None
         seed = as_seed(self.random_state)
         checked = X if isinstance(X, CheckedRows) else check_input(X, y, usable, label_name="y", finite=False)
+        checked = replace(checked, rows=with_runner(checked.rows))
         with count_reads(checked.rows) as counter:
             if checked.digest is None:
                 checked, good = look(checked, seed, self.running_means(checked))
@@ -293,7 +323,7 @@ class Selector(Estimator):
         self.centers_ = np.stack(centers) if len(centers) == len(picks) else None
         return self._merge(picked, picks, shares, checked, verdict, evidence)
 
-    def fit_resample(self, X: Any, y: Any = None) -> tuple[Any, Any]:
+    def fit_resample(self, X: object, y: object = None) -> tuple[Any, Any]:
         """Fit, and return the kept rows and their labels in pick order."""
         from sklearn.utils import _safe_indexing
 
@@ -374,7 +404,7 @@ class Selector(Estimator):
     ) -> list[Group]:
         """Return the groups as they compete: the rows that may be picked, and those that are in already."""
         wanted = self._wanted
-        source = self._as_compared(groups[0].source) if view is None else cast(FloatArray, view)
+        source = self._as_compared(groups[0].source) if view is None else view
         means = [group.mean if verdict is None else None for group in groups]
         if view is not None and view.means is not None and wanted.every:
             means = [mean if np.isfinite(mean).all() else None for mean in view.means]
@@ -448,7 +478,7 @@ class Selector(Estimator):
         self,
         picks: list[Picks],
         indices: IntArray,
-        labels: npt.NDArray[Any] | None,
+        labels: AnyArray | None,
         checked: CheckedRows,
         verdict: Verdict | None,
     ) -> RunInfo:
@@ -488,9 +518,7 @@ class Selector(Estimator):
         return advise(self.budgets, checked.classes, sizes, resolve_keep(self.keep, checked.n_usable))
 
 
-def look(
-    checked: CheckedRows, seed: int, means: RunningMeans | None = None
-) -> tuple[CheckedRows, npt.NDArray[np.bool_]]:
+def look(checked: CheckedRows, seed: int, means: RunningMeans | None = None) -> tuple[CheckedRows, Mask]:
     """Look at all rows in one read: return them with what was found, and which are ordinary numbers."""
     good, keys, digest = look_at_rows(checked.rows, seed, means)
     unusable = ~good if checked.usable is None else ~(good & checked.usable)
@@ -514,7 +542,7 @@ def _resumed(group: Group, view: MatchedRows | None, included: IntArray) -> Grou
     return group
 
 
-def _as_one(rows: FloatArray, order: IntArray, found: list[Picks], center: Vector) -> Picks:
+def _as_one(rows: Rows, order: IntArray, found: list[Picks], center: Vector) -> Picks:
     """Return the picks of all parts of rows without labels as those of one group."""
     objectives, distances = running_objective(rows, order, center)
     return Picks(

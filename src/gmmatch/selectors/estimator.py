@@ -32,20 +32,20 @@ class Estimator:
     former: ClassVar[Mapping[str, str]] = {}
     """Names that parameters had before, and what they are called now: they work, with a warning."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(eq=False, repr=False, kw_only=True)(cls)
         cls.__doc__ = _described(cls)
         construct: Callable[..., None] = vars(cls)["__init__"]
 
         @functools.wraps(construct)
-        def __init__(self: Estimator, *args: Any, **params: Any) -> None:
+        def __init__(self: Estimator, *args: object, **params: object) -> None:
             construct(self, *args, **cls.renamed(params))
 
         setattr(cls, "__init__", __init__)  # noqa: B010 - its type is that of the fields
 
     @classmethod
-    def renamed(cls, params: Mapping[str, Any]) -> dict[str, Any]:
+    def renamed(cls, params: Mapping[str, object]) -> dict[str, Any]:
         """Return parameters under the names that they have now."""
         for name in cls.former:
             if name in params:
@@ -61,7 +61,7 @@ class Estimator:
         """Return the parameters by name; `deep` changes nothing, for no parameter is an estimator."""
         return {name: getattr(self, name) for name in self.defaults()}
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: object) -> Self:
         """Set some parameters, and return the estimator."""
         params = self.renamed(params)
         check_parameters(params, self.defaults(), type(self).__name__)

@@ -2,18 +2,19 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray
+from ..arrays import IntArray, Rows
 from ..data import MappedRows
 from ..errors import InvalidInput
 from ..location.centers import CENTERS
 from ..matching.advice import STRATEGIES, Advice, ask_students
 from ..matching.budgets import Weights
-from ..matching.clusters import divide_into_clusters, ordinary_size
+from ..matching.clusters import divide_into_clusters, find_clusters, ordinary_size
 from ..matching.features import (
     AUTO_FOURIER_FEATURES,
     MatchedRows,
@@ -28,9 +29,9 @@ from ..matching.students import LEARNERS
 from ..matching.teaching import MOST_CLASSES, teach_groups
 from ..records import Selection
 from ..trust import TRUSTED, Verdict
+from ..trust.judge import Divide
 from ..validation import CheckedRows, check_choice, check_keep, check_positive_int
-from .base import Selector
-from .costs import Costs
+from .base import Costs, Selector
 
 STEPS = ("teaching", "residual", "projection")
 STARTS = ("center", "zero", "random")
@@ -75,10 +76,10 @@ class GMMatching(Selector):
         that picks are diverse also where rows spread in few directions; or `off`. `auto`: 512 where the
         trusted rows of a class spread in fewer than 16 directions.
     clusters
-        With the guard and without labels: into how many groups the rows are divided by k-means, each to be
-        matched as a class would be; `off`: all rows are one cloud. `auto`: 1.8 times as many as picks, at
-        most a third of the rows, or 4,096 where rows are more than 65,536. The heaviest clusters come first,
-        and rows far from their neighbours last.
+        With the guard and without labels: into how many groups the rows are divided, each to be matched as
+        a class would be; `off`: all rows are one cloud. `auto`: as many as picks, at most a third as many
+        as rows and 4,096. A small group that is apart is a cluster of its own before a large one is divided
+        further; rows far from their neighbours come last.
     sample
         Fraction or count of the rows of each class that its geometric median is found on, where that is the
         target, in memory and in batches alike; one more read certifies it on all rows. None: all rows.
@@ -203,14 +204,13 @@ class GMMatching(Selector):
         allowed = teaches, self.fourier_features, self.learner, self.strategy, curve
         return ask_students(groups, weights, verdict, *allowed)
 
-    def _finds_clusters(self, labelled: bool) -> bool:
-        return not labelled and self.clusters != "off" and self._wants_features()
-
-    def _one_cloud(self, groups: list[Group]) -> bool:
-        return not self._finds_clusters(groups[0].label is not None)
+    def _finds_clusters(self, labelled: bool) -> Divide | None:
+        if labelled or self.clusters == "off" or not self._wants_features():
+            return None
+        return partial(find_clusters, wanted=self.clusters)
 
     def _divide(self, groups: list[Group], k: int, verdict: Verdict) -> tuple[list[Group], Verdict]:
-        if self._one_cloud(groups):
+        if verdict.clusters is None:
             return groups, verdict
         return divide_into_clusters(groups[0], self.clusters, k, verdict)
 
@@ -226,8 +226,8 @@ class GMMatching(Selector):
         given = not isinstance(self.center, str) or not (self.start is None or isinstance(self.start, str))
         return not given and self.normalize == "none"
 
-    def _as_compared(self, rows: FloatArray) -> FloatArray:
-        return cast(FloatArray, MappedRows(rows, unit_rows)) if self.normalize == "unit" else rows
+    def _as_compared(self, rows: Rows) -> Rows:
+        return MappedRows(rows, unit_rows) if self.normalize == "unit" else rows
 
     def _features(self, groups: list[Group], shares: Shares, verdict: Verdict) -> MatchedRows | None:
         """Return the rows scaled, beside their Fourier features where the strategy or the rows say so."""
@@ -266,7 +266,7 @@ class GMMatching(Selector):
 
     def _picking_reads(self, outline: Outline) -> int:
         judged = outline.guarded and self._wants_features()
-        clusters = outline.guarded and self._finds_clusters(outline.labelled)
+        clusters = outline.guarded and self._finds_clusters(outline.labelled) is not None
         means_known = outline.means_known and self.fourier_features in ("auto", "off")
         return self._settings().reads(outline, judged, clusters, means_known)
 

@@ -5,15 +5,15 @@ keeps the beginning of it. So a smaller budget's picks of a class are always a p
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from ..arrays import IntArray, Vector
+from ..arrays import IntArray, Vector, is_tensor
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import center_reads, find_centers
 from ..location.distances import group_distances
 from ..matching.groups import Group, Outline, Picks, group_codes, known_means
+from ..validation import array_of_tensor
 from .base import Selector
 
 
@@ -114,10 +114,10 @@ def gap_to_median(values: Vector) -> Vector:
     return gaps
 
 
-def as_scores(scores: Any, n_rows: int) -> Vector:
+def as_scores(scores: object, n_rows: int) -> Vector:
     """Return given scores as float64: finite, one per row of the input."""
-    if hasattr(scores, "detach"):
-        scores = scores.detach().cpu()
+    if is_tensor(scores):
+        scores = array_of_tensor(scores, "scores")
     try:
         array = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):

@@ -31,12 +31,12 @@ class Train(Protocol):
 
     def __call__(
         self,
-        rows: Any,
+        rows: object,
         codes: IntArray,
         usable: Mask,
         *,
-        images: Any,
-        config: Any,
+        images: object,
+        config: object,
         device: str,
         seed: int,
     ) -> tuple[dict[str, Vector], dict[str, Any]]:
@@ -227,7 +227,7 @@ def register_method(name: str, selector: type[Selector], **facts: Any) -> Method
     return METHODS.register(name, Method(name, selector, **facts))
 
 
-def find_method(name: Any) -> Method:
+def find_method(name: object) -> Method:
     """Return the entry of a method, or raise an error that names the nearest known one."""
     return METHODS.find(name)
 

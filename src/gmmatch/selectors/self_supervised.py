@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..arrays import IntArray, Vector
-from ..compute.keys import gather, hold_rows
+from ..compute.runner import gather, hold_rows
 from ..errors import InvalidInput
 from ..location.distances import group_distances
 from ..matching.groups import Group, Outline

@@ -13,6 +13,7 @@ that leave the row out.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +26,7 @@ from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, by_group, map_in_order
 from .inputs import Inputs
-from .lift import BANDWIDTH, Lift, typical_gap
+from .lift import BANDWIDTH, Lift, leading_directions, typical_gap
 
 _Solved = Iterator[tuple[float, Vector, FloatArray]]  # penalty, weights, and the leverage of each row
 
@@ -34,6 +35,9 @@ RIDGES = (0.01, 0.05, 0.25, 1.25)
 
 STRONG_RIDGES = (6.25, 31.25)
 """Strengths that are tried beside them where rows are fewer than inputs."""
+
+MOST_DIRECTIONS = 1024
+"""That classifiers of wide rows are fitted to, those of more than twice as many features."""
 
 KERNEL_FEATURES = 1024
 _ROW_WEIGHTS = (0.0, 0.1, 1.0)  # of a row beside a row of the reference
@@ -118,6 +122,58 @@ class Classifier:
         return chosen
 
 
+@dataclass(frozen=True, eq=False)
+class Narrowed:
+    """Wide rows as classifiers are fitted to them: by the directions in which they vary most.
+
+    The directions follow from rows without their labels, so that leaving a row out stays exact; and a fitted
+    classifier reads the rows themselves.
+    """
+
+    inputs: Inputs
+    turn: FloatArray  # orthonormal columns
+
+    @classmethod
+    def of(cls, rows: FloatArray, order: IntArray, inputs: Inputs, seed: int) -> Narrowed | None:
+        """Return the view for rows in a random order of some of them; None if they are few or not wide."""
+        if min(rows.shape[1], len(order)) <= 2 * MOST_DIRECTIONS:
+            return None
+        with threadpool_limits(1):
+            read = inputs(rows[order[: 2 * MOST_DIRECTIONS]], np.float32)[:, :-1]
+            return cls(inputs, leading_directions(read, MOST_DIRECTIONS, seed))
+
+    @property
+    def narrow_inputs(self) -> Inputs:
+        """What a linear classifier of such rows reads of them: all, as it is."""
+        return Inputs(np.zeros(self.turn.shape[1]), 1.0)
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """Return rows scaled and clipped, in the directions alone. Time: O(rows * features * directions)."""
+        step = block_rows(self.inputs.width) * 4
+        parts = [slice(start, start + step) for start in range(0, len(rows), step)]
+        found = np.empty((len(rows), self.turn.shape[1]), np.float32)
+
+        def fill(part: slice) -> None:
+            np.matmul(self.inputs(rows[part], np.float32)[:, :-1], self.turn, out=found[part])
+
+        with threadpool_limits(1):
+            deque(map_in_order(fill, parts, ahead=1), maxlen=0)
+        return found
+
+    def widen(self, classifier: Classifier) -> Classifier:
+        """Return a classifier of such rows as one of the rows themselves.
+
+        Fourier features are those of rows that are not clipped: the few that are get others than they taught.
+        """
+        n_directions, lift = self.turn.shape[1], classifier.inputs.lift
+        weights = np.concatenate(
+            [self.turn @ classifier.weights[:n_directions], classifier.weights[n_directions:]]
+        )
+        if lift is not None:
+            lift = Lift(self.inputs.origin, self.turn @ lift.directions / self.inputs.scale)
+        return replace(classifier, weights=weights, inputs=replace(self.inputs, lift=lift))
+
+
 def leave_out(
     scores: FloatArray, codes: IntArray, leverage: FloatArray, sharpness: float = 1.0
 ) -> FloatArray:
@@ -129,18 +185,16 @@ def leave_out(
     return scores
 
 
-def choose(
-    taught: Taught, order: IntArray, origin: Vector, scale: float, seed: int
-) -> tuple[Classifier, dict[str, float]]:
+def choose(taught: Taught, order: IntArray, inputs: Inputs, seed: int) -> tuple[Classifier, dict[str, float]]:
     """Return the better of a linear and a kernel classifier, and the loss of each that was tried.
 
-    `taught`: the rows. `order`: a random order of those that teach, by their values. `origin`, `scale`:
-    middle and typical distance of the rows. `seed`: of the Fourier features. Where rows are many, the choice
-    is made on the first of the order; the penalty, which does not depend on how many rows there are, stands.
+    `taught`: the rows. `order`: a random order of those that teach, by their values. `inputs`: of a linear
+    classifier. `seed`: of the Fourier features. Where rows are many, the choice is made on the first of the
+    order; the penalty, which does not depend on how many rows there are, stands.
     """
     gap = typical_gap(taught.rows[order[:_GAP_ROWS]])
-    lift = Lift.draw(origin, BANDWIDTH * gap, KERNEL_FEATURES, seed)
-    kinds = {"linear": Inputs(origin, scale), "kernel": Inputs(origin, scale, lift)}
+    lift = Lift.draw(inputs.origin, BANDWIDTH * gap, KERNEL_FEATURES, seed)
+    kinds = {"linear": inputs, "kernel": replace(inputs, lift=lift)}
     enough = max(_CHOICE_ROWS, int(_CHOICE_WORK // kinds["kernel"].width ** 2))
     few = enough < min(len(order), _ROWS_PER_CLASS * taught.n_classes)
     if few or matrix_bytes(kinds["kernel"].width, taught.n_classes) > _MOST_KERNEL_BYTES:
@@ -244,7 +298,8 @@ def too_large(n_features: int, n_classes: int) -> bool:
 def _best_ridge(taught: Taught, inputs: Inputs) -> Classifier:
     """Return the classifier with the ridge of the lowest loss, in single precision.
 
-    Where rows have folds, those of the first one are judged, and the others teach.
+    Ridges are tried from the weakest on, until the loss grows. Where rows have folds, those of the first one
+    are judged, and the others teach.
     """
     some = slice(0, max(256, min(_LOSS_ROWS, _LOSS_VALUES // taught.n_classes)))
     codes, read = taught.codes[some], inputs(taught.rows[some], np.float32)
@@ -255,6 +310,8 @@ def _best_ridge(taught: Taught, inputs: Inputs) -> Classifier:
     for penalty, weights, leverage in _solve(taught, inputs, None, np.dtype(np.float32), some.stop):
         scores = leave_out(read @ weights.astype(np.float32), codes, leverage[some])
         sharpness, loss = _sharpness(scores, codes, balanced)
+        if best is not None and loss > best.loss:
+            break
         if best is None or loss < best.loss:
             best = Classifier(weights, inputs, sharpness, penalty, loss)
     assert best is not None
@@ -288,7 +345,7 @@ def _damped(gram: FloatArray, penalty: float | None, width: int) -> Iterator[tup
 def _primal(
     taught: Taught, inputs: Inputs, penalty: float | None, precision: np.dtype[Any], judged: int | None = None
 ) -> _Solved:
-    from scipy.linalg import cho_factor, cho_solve
+    from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
     rows, codes, weights = taught.rows, taught.codes, taught.balanced()
     # Of wide rows many at once: a Gram matrix is added up after each block.
@@ -309,28 +366,15 @@ def _primal(
         moments += own_moments
     for strength, damped in _damped(gram, penalty, inputs.width):
         factor = cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
-        solved = cho_solve(factor, moments.T, check_finite=False)
-        leverages = _Leverages(inputs, rows, weights, factor[0].astype(np.float32))
-        leverage = np.concatenate(list(map_in_order(leverages, wanted, ahead=1)))
-        yield strength, solved, leverage
+        solved, lower = cho_solve(factor, moments.T, check_finite=False), factor[0].astype(np.float32)
 
+        def leverages(part: slice, lower: FloatArray = lower) -> FloatArray:
+            read = inputs(rows[part], np.float32)
+            turned = solve_triangular(lower, read.T, lower=True, overwrite_b=True, check_finite=False)
+            found: FloatArray = np.add.reduce(turned * turned, axis=0) * weights[part].astype(np.float32)
+            return found
 
-@dataclass(frozen=True, eq=False)
-class _Leverages:
-    """The function that returns how much each row of a slice counts in its own score, in single precision."""
-
-    inputs: Inputs
-    rows: FloatArray
-    weights: Vector
-    lower: FloatArray  # the Cholesky factor
-
-    def __call__(self, part: slice) -> FloatArray:
-        from scipy.linalg import solve_triangular
-
-        read = self.inputs(self.rows[part], np.float32)
-        turned = solve_triangular(self.lower, read.T, lower=True, overwrite_b=True, check_finite=False)
-        found: FloatArray = np.add.reduce(turned * turned, axis=0) * self.weights[part].astype(np.float32)
-        return found
+        yield strength, solved, np.concatenate(list(map_in_order(leverages, wanted, ahead=1)))
 
 
 def _dual(

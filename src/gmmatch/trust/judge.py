@@ -10,24 +10,44 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
+from ..arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector
 from ..compute import kernels
-from ..compute.blocks import by_group
-from ..compute.counting import count_gathered, count_reads
-from ..compute.keys import draw_order, draw_usable, gather, hold_rows, row_keys, take_rows
-from ..compute.passes import PerRow, map_blocks
+from ..compute.blocks import by_group, map_in_order
+from ..compute.keys import draw_order, draw_usable, row_keys
+from ..compute.reads import EachRow
+from ..compute.runner import (
+    PerRow,
+    count_reads,
+    gather,
+    hold_rows,
+    run_read,
+    runner_of,
+    take_rows,
+    with_runner,
+)
+from ..data import ViewOf
 from ..facts import SURELY_RIGHT, WRONG, Evidence
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
-from .classifiers import Classifier, Taught, choose, fit, fit_with_reference, left_out_loss, too_large
+from .classifiers import (
+    Classifier,
+    Narrowed,
+    Taught,
+    choose,
+    fit,
+    fit_with_reference,
+    left_out_loss,
+    too_large,
+)  # fmt: skip
 from .evidence.duplicate import find_copies
 from .evidence.place import SURE_REACH, Limits, find_gate
+from .inputs import Inputs
 from .noise import (
     MANY_CLASSES,
     STRAY,
@@ -101,6 +121,27 @@ class Known:
         }
 
 
+class Division(Protocol):
+    """Clusters that were found in a sample of rows without labels, by place in an order of theirs."""
+
+    @property
+    def alone(self) -> Mask:
+        """Rows of the sample that are in none."""
+
+    def block_rows(self, n_features: int) -> int:
+        """Return how many rows to assign at once."""
+
+    def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], npt.NDArray[np.int32]]:
+        """Return the function that assigns blocks of rows of one type to clusters."""
+
+    def join(self, chosen: IntArray) -> IntArray:
+        """Return for each cluster the nearest of some clusters, as a place among these."""
+
+
+Divide = Callable[[FloatArray, Keys, Mask, int], Division]
+"""Finds clusters among rows in memory, by their hashes, which of them are usable, and a seed."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rules:
     """What the sample taught."""
@@ -108,6 +149,7 @@ class Rules:
     origin: Vector  # middle of the rows, and their typical distance to it
     scale: float
     limits: Limits  # centres of the classes, and how far their rows reach
+    clusters: Division | None = None  # where rows have no labels, and are not one cloud
     # The classifier and the noise model; None where labels are not judged, and no classifier where the
     # caller has class probabilities.
     classifier: Classifier | None = None
@@ -147,7 +189,8 @@ class Verdict:
     notes: tuple[str, ...] = ()  # what users should know of the verdict, a sentence each
     # By class, then over all classes: rows judged, the share of wrong labels, its least and its most.
     estimate: Vector | None = None
-    light: Mask | None = None  # rows of light clusters, where rows without labels were divided into clusters
+    clusters: npt.NDArray[np.int32] | None = None  # of each row, where clusters were found; -1: none
+    light: Mask | None = None  # trusted rows of no cluster, where rows without labels were divided
     sample: int | None = None  # how many rows were learned from; None: all of them
     leverage: FloatArray | None = None  # of each row in the classifier, for `class_probabilities`
     means: Vector | None = None  # of the believed rows of each class; NaN where there are none
@@ -179,7 +222,7 @@ class Verdict:
         return self.rules.classifier is not None and self.rules.classifier.kernel
 
     def with_light(self, light: Mask) -> Verdict:
-        """Return the verdict that rows of light clusters are outside as well."""
+        """Return the verdict that trusted rows of no cluster are outside as well."""
         return replace(
             self, tiers=np.where(light & (self.tiers == TRUSTED), OUTSIDE, self.tiers), light=light
         )
@@ -260,7 +303,7 @@ def sample_size(n_features: int, n_classes: int) -> int:
 
     32,768 rows, fewer where their Gram matrix would take more than 2^38 multiply-adds. A classifier has a
     weight per feature and class: there are at least 4 rows for each feature and 128 for each class, set by
-    reason. `python -m benchmarks.sample` tells what it costs.
+    reason.
 
     >>> sample_size(512, 10), sample_size(4096, 10), sample_size(512, 1000)
     (32768, 16384, 128000)
@@ -270,12 +313,12 @@ def sample_size(n_features: int, n_classes: int) -> int:
 
 
 def judge(
-    rows: FloatArray,
+    rows: Rows,
     codes: IntArray | None,
     n_classes: int,
     seed: int,
     labelled: bool = True,
-    one_cloud: bool = True,
+    divide: Divide | None = None,
     keys: Keys | None = None,
     recall: Recall = make_now,
     known: Known | None = None,
@@ -285,10 +328,11 @@ def judge(
     `rows`: rows; slices and small sorted gathers are read. `codes`: given class of each row, none empty;
     None: all rows are of one class. Rows of a negative class take no part; their values may be anything.
     `n_classes`: number of classes; 1 without labels. `seed`: seed of the hashes by which samples are drawn.
-    `labelled`: whether the classes are labels that may be wrong; if not, distances alone decide.
-    `one_cloud`: whether the rows of a class are one cloud; if not, only gross outliers are outside. `keys`:
-    hashes of the rows by this seed, from `compute.keys.row_keys`, where they are known already. `recall`:
-    what keeps `learned`, the work of seconds, across a kill. `known`: what the user knows of the labels.
+    `labelled`: whether the classes are labels that may be wrong; if not, distances alone decide. `divide`:
+    what finds the clusters of rows without labels, of which then only gross outliers are outside; None: the
+    rows of a class are one cloud. `keys`: hashes of the rows by this seed, from `row_keys`, where they are
+    known already. `recall`: what keeps `learned`, the work of seconds, across a kill. `known`: what
+    the user knows of the labels.
 
     Deterministic, and a function of the rows' values alone: another order of the rows gives the same
     tiers in that order. Time: one read of all rows, O(rows * features * classes), beside one for hashes
@@ -299,21 +343,25 @@ def judge(
     usable = np.ones(len(rows), dtype=bool) if codes is None else codes >= 0
     reason = _too_little(rows.shape[1], codes, n_classes, known) if labelled else "no labels"
     code = np.zeros(len(rows), np.int64) if codes is None else codes
+    rows = with_runner(rows)
     with count_reads(rows) as counter:
         if not usable.all():
-            rows = cast(FloatArray, UsableRows(rows, usable))
+            rows = UsableRows(rows, usable)
         hashes = row_keys(rows, seed) if keys is None else keys
         drawn = _draw_sample(hashes, codes, usable, sample_size(rows.shape[1], n_classes))
         sample = np.flatnonzero(usable) if drawn is None else drawn
         if drawn is None:
             rows = hold_rows(rows)
         else:
-            count_gathered(rows, len(drawn))
+            runner_of(rows).count.gathered += len(drawn)
 
         def learned() -> Rules:
             part, own = take_rows(rows, sample), None if codes is None else codes[sample]
-            limits = find_gate(part, own, n_classes, hashes[sample], one_cloud)
+            limits = find_gate(part, own, n_classes, hashes[sample], divide is None)
             rules = Rules(*_origin(part, hashes[sample]), limits)
+            if divide is not None:
+                inside = ~limits.judge(part, np.zeros(len(part), np.int64))[1]
+                return replace(rules, clusters=divide(part, hashes[sample], inside, seed))
             if reason is not None or own is None:
                 return rules
             return _learn_labels(rules, part, own, n_classes, hashes[sample], sample, seed, known)
@@ -324,10 +372,15 @@ def judge(
             leverage = folds.astype(np.float32)
         elif len(rules.leverage):
             leverage[sample] = rules.leverage
-        distances, far, clumped, labels, means = _judge_rows(rows, code, rules, leverage, known)
+        read = Judge(rules, code, leverage, known, rows)
+        distances, far, clumped, *rest = run_read(rows, read)
+        labels = None if rules.noise is None else LabelColumns(*rest)
+        clusters = None if rules.clusters is None else rest[0]
     tiers = np.where(~(far | clumped) & usable, TRUSTED, OUTSIDE).astype(np.int8)
     if labels is not None:
         tiers[(tiers == TRUSTED) & (labels.wrong >= WRONG)] = UNLIKELY_LABEL
+    if rules.clusters is not None and clusters is not None:
+        clusters[sample[rules.clusters.alone]] = -1
     found = Verdict(tiers, distances, far, clumped, labels, rules, hashes, reason)
     return replace(
         found,
@@ -335,7 +388,8 @@ def judge(
         estimate=None if labels is None else _estimate(labels, code, rules),
         sample=None if drawn is None else len(drawn),
         leverage=None if rules.classifier is None else leverage,
-        means=means,
+        means=read.means,
+        clusters=clusters,
         reads=counter.reads,
     )
 
@@ -374,28 +428,31 @@ def _learn_labels(
     fitted[strays] = False
     some = order[fitted[order]][: fitted_rows(n_classes)]
     order = order[teaching[order]]
-    best, losses = choose(taught, order, rules.origin, rules.scale, seed)
-    given = codes[some]
-    if known.reference is not None and known.reference_codes is not None:
-        classifier, leverage, count = fit_with_reference(taught, best, known.reference, known.reference_codes)
+    inputs, given, reference = Inputs(rules.origin, rules.scale), codes[some], known.reference
+    narrowed = Narrowed.of(rows, order, inputs, seed)
+    if narrowed is not None:
+        rows, inputs = narrowed(rows), narrowed.narrow_inputs
+        taught, reference = replace(taught, rows=rows), None if reference is None else narrowed(reference)
+    best, losses = choose(taught, order, inputs, seed)
+    if reference is not None and known.reference_codes is not None:
+        classifier, leverage, count = fit_with_reference(taught, best, reference, known.reference_codes)
         noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given)
         losses, thin = {"reference": round(classifier.loss, 3), "weight of a row": count}, 0 * thin > 0
         loss, rounds = classifier.loss, 1
     else:
         classifier, leverage, noise, loss, rounds = _learn_in_rounds(taught, best, order, some)
     guessing = float(np.log(max(2, len(np.unique(given)))))
-    found = judge_labels(
-        noise, classifier.scores(rows[strays], codes[strays], leverage[strays]), codes[strays]
-    )
+    away = codes[strays]
+    found = judge_labels(noise, classifier.scores(rows[strays], away, leverage[strays]), away)
     return replace(
         rules,
-        classifier=classifier,
+        classifier=classifier if narrowed is None else narrowed.widen(classifier),
         noise=noise,
         leverage=leverage[stands],
         thin=thin,
         losses=losses,
         known=max(0.0, 1.0 - loss / guessing),
-        stray=stray_share(found.evidence, noise.frequency[codes[strays]]),
+        stray=stray_share(found.evidence, noise.frequency[away]),
         rounds=rounds,
     )
 
@@ -415,7 +472,14 @@ def _learn_in_rounds(
     found = judge_labels(noise, scores, given)
     if float(np.mean(found.wrong - found.outside)) <= _MANY_WRONG:
         return classifier, leverage, noise, loss, 1
-    wrong = judge_labels(noise, classifier.scores(rows, codes, leverage), codes).wrong
+    step = classifier.block_rows
+
+    def judged(start: int) -> Vector:
+        own = slice(start, start + step)
+        return judge_labels(noise, classifier.scores(rows[own], codes[own], leverage[own]), codes[own]).wrong
+
+    with threadpool_limits(1):
+        wrong = np.concatenate(list(map_in_order(judged, range(0, len(rows), step))))
     weighed = replace(taught, weights=taught.weights * np.maximum(1.0 - wrong, _LEAST_WEIGHT))
     classifier, leverage = fit(weighed, classifier, order)
     noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given)
@@ -434,55 +498,53 @@ def _stand_ins(rows: FloatArray, codes: IntArray, keys: Keys) -> IntArray:
     return stands
 
 
-def _judge_rows(
-    rows: FloatArray, codes: IntArray, rules: Rules, leverage: FloatArray, known: Known
-) -> tuple[Vector, Mask, Mask, LabelColumns | None, Vector | None]:
-    """Judge every row, and add up the believed ones of each class, in one read.
+class Judge(EachRow):
+    """Read 2: judge every row, and add up the believed ones of each class or find its cluster.
 
-    Sums are in float64, over blocks of a fixed size, added in the order of the rows. One thread of BLAS per
-    block: the same bits on any number of cores.
+    Sums are in float64, over blocks of a fixed size, added in the order of the rows.
     """
-    own_code, own_leverage = PerRow(codes), PerRow(leverage)
-    given = None if known.probabilities is None else PerRow(known.probabilities)
-    n_classes = len(rules.limits.centers)
 
-    def part(block: slice) -> tuple[tuple[npt.NDArray[Any], ...], tuple[IntArray, IntArray, Vector] | None]:
-        values, code = np.asarray(rows[block]), own_code[block]
+    def __init__(self, rules: Rules, codes: IntArray, leverage: FloatArray, known: Known, rows: Rows) -> None:
+        step = None if rules.classifier is None else rules.classifier.block_rows
+        if rules.clusters is not None:
+            step = rules.clusters.block_rows(rows.shape[1])
+        super().__init__("judging rows", self._judge, step, products=True)
+        self._assign = None if rules.clusters is None else rules.clusters.ready(rows.dtype)
+        self._rules, self._codes, self._leverage = rules, PerRow(codes), PerRow(leverage)
+        self._given = None if known.probabilities is None else PerRow(known.probabilities)
+        self._counts = np.zeros(len(rules.limits.centers), np.int64)
+        self._totals = np.zeros(rules.limits.centers.shape)
+
+    def _judge(self, block: slice, values: FloatArray) -> tuple[AnyArray, ...]:
+        rules, code = self._rules, self._codes[block]
         distances, far, clumped = place = rules.limits.judge(values, code)
         if rules.noise is None:
-            return place, None
+            return place if self._assign is None else (*place, self._assign(values))
         strays = rules.limits.strays(values, far)
-        labels = _judge_block(
-            rules, values, code, own_leverage[block], strays, None if given is None else given[block]
-        )
+        given = None if self._given is None else self._given[block]
+        labels = _judge_block(rules, values, code, self._leverage[block], strays, given)
         # A label that is sure speaks for the place of its row.
         far &= (labels[0] >= _SURE) | (distances > SURE_REACH * rules.limits.thresholds[code])
         passed = ~(far | clumped) & (code >= 0)
         believed = np.where(passed & (labels[0] < WRONG), code, -1)
         present, counts = np.unique(believed[believed >= 0], return_counts=True)
         among = np.where(believed >= 0, np.searchsorted(present, believed), -1)
-        return (*place, *labels), (present, counts, kernels.group_sums(values, among, len(present))[0])
+        return *place, *labels, present, counts, kernels.group_sums(values, among, len(present))[0]
 
-    columns: list[npt.NDArray[Any]] = []
-    done = 0
-    counts, totals = np.zeros(n_classes, np.int64), np.zeros((n_classes, rows.shape[1]))
-    step = None if rules.classifier is None else rules.classifier.block_rows
-    with threadpool_limits(1):
-        for found, sums in map_blocks(part, rows, "judging rows", step):
-            # Filled block by block: joined in the end, all would be held twice.
-            columns = columns or [np.empty(len(rows), own.dtype) for own in found]
-            for column, own in zip(columns, found, strict=True):
-                column[done : done + len(own)] = own
-            done += len(found[0])
-            if sums is not None:
-                counts[sums[0]] += sums[1]
-                totals[sums[0]] += sums[2]
-    distances, far, clumped, *rest = columns
-    if rules.noise is None:
-        return distances, far, clumped, None, None
-    with np.errstate(invalid="ignore"):
-        means: Vector = totals / counts[:, None]
-    return distances, far, clumped, LabelColumns(*rest), means
+    def add(self, part: tuple[AnyArray, ...]) -> None:
+        """Take what was found in the next block."""
+        if self._rules.noise is not None:
+            *part_columns, present, counts, sums = part
+            self._counts[present] += counts
+            self._totals[present] += sums
+            part = tuple(part_columns)
+        super().add(part)
+
+    @property
+    def means(self) -> Vector | None:
+        """The mean of the believed rows of each class; None where labels were not judged."""
+        with np.errstate(invalid="ignore"):
+            return None if self._rules.noise is None else self._totals / self._counts[:, None]
 
 
 def _judge_block(
@@ -636,22 +698,14 @@ def _in_sight(sample: FloatArray) -> FloatArray:
     return sample[distances <= reach] if 0 < reach < distances.max() else sample
 
 
-class UsableRows:
+class UsableRows(ViewOf):
     """Rows of which some must not be looked at: those read as zeros."""
 
-    ndim = 2
-
-    def __init__(self, rows: FloatArray, usable: Mask) -> None:
-        self.rows = rows
+    def __init__(self, rows: Rows, usable: Mask) -> None:
+        super().__init__(rows)
         self.usable = PerRow(usable)
-        self.shape = rows.shape
-        self.dtype = rows.dtype
-        self.itemsize = rows.dtype.itemsize
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, chosen: Any) -> FloatArray:
+    def __getitem__(self, chosen: Any, /) -> FloatArray:
         read: FloatArray = np.array(self.rows[chosen])
         read[~self.usable[chosen]] = 0.0
         return read

@@ -17,6 +17,8 @@ from ..compute import kernels
 BANDWIDTH = 0.3
 """Typical distances between rows. Of 0.25 to 0.7, tried on letters, 0.3 serves heads and matching best."""
 
+_DIRECTION_ROWS, _ROUNDS = 1 << 12, 2
+
 
 @dataclass(frozen=True, eq=False)
 class Lift:
@@ -52,6 +54,22 @@ class Lift:
         angles = np.subtract(rows, self.origin, dtype=np.float64) @ self.directions
         kernels.cosines_and_sines(angles, float(1 / np.sqrt(half)), lifted)
         return lifted
+
+
+def leading_directions(rows: FloatArray, count: int, seed: int) -> FloatArray:
+    """Return about the directions in which rows vary most, as orthonormal columns in single precision.
+
+    `rows`: in random order, their middle zero. What is left out are directions of little variance, whichever
+    exactly. Time: O(4 min(rows, 4096) features count), by subspace iteration on the first rows.
+    """
+    from scipy.linalg import qr
+
+    part = np.asarray(rows[:_DIRECTION_ROWS], np.float32)
+    rng = np.random.default_rng([seed, 0x7465616368])
+    found: FloatArray = rng.standard_normal((rows.shape[1], count), np.float32)
+    for _ in range(_ROUNDS):
+        found = qr(part.T @ (part @ found), mode="economic", overwrite_a=True, check_finite=False)[0]
+    return found
 
 
 def typical_gap(rows: FloatArray) -> float:

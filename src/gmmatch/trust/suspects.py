@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass, fields, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
-from ..arrays import FloatArray, IntArray, Labels, Mask, Vector
+from ..arrays import FloatArray, IntArray, Labels, Mask, Rows, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, tiles
-from ..compute.passes import PerRow, map_blocks
+from ..compute.reads import EachRow
+from ..compute.runner import PerRow, run_read
 from ..errors import InvalidInput
 from ..handover import as_frame
 from ..records import verb
@@ -217,9 +217,7 @@ def _told(estimate: Vector) -> dict[str, Any]:
     return {"estimate": share, "interval": [low, high]}
 
 
-def suspects_from(
-    verdict: Verdict, rows: FloatArray, codes: IntArray, classes: Labels, copies: Copies
-) -> Suspects:
+def suspects_from(verdict: Verdict, rows: Rows, codes: IntArray, classes: Labels, copies: Copies) -> Suspects:
     """Gather the evidence for and against every row from a verdict that was made already.
 
     `verdict`: what `judge` found for these rows and codes. `rows`: the rows; read once, for the nearest other
@@ -234,19 +232,13 @@ def suspects_from(
     named = found.suggested[order] >= 0
     suggested = np.full(len(order), None, dtype=object)
     suggested[named] = classes[found.suggested[order][named]].tolist()
+    shared = vars(found).keys() & set(_BY_ROW) - {"suggested"}
     return Suspects(
+        **{name: getattr(found, name)[order] for name in shared},
         rows=order,
-        suspicion=found.suspicion[order],
-        outside=found.outside[order],
-        outlier=found.outlier[order],
-        duplicate=found.duplicate[order],
-        group=found.group[order],
-        copies=found.copies[order],
-        keep=found.keep[order],
         labels=classes[codes[order]],
         suggested=suggested,
         probability=probability[order].astype(np.float64),
-        suggested_probability=found.suggested_probability[order],
         distance=verdict.distances[order],
         other=classes[other[order]],
         other_distance=other_distance[order],
@@ -258,7 +250,7 @@ def suspects_from(
     )
 
 
-def _nearest_others(rows: FloatArray, codes: IntArray, verdict: Verdict) -> tuple[IntArray, Vector]:
+def _nearest_others(rows: Rows, codes: IntArray, verdict: Verdict) -> tuple[IntArray, Vector]:
     """Return by row the nearest other class, and the distance to its centre.
 
     Time: O(rows * classes * features) in BLAS. Memory beyond the input: O(block), O(classes * features).
@@ -266,14 +258,14 @@ def _nearest_others(rows: FloatArray, codes: IntArray, verdict: Verdict) -> tupl
     centers = verdict.centers
     if len(centers) < 2:
         return codes.copy(), np.full(len(rows), np.nan)
-    readable = rows if (codes >= 0).all() else cast(FloatArray, UsableRows(rows, codes >= 0))
+    readable = rows if (codes >= 0).all() else UsableRows(rows, codes >= 0)
     own_code = PerRow(codes)
     points = centers - verdict.origin
     # One product with these tells squared distances, up to the squared length of the row.
     points = np.c_[-2 * points, np.add.reduce(points * points, axis=1)]
 
-    def part(block: slice) -> tuple[IntArray, Vector]:
-        values, code = readable[block], own_code[block]
+    def part(block: slice, values: FloatArray) -> tuple[IntArray, Vector]:
+        code = own_code[block]
         offsets = np.empty((len(values), values.shape[1] + 1))
         offsets[:, -1] = 1.0
         np.subtract(values, verdict.origin, out=offsets[:, :-1], dtype=np.float64)
@@ -289,7 +281,5 @@ def _nearest_others(rows: FloatArray, codes: IntArray, verdict: Verdict) -> tupl
         return nearest, kernels.group_distances(values, nearest, centers)
 
     step = block_rows(max(rows.shape[1], min(len(centers), _CENTERS_AT_ONCE)))
-    with threadpool_limits(1):
-        found = zip(*map_blocks(part, readable, "measuring distances", step), strict=True)
-        other, distances = (np.concatenate(column) for column in found)
+    other, distances = run_read(readable, EachRow("measuring distances", part, step, products=True))
     return other, distances

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import gmmatch
+from gmmatch.aims import match_to
+from gmmatch.compute.reads import Sums
+from gmmatch.compute.runner import PerRow, run_read
 from gmmatch.errors import GmmatchError, InvalidInput, InvalidParameter
 from tests.unit.aims.blobs import blobs
 
@@ -85,3 +89,16 @@ def test_a_report_shows_picks_of_parts(tmp_path: Path, labelled: bool) -> None:
         found = gmmatch.select(ROWS, labels, keep=60, **options)
         page = found.report(tmp_path / "page.html", overwrite=True)
         assert page.glance.kept == 60
+
+
+def test_no_array_with_an_entry_per_row_is_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+
+    def noted(rows: Any, read: Sums) -> Any:
+        sent.extend(cell.cell_contents for cell in read._function.__closure__)
+        return run_read(rows, read)
+
+    monkeypatch.setattr(match_to, "run_read", noted)
+    gmmatch.select(ROWS, LABELS, keep=40, match_to=MORE[CODES == 1][:40])
+    assert any(isinstance(held, PerRow) for held in sent)
+    assert not any(isinstance(held, np.ndarray) and held.shape == (len(ROWS),) for held in sent)

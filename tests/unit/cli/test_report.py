@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from gmmatch.cli import app
-from gmmatch.reporting.render import plot_library
+from gmmatch.reporting.page import plot_library
 
 pytest.importorskip("bokeh")
 
@@ -52,7 +52,7 @@ def test_the_report_of_a_saved_selection_is_the_same(run, tmp_path):
     one, two = data_of(tmp_path / "one.html"), data_of(tmp_path / "two.html")
     for part in ("curve", "map", "classes", "galleries", "content", "notes"):
         assert one[part] == two[part], part
-    assert two["glance"]["command"] == "gmmatch select rows.npy --keep 24 --labels LABELS --seed 0"
+    assert two["glance"]["command"] == "gmmatch select rows.npy --labels LABELS --keep 24 --seed 0"
 
 
 def test_suspects_are_looked_for_once(run, tmp_path):

@@ -7,37 +7,33 @@ from itertools import pairwise
 import cloudpickle
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gmmatch
-from gmmatch.compute import passes
-from gmmatch.compute._agenda import Bundles, Sequences, Shards
+from gmmatch.compute import runner
 from gmmatch.compute._by_path import by_path
-from gmmatch.compute._worker import Call, Entries, Failure, Worker, count_bytes, pack
+from gmmatch.compute._crew import Agenda, Crew, Lost, bundled, shards
+from gmmatch.compute._worker import Call, Entries, Failure, Parcel, Worker, count_bytes, unpack
 from gmmatch.compute.bundles import bundles
-from gmmatch.compute.passes import PerRow, cut, spans, use_engine
+from gmmatch.compute.runner import PerRow, Runner, cut, spans
 from gmmatch.data import Dataset
-from gmmatch.errors import InvalidInput
+from gmmatch.errors import InvalidInput, WorkerFailed
 from gmmatch.location.geometric_median import group_medians
 from gmmatch.matching import chains
 from gmmatch.validation import glance
 
 
-class Backwards:
-    """An engine of real workers in this process that does the last call first."""
+class Backwards(Runner):
+    """A runner of real workers in this process that does the last call first."""
 
     workers = 2
 
     def __init__(self, rows):
+        super().__init__(rows)
         place = by_path(rows, "rows")
         self.crew = [Worker(place, glance(rows), lambda: "here") for _ in range(self.workers)]
-        self.rows, self.rounds, self.calls = rows, 0, 0
-
-    def holds(self, rows):
-        while hasattr(rows, "rows"):
-            rows = rows.rows
-        return rows is self.rows
+        self.rounds, self.calls = 0, 0
 
     def call(self, parcel, arguments, item):
         where = None
@@ -52,9 +48,9 @@ class Backwards:
 
     def packed(self, function):
         self.rounds += 1
-        return pack(function, self.rows, cloudpickle.Pickler)
+        return Parcel.of(function, self.rows, cloudpickle.Pickler)
 
-    def map(self, function, items):
+    def map(self, function, items, at_once=None, memory=None):
         parcel = self.packed(function)
         return reversed([self.call(parcel, (item,), item) for item in reversed(items)])
 
@@ -71,7 +67,7 @@ class Backwards:
 def small_pieces(monkeypatch):
     """Blocks, spans and segments of a few rows, so that small data has many of each."""
     monkeypatch.setattr("gmmatch.compute.blocks._BLOCK_VALUES", 1 << 12)
-    monkeypatch.setattr(passes, "_ROWS_PER_GROUP", 1)
+    monkeypatch.setattr(runner, "_ROWS_PER_GROUP", 1)
     monkeypatch.setattr(chains, "SEGMENT_ROWS", 300)
     monkeypatch.setattr("gmmatch.matching.batches._MOST_BLOCKS", 8)
 
@@ -137,8 +133,7 @@ def test_spans_are_whole_blocks_and_hold_every_row_once(n_rows, step, n_groups):
 
 @pytest.mark.usefixtures("small_pieces")
 def test_sums_in_spans_are_as_good_as_any(source):
-    with use_engine(None):
-        medians = group_medians(source.rows, None, 1)
+    medians = group_medians(source.rows, None, 1)
     offsets = np.asarray(source.rows, dtype=float) - medians[0].point
     assert medians[0].objective == pytest.approx(np.linalg.norm(offsets, axis=1).sum(), rel=1e-12)
 
@@ -146,7 +141,7 @@ def test_sums_in_spans_are_as_good_as_any(source):
 class TestTransport:
     def test_rows_do_not_travel_and_per_row_arrays_only_where_they_are_looked_at(self, source):
         rows, codes = source.rows, PerRow(np.arange(4000))
-        parcel = pack(lambda span: (rows[span].sum(), codes[span]), rows, cloudpickle.Pickler)
+        parcel = Parcel.of(lambda span: (rows[span].sum(), codes[span]), rows, cloudpickle.Pickler)
         assert parcel.content.nbytes < 2000
         assert parcel.beside[0].dtype == np.int16
         sent = parcel.entries(slice(10, 20))
@@ -203,61 +198,102 @@ class TestByPath:
             by_path(change(np.load(tmp_path / "rows.npy", mmap_mode="r")), "rows")
 
 
-def drain(agenda, workers, lose=()):
-    """Let workers take turns until nothing is left; return who had which items."""
-    had, lost = [], set()
-    while agenda:
-        for worker in range(workers):
-            task = agenda.next(worker)
-            if task is None:
-                continue
-            if task.number in lose and task.number not in lost:
-                lost.add(task.number)
-                agenda.put_back(task)
-                continue
-            had.append((worker, list(task.items), list(task.places)))
-            if isinstance(agenda, Sequences):
-                agenda.carry_on(task, (task.state or 0) + 1)
-    return had
+class Here(Crew):
+    """Workers in this process, some of whose tasks are lost once."""
+
+    def __init__(self, workers, lose=()):
+        super().__init__(None, None, workers, cloudpickle.Pickler)
+        self._idle, self.lose, self.had, self.calls = list(range(workers)), set(lose), [], {}
+
+    def _number(self, worker):
+        return worker
+
+    def _begin(self, parcel):
+        self.function = unpack(parcel.content, None)[0]
+
+    def _send(self, worker, parcel, calls):
+        self.calls[worker] = calls
+
+    def _answers(self):
+        worker, task = next(iter(self._busy.items()))
+        if task.number in self.lose:
+            self.lose.remove(task.number)
+            self._idle.append(worker)
+            yield worker, Lost("gone")
+        else:
+            self.had.append((worker, task.number, task.items))
+            yield worker, [self.function(*call.arguments) for call in self.calls[worker]]
+
+    def _abandon(self, worker):
+        self._idle.append(worker)
 
 
-class TestAgenda:
+class Always:
+    """Every task is lost, however often."""
+
+    def __contains__(self, number):
+        return True
+
+    def remove(self, number):
+        """It stays."""
+
+
+class Work(list):
+    """Something of a size."""
+
+    rows = np.arange(3)
+
+
+class TestCrew:
+    @settings(deadline=None)
     @given(st.integers(1, 200), st.integers(1, 9), st.sets(st.integers(0, 40)))
-    def test_shards_hand_out_every_item_once_though_workers_are_lost(self, count, workers, lose):
-        had = drain(Shards(range(count), workers), workers, lose)
-        assert sorted(item for _, items, _ in had for item in items) == list(range(count))
-        assert all(items == places for _, items, places in had)
+    def test_every_item_is_handed_out_once_though_workers_are_lost(self, count, workers, lose):
+        crew = Here(workers, lose)
+        assert list(crew.map(lambda item: item.start, cut(slice(0, count), 1))) == list(range(count))
+        assert sorted(item.start for *_, items in crew.had for item in items) == list(range(count))
 
     def test_a_worker_has_a_contiguous_share(self):
-        had = drain(Shards(cut(slice(0, 96), 1), 3), 3)
-        for worker in range(3):
-            own = [item.start for who, items, _ in had for item in items if who == worker]
-            assert own == list(range(32 * worker, 32 * worker + 32))
+        agenda = Agenda(shards(range(96), 3))
+        own = [[], [], []]
+        while agenda:
+            for worker in range(3):
+                own[worker] += agenda.next(worker).items
+        assert own == [list(range(32 * worker, 32 * worker + 32)) for worker in range(3)]
 
     def test_an_idle_worker_helps(self):
-        agenda = Shards(range(8), 2)
+        agenda = Agenda(shards(range(8), 2))
         taken = []
         while (task := agenda.next(1)) is not None:
             taken += task.items
         assert sorted(taken) == list(range(8))
 
+    @settings(deadline=None)
     @given(st.lists(st.integers(0, 100), min_size=1), st.integers(1, 5), st.sets(st.integers(0, 40)))
-    def test_bundles_hand_out_every_item_once_the_largest_first(self, sizes, workers, lose):
-        agenda = Bundles(sizes, [str(place) for place in range(len(sizes))], workers)
-        assert max(sizes) in [sizes[place] for place in agenda.tasks[0].places]
-        had = drain(agenda, workers, lose)
-        places = [place for _, _, own in had for place in own]
-        assert sorted(places) == list(range(len(sizes)))
-        assert [item for _, items, _ in had for item in items] == [str(place) for place in places]
+    def test_bundles_are_handed_out_once_the_largest_first(self, sizes, workers, lose):
+        items = [Work([place] * size) for place, size in enumerate(sizes)]
+        crew = Here(workers, lose)
+        assert list(crew.map(len, items)) == sizes
+        assert sorted(len(item) for *_, items in crew.had for item in items) == sorted(sizes)
+        tasks = Agenda(bundled(items, workers))
+        order = [task.size for task in iter(lambda: tasks.next(0), None)]
+        assert order == sorted(order, reverse=True)
+        assert order[0] >= max(sizes)
 
     def test_sequences_go_on_in_order_the_longest_first(self):
-        sequences = [["a", "b"], ["c"], ["d", "e", "f"]]
-        agenda = Sequences(sequences, [0, 0, 0], [[1, 1], [1], [5, 5, 5]])
-        had = drain(agenda, 2, lose={2})
-        assert had[0][1] == ["d"] or had[1][1] == ["d"]
-        for sequence in sequences:
-            order = [items[0] for _, items, _ in had if items[0] in sequence]
-            assert order == sequence
+        sequences = [cut(slice(10, 12), 1), cut(slice(20, 21), 1), cut(slice(30, 45), 5)]
+        crew = Here(2, lose={2})
+        found = list(crew.follow(lambda state, item: (state + 1, item.start), sequences, [0, 5, 0]))
+        assert 2 in [number for _, number, _ in crew.had[:2]]
+        for number, expected in enumerate([[(1, 10), (2, 11)], [(6, 20)], [(1, 30), (2, 35), (3, 40)]]):
+            assert [(state, result) for which, state, result in found if which == number] == expected
+
+    def test_a_task_that_is_lost_too_often_is_named(self):
+        crew = Here(2)
+        crew.lose = Always()
+        with pytest.raises(WorkerFailed, match="4 workers were lost in rows 0 to 3 of the input"):
+            list(crew.map(len, [slice(0, 3)]))
+        crew.lose = set()
+        assert list(crew.map(lambda item: item.stop, [slice(0, 3)])) == [3]
 
     def test_bundles_of_very_uneven_sizes_are_even(self):
         sizes = [1000, *[1] * 1000]

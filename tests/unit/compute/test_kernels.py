@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from gmmatch.compute import kernels
-from gmmatch.compute.keys import key_factors, row_keys
+from gmmatch.compute.keys import row_keys
 from gmmatch.location.distances import group_quantiles
 from gmmatch.location.mean import group_means
-from gmmatch.validation import bad_rows, row_marks
+from gmmatch.validation import bad_rows, key_factors, row_marks
 
 KINDS = [np.float32, np.float64]
 KNOWN = ["cb14965c92d973d6", "13d96860e3394099", "17ad9d5927c0b6f2", "91e257b623b564c7"]

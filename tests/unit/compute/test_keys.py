@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gmmatch.compute.keys import draw_order, gather, group_samples, row_keys
+from gmmatch.compute.keys import draw_order, group_samples, row_keys
+from gmmatch.compute.runner import gather
 from gmmatch.location.distances import group_quantiles
 
 

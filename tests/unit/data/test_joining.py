@@ -336,6 +336,16 @@ class TestHeader:
     BELOW = "0.1,0.5,0.3\n0.4,0.2,0.9\n0.7,0.1,0.2\n0.3,0.3,0.8\n"
     WHOLE = "5,4,2\n9,80,3\n1,2,7\n12,7,90\n"
 
+    def test_a_row_with_a_class_that_recurs_is_no_header(self, here):
+        Path("rows.csv").write_text("6,148,33.6,yes\n1,85,26.6,no\n8,183,23.3,yes\n0,137,43.1,no\n")
+        found = open_dataset("rows.csv", "3")
+        assert (len(found), found.labels.tolist()) == (4, ["yes", "no", "yes", "no"])
+        assert any(
+            "has 'yes' in a column that holds it below, too; it was taken as a row" in n for n in found.notes
+        )
+        Path("named.csv").write_text("a,yes\n1,no\n2,yes\n")
+        assert open_dataset("named.csv", "yes").labels.tolist() == ["no", "yes"]  # all words: names
+
     @pytest.mark.parametrize(
         ("first", "below", "named"),
         [

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.compute import passes
 from gmmatch.compute.blocks import limit_threads
+from gmmatch.compute.reads import EachRow
+from gmmatch.compute.runner import Threads, run_read
 from gmmatch.data import ForwardRows, StackedRows, open_dataset, spill, write_rows
 from gmmatch.errors import InvalidInput, MissingExtra
 
@@ -140,15 +141,15 @@ def test_columns_that_do_not_fit_are_read_where_they_are(make, tmp_path):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("group", [3, 10, 64, 700])
 def test_stretches_side_by_side_give_blocks_in_order(threads, group, tmp_path, monkeypatch):
-    monkeypatch.setattr(passes, "_STRETCH_ROWS", 20)
     monkeypatch.setattr(spill, "_STRETCH_BYTES", 1)
     pq.write_table(table(), tmp_path / "rows.parquet", row_group_size=group)
     rows = open_dataset(tmp_path / "rows.parquet", labels="topic", ids="key", memory=1 << 10).rows
-    assert rows.begins == list(range(0, 700, group))
+    assert list(rows.undecoded()) == list(range(-(-700 // group)))
+    read = EachRow("reading", lambda at, values: (np.arange(at.start, at.stop), values.copy()), step=9)
     with limit_threads(threads):
-        found = list(passes.map_blocks(lambda block: (block.start, rows[block].copy()), rows, "reading", 9))
-    assert [start for start, _ in found] == list(range(0, 700, 9))
-    np.testing.assert_array_equal(np.concatenate([block for _, block in found]), ROWS)
+        numbers, found = run_read(Threads(rows).rows, read)
+    np.testing.assert_array_equal(numbers, np.arange(700))
+    np.testing.assert_array_equal(found, ROWS)
 
 
 def packed(kind):

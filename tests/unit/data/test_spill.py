@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gmmatch.compute.reading import announced, read_ahead
-from gmmatch.data import ForwardRows, cursors, spill
+from gmmatch.compute.reads import EachRow
+from gmmatch.compute.runner import Threads, announce, announced, run_read
+from gmmatch.data import ForwardRows, spill
 from gmmatch.errors import InvalidInput
 
 RNG = np.random.default_rng(0)
@@ -40,7 +41,7 @@ class Memory:
 @pytest.fixture
 def shards(monkeypatch):
     monkeypatch.setattr(spill, "_STRETCH_BYTES", 24 * 50)
-    monkeypatch.setattr(cursors, "BLOCK_BYTES", 24 * 10)
+    monkeypatch.setattr(spill, "BLOCK_BYTES", 24 * 10)
     return [Memory(ROWS[:FULL], range(0, FULL, 100)), Memory(ROWS[FULL:])]
 
 
@@ -60,7 +61,7 @@ def decoded(shards):
 
 def test_each_block_is_decoded_once_whoever_asks_and_in_whatever_order(rows, shards):
     assert rows.spills
-    assert rows.begins == [0, 100, 200, 300, 400]
+    assert list(rows.undecoded()) == [0, 1, 2, 3, 4]
     with ThreadPoolExecutor(4) as pool:
         starts = RNG.permutation(np.arange(0, 700, 7)).tolist()
         found = dict(zip(starts, pool.map(lambda start: rows[start : start + 7], starts), strict=True))
@@ -78,6 +79,16 @@ def test_rows_that_were_never_requested_are_not_decoded(rows, shards):
     np.testing.assert_array_equal(rows[np.array([215, 130, 131])], ROWS[[215, 130, 131]])
     assert sorted(decoded(shards)) == [(0, at) for at in (100, 110, 120, 130, 200, 210)]
     assert rows.mapped is None
+
+
+def test_a_read_decodes_all_rows_once_before_it_begins(rows, shards):
+    rows[120:125]
+    for _ in range(2):
+        found = run_read(Threads(rows).rows, EachRow("reading", lambda at, values: (values[:, 0],)))[0]
+        np.testing.assert_array_equal(found, ROWS[:, 0])
+    assert rows.mapped is not None
+    assert not rows.undecoded()
+    assert [sorted(shard.decoded) for shard in shards] == [[*range(0, 400, 10)], [*range(0, 300, 10)]]
 
 
 def test_a_copy_for_another_process_decodes_for_itself(rows):
@@ -123,8 +134,8 @@ def test_without_room_passes_decode_each_block_once_in_every_read(rows, shards):
 @pytest.mark.usefixtures("no_room")
 def test_without_room_rows_that_were_announced_are_decoded_in_one_go(rows, shards):
     first, second = np.split(RNG.permutation(700)[:300], 2)
-    read_ahead(rows, first)
-    read_ahead(rows, np.concatenate([first[:10], second]))  # some that wait already
+    announce(rows, first)
+    announce(rows, np.concatenate([first[:10], second]))  # some that wait already
     before = decoded(shards)
     for part in (second[::2], first, second[1::2]):
         np.testing.assert_array_equal(rows[part], ROWS[part])

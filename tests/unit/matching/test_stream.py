@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gmmatch.compute.passes import use_engine
+from gmmatch.compute.runner import Threads
 from gmmatch.matching import chains as chains_module
 from gmmatch.matching import stream as stream_module
 from gmmatch.matching.batches import logical_order
@@ -139,21 +139,14 @@ def test_what_was_saved_is_gone_on_from_and_nothing_is_read_twice() -> None:
         assert len(noted.read) == len(set(noted.read)) == (stream.codes >= 0).sum() - before
 
 
-class OneByOne:
-    """An engine that runs sequences here, the last first, and counts its calls."""
+class OneByOne(Threads):
+    """A runner that follows sequences here, the last first, and counts its calls."""
 
     workers = 2
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Any) -> None:
+        super().__init__(rows)
         self.lengths: list[int] = []
-        self.maps = 0
-
-    def holds(self, rows: Any) -> bool:
-        return True
-
-    def map(self, function: Any, items: Any) -> Iterator[Any]:
-        self.maps += 1
-        return reversed([function(item) for item in reversed(items)])
 
     def follow(self, function: Any, sequences: Any, states: Any) -> Iterator[Any]:
         for number in reversed(range(len(sequences))):
@@ -161,18 +154,20 @@ class OneByOne:
             for segment in sequences[number]:
                 self.lengths.append(len(segment))
                 assert (np.diff(segment.rows) > 0).all()
-                assert sorted(segment.numbers.tolist()) == segment.rows.tolist()
+                numbers = segment.numbers if isinstance(segment, Segment) else segment.order
+                assert sorted(numbers.tolist()) == segment.rows.tolist()
                 state, result = function(state, segment)
                 yield number, state, result
 
 
 @pytest.mark.usefixtures("small_pieces")
 def test_chains_may_run_anywhere_and_in_any_order() -> None:
-    stream, engine = made(), OneByOne()
+    stream = made()
+    engine = OneByOne(stream.rows)
+    there = replace(stream, rows=engine.rows)
     saved: list[dict[str, Any]] = []
-    with use_engine(engine):
-        found = stream.run(saved.append)
-        again = stream.run(state=saved[1])
+    found = there.run(saved.append)
+    again = there.run(state=saved[1])
     check(found, written_out(stream))
     check(again, found)
     assert sum(engine.lengths) == 2 * (stream.codes >= 0).sum() - saved[1]["seen"].sum()
@@ -220,12 +215,11 @@ def test_objectives_that_an_engine_measures_in_parts_are_those_of_the_whole(
     orders = [rng.permutation(700)[:size] for size in (600, 5, 90)]
     centers = list(rng.normal(size=(3, 16)))
     plain = running_objectives(rows, orders, centers)
-    engine = OneByOne()
-    with use_engine(engine):
-        found = running_objectives(rows, orders, centers)
-    assert engine.maps == 2  # for sums, and with them
+    engine = OneByOne(rows)
+    found = running_objectives(engine.rows, orders, centers)
+    assert len(engine.lengths) == 19 + 1 + 3  # blocks of 32 picks, by group
     for one, other, order, center in zip(found, plain, orders, centers, strict=True):
-        np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
+        np.testing.assert_array_equal(one[0], other[0])
         means = np.cumsum(rows[order], axis=0) / np.arange(1, len(order) + 1)[:, None]
         np.testing.assert_allclose(one[0], np.linalg.norm(means - center, axis=1), rtol=1e-9)
         np.testing.assert_allclose(one[1], np.linalg.norm(rows[order] - center, axis=1), rtol=1e-9)

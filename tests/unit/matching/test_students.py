@@ -90,6 +90,20 @@ def test_the_choice_is_told_and_does_not_depend_on_the_budget() -> None:
         gmmatch.select(rows, keep=12, labels=labels, strategy="best")
 
 
+def test_with_very_many_classes_no_picks_teach_and_nothing_is_compared(monkeypatch) -> None:
+    rng = np.random.default_rng(4)
+    labels = np.arange(800) % 4
+    rows = rng.normal(size=(800, 100)) + rng.normal(size=(4, 100))[labels]
+    few, named = (gmmatch.select(rows, labels, keep=40, strategy=name) for name in ("auto", "rows"))
+    assert few.info.strategy is not None
+    assert {"teaching", "rows"} < set(few.info.strategy["accuracy"])
+    monkeypatch.setattr("gmmatch.matching.advice.TAUGHT_CLASSES", 3)
+    many = gmmatch.select(rows, labels, keep=40)
+    assert many.info.strategy == {"strategy": "rows", "reason": "nothing to compare"}
+    np.testing.assert_array_equal(many.indices, named.indices)
+    assert gmmatch.select(rows, labels, keep="auto").info.strategy["strategy"] == "rows"
+
+
 def test_rows_that_are_hardly_doubted_come_first() -> None:
     rng = np.random.default_rng(5)
     labels = np.arange(900) % 3

@@ -8,9 +8,17 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from gmmatch.errors import InvalidParameter, MissingExtra
-from gmmatch.reporting import projection as projections
-from gmmatch.reporting.projection import GRID, check_projection, principal_components, project, to_grid
-from gmmatch.reporting.sample import balanced_quota, balanced_sample, choose_rows
+from gmmatch.reporting import map as maps
+from gmmatch.reporting.map import (
+    GRID,
+    balanced_quota,
+    balanced_sample,
+    check_projection,
+    choose_rows,
+    principal_components,
+    project,
+    to_grid,
+)
 
 
 def test_components_are_those_of_scikit_learn():
@@ -42,7 +50,7 @@ def test_far_rows_do_not_shape_the_map(blobs):
 
 
 def test_a_fit_to_some_rows_is_close_to_a_fit_to_all(monkeypatch):
-    monkeypatch.setattr(projections, "_MOST_VALUES", 10 * 600)
+    monkeypatch.setattr(maps, "_MOST_VALUES", 10 * 600)
     rows = np.random.default_rng(0).normal(size=(3000, 10)) * np.r_[9.0, 5.0, np.ones(8)]
     places = principal_components(rows, np.ones(3000, bool), 2, seed=0)[0]
     expected = PCA(2).fit_transform(rows)
@@ -82,11 +90,11 @@ def test_projections_are_checked_by_name_and_by_what_is_installed(monkeypatch):
     assert check_projection("pca") == "pca"
     with pytest.raises(InvalidParameter, match="projection must be 'classes'"):
         check_projection("tsne")
-    monkeypatch.setattr(projections.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(maps.importlib.util, "find_spec", lambda name: None)
     assert check_projection("auto") == "classes"
     with pytest.raises(MissingExtra, match=r"gmmatch\[umap\]"):
         check_projection("umap")
-    monkeypatch.setattr(projections.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(maps.importlib.util, "find_spec", lambda name: object())
     assert check_projection("auto") == "umap"
 
 

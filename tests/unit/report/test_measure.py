@@ -8,15 +8,14 @@ from hypothesis import strategies as st
 import gmmatch
 from gmmatch.data import Dataset, StackedRows
 from gmmatch.matching.features import unit_rows
-from gmmatch.reporting.measure import (
+from gmmatch.reporting.inputs import measure, prepare
+from gmmatch.reporting.summarise import (
     choose_budgets,
     counts_at,
     group_objectives,
     make_curve,
-    measure,
     objective_of_prefixes,
 )
-from gmmatch.reporting.setting import prepare
 from gmmatch.selectors import METHODS
 
 
@@ -35,10 +34,10 @@ def objectives_by_hand(rows, labels, indices, centers, k):
 def test_the_curve_is_the_distance_of_the_mean_of_every_prefix(blobs, method):
     rows, labels = blobs
     selection = gmmatch.select(rows, keep=0.2, labels=labels, method=method)
-    setting = prepare(selection, Dataset(rows, "blobs", "array", labels=labels))
-    curve, budgets = make_curve(setting, measure(rows, setting.groups, setting.centers))
+    inputs = prepare(selection, Dataset(rows, "blobs", "array", labels=labels))
+    curve, budgets = make_curve(inputs, measure(rows, inputs.groups, inputs.centers))
     assert curve.budgets == budgets.tolist() == list(range(1, 81))
-    expected = [objectives_by_hand(rows, labels, selection.indices, setting.centers, k) for k in budgets]
+    expected = [objectives_by_hand(rows, labels, selection.indices, inputs.centers, k) for k in budgets]
     np.testing.assert_allclose(curve.objective, expected, rtol=6e-5)  # five digits
     if method not in ("random", "easy"):  # which know no objective
         assert curve.objective[-1] == pytest.approx(selection.objective, rel=6e-5)
@@ -51,16 +50,16 @@ def test_the_curve_ends_at_the_objective_however_the_rows_were_picked(blobs, par
     rows, labels = blobs
     for guard in ("auto", "off"):
         selection = gmmatch.select(rows, keep=0.2, labels=labels, guard=guard, **params)
-        setting = prepare(selection, Dataset(rows, "blobs", "array", labels=labels))
-        curve, _ = make_curve(setting, measure(rows, setting.groups, setting.centers))
+        inputs = prepare(selection, Dataset(rows, "blobs", "array", labels=labels))
+        curve, _ = make_curve(inputs, measure(rows, inputs.groups, inputs.centers))
         assert curve.objective[-1] == pytest.approx(selection.objective, rel=1e-4)
 
 
 def test_scores_that_are_objectives_agree_with_the_rows(made):
     selection, source = made
-    setting = prepare(selection, source)
-    assert setting.scores_are_objectives
-    found = group_objectives(setting.rows, selection.indices, setting.picked_groups, setting.centers)
+    inputs = prepare(selection, source)
+    assert inputs.scores_are_objectives
+    found = group_objectives(inputs.rows, selection.indices, inputs.picked_groups, inputs.centers)
     np.testing.assert_allclose(found, selection.scores, rtol=1e-9)
 
 

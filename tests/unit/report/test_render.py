@@ -14,7 +14,7 @@ import gmmatch
 from gmmatch.data import Dataset, open_dataset
 from gmmatch.errors import InvalidInput, InvalidParameter, MissingExtra
 from gmmatch.reporting import Content, check_report, render, summarise, write_report
-from gmmatch.reporting.render import SCRIPTS, embed, plot_library
+from gmmatch.reporting.page import SCRIPTS, embed, plot_library
 
 pytest.importorskip("bokeh")
 

@@ -10,8 +10,8 @@ import pytest
 import gmmatch
 from gmmatch.data import Dataset
 from gmmatch.errors import InvalidInput
-from gmmatch.reporting import summarise, suspicion
-from gmmatch.reporting.tables import BINS
+from gmmatch.reporting import inputs, summarise
+from gmmatch.reporting.summarise import BINS
 
 
 def as_source(rows, labels=None, ids=None):
@@ -128,9 +128,9 @@ def test_suspects_are_shown_kind_by_kind(blobs):
         typical = [place for place in range(400) if found.code[place] == better and place not in found.reason]
         assert beside == min(typical, key=lambda place: (found.distance[place], found.row[place]))
     assert found.row[tabs["outliers"].rows[0]] == 396
-    assert [found.row[at] for at in tabs["copies"].rows] == [390]
-    assert [found.row[at] for at in tabs["copies"].beside] == [200]
-    assert found.reason[tabs["copies"].rows[0]] == "It is a copy of row 200, one of 6."
+    assert [found.row[at] for at in tabs["duplicates"].rows] == [390]
+    assert [found.row[at] for at in tabs["duplicates"].beside] == [200]
+    assert found.reason[tabs["duplicates"].rows[0]] == "It is a copy of row 200, one of 6."
     share, low, high = report.review.estimate
     assert low <= share <= high
     np.testing.assert_allclose(
@@ -143,7 +143,7 @@ def test_suspects_are_shown_kind_by_kind(blobs):
 
 def test_suspects_that_are_known_are_not_looked_for_again(made, monkeypatch):
     selection, source = made
-    monkeypatch.setattr(suspicion, "judge", None)
+    monkeypatch.setattr(inputs, "judge", None)
     report = summarise(selection, source)
     wrong = selection.evidence.wrong
     shown = [report.map.row[at] for at in report.review.tabs[0].rows]
@@ -152,11 +152,11 @@ def test_suspects_that_are_known_are_not_looked_for_again(made, monkeypatch):
 
 def test_suspicion_is_measured_on_the_map_where_rows_are_many(made, monkeypatch):
     selection, source = made
-    monkeypatch.setattr(suspicion, "_MOST_WORK", 10.0)
+    monkeypatch.setattr(inputs, "_MOST_WORK", 10.0)
     report = summarise(selection, source)
     assert not any("map" in note for note in report.notes)  # all rows are on the map
-    monkeypatch.setattr("gmmatch.reporting.sample.MOST_ROWS", 300)
-    monkeypatch.setattr("gmmatch.reporting.sample.choose_rows.__defaults__", (300,))
+    monkeypatch.setattr("gmmatch.reporting.map.MOST_ROWS", 300)
+    monkeypatch.setattr("gmmatch.reporting.map.choose_rows.__defaults__", (300,))
     report = summarise(replace(selection, tiers=None, evidence=None), source)
     assert len(report.map.row) == 300
     assert report.glance.judged == 300
@@ -171,9 +171,8 @@ def test_rows_with_nan_take_no_part(blobs):
     report = summarise(selection, as_source(rows, labels))
     assert report.glance.usable == 398
     assert not {5, 300} & set(report.map.row)
-    assert report.notes[0] == (
-        "2 rows take no part: they could not be read, have no label, or hold NaN or infinite values."
-    )
+    said = "2 rows take no part: not readable, without a label, or with NaN or infinite values."
+    assert report.notes[0] == said
     assert sum(report.classes.sizes) == 398
 
 
@@ -244,7 +243,7 @@ def test_small_and_odd_data_have_reports(rows, labels):
 
 
 def test_more_classes_than_there_is_room_for_are_listed_by_size(monkeypatch):
-    monkeypatch.setattr("gmmatch.reporting.tables.MOST_CLASSES", 500)
+    monkeypatch.setattr("gmmatch.reporting.inputs.MOST_CLASSES", 500)
     rng = np.random.default_rng(0)
     labels = np.concatenate([np.arange(520), rng.integers(0, 510, 90)])
     rows = rng.normal(size=(len(labels), 3))
@@ -305,6 +304,33 @@ def test_the_python_of_the_page_repeats_the_selection(blobs, params):
     page = summarise(selection, gmmatch.open(X, y))
     again = eval(page.glance.python, {"gmmatch": gmmatch, "X": X, "y": y})
     assert again.indices.tolist() == selection.indices.tolist()
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"keep": "0.2k", "cost": np.linspace(1, 9, 400), "duplicates": "drop"},
+        {"keep": 40, "holdout": np.zeros((1, 8)), "exclude": [3, 17, 250], "quality": np.arange(400.0)},
+        {"keep": "+20", "include": [5, 9, 300]},
+        {"keep": 40, "match_to": np.full((6, 8), 3.0)},
+        {"keep": 40, "strata": np.arange(400) % 5, "budgets": "equal"},
+        {"keep": 40, "probabilities": np.full((400, 3), 1 / 3), "fix": 0.9},
+    ],
+)
+def test_the_python_of_the_page_names_what_else_was_wanted(blobs, wanted):
+    X, y = blobs
+    selection = gmmatch.select(X, y, **wanted)
+    glance = summarise(selection, gmmatch.open(X, y)).glance
+    again = eval(glance.python, {"gmmatch": gmmatch, "X": X, "y": y, **wanted})
+    assert again.indices.tolist() == selection.indices.tolist()
+    assert all(f"--{name.replace('_', '-')} " in glance.command for name in wanted)
+
+
+def test_without_labels_no_gallery_claims_what_a_smaller_budget_keeps(blobs):
+    X, y = blobs
+    assert "smaller budget" in summarise(gmmatch.select(X, y, keep=40), gmmatch.open(X, y)).galleries[0].about
+    bare = summarise(gmmatch.select(X, keep=40), gmmatch.open(X))
+    assert all("smaller" not in gallery.about and "class" not in gallery.about for gallery in bare.galleries)
 
 
 def test_the_python_of_a_page_without_labels_and_with_bad_rows_repeats_it(blobs):

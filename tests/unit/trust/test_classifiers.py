@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gmmatch.trust import classifiers as module
-from gmmatch.trust.classifiers import Classifier, Taught, choose, fit, leave_out
+from gmmatch.trust.classifiers import Classifier, Narrowed, Taught, choose, fit, leave_out
 from gmmatch.trust.inputs import Inputs
-from gmmatch.trust.lift import Lift
+from gmmatch.trust.lift import Lift, leading_directions
 
 
 def blobs(n: int = 60, d: int = 5, n_classes: int = 3, gap: float = 1.5, seed: int = 0) -> Taught:
@@ -174,7 +175,7 @@ def rings(n: int = 600) -> Taught:
 
 def chosen(taught: Taught, monkeypatch: pytest.MonkeyPatch, n_features: int = 128) -> Any:
     monkeypatch.setattr(module, "KERNEL_FEATURES", n_features)
-    return choose(taught, order_of(taught), taught.rows.mean(axis=0), 3.0, 7)
+    return choose(taught, order_of(taught), Inputs(taught.rows.mean(axis=0), 3.0), 7)
 
 
 def test_rows_on_rings_get_a_kernel_and_rows_that_planes_divide_a_linear_classifier(
@@ -259,3 +260,29 @@ def test_bytes_are_those_of_the_kernel_unless_they_are_too_many() -> None:
     assert module.classifier_bytes(20_000, 10) == 8 * 20_001 * (2 * 20_001 + 20)
     assert not module.too_large(4096, 1000)
     assert module.too_large(4096, 100_000)
+
+
+@pytest.mark.parametrize("n_features", [0, 8])
+def test_a_classifier_of_narrowed_rows_scores_the_rows_themselves_alike(monkeypatch, n_features: int) -> None:
+    monkeypatch.setattr(module, "MOST_DIRECTIONS", 6)
+    taught = blobs(n=80, d=20)
+    origin = taught.rows.mean(axis=0)
+    view = Narrowed.of(taught.rows, np.arange(80), Inputs(origin, 8.0), 0)  # no row is clipped
+    assert view is not None
+    assert_allclose(view.turn.T @ view.turn, np.eye(6), atol=1e-5)
+    narrow = replace(taught, rows=view(taught.rows))
+    lift = Lift.draw(np.zeros(6), 0.5, n_features, 1) if n_features else None
+    like = Classifier(np.zeros((0, 0)), replace(view.narrow_inputs, lift=lift), 1.0, 0.7, 0.0)
+    found, leverage = fit(narrow, like, order_of(taught))
+    expected = found.scores(narrow.rows, taught.codes, leverage)
+    assert_allclose(
+        view.widen(found).scores(taught.rows, taught.codes, leverage), expected, atol=1e-3 * found.sharpness
+    )
+
+
+def test_leading_directions_hold_nearly_all_of_what_the_leading_eigenvectors_do() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 40)) / np.arange(1, 41)
+    found = leading_directions(rows, 10, 0)
+    best = np.sort(np.linalg.eigvalsh(rows.T @ rows))[-10:].sum()
+    assert 0.99 * best <= np.square(rows @ found).sum() <= (1 + 1e-5) * best

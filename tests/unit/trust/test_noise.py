@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,16 @@ def draw(
     truth = (likely.cumsum(axis=1) > rng.random(n)[:, None]).argmax(axis=1)
     given = np.vstack([transition, np.full(n_classes, 1 / n_classes)])[truth]
     return scores, (given.cumsum(axis=1) > rng.random(n)[:, None]).argmax(axis=1), truth
+
+
+def counted(function: Any, calls: list[Any]) -> Any:
+    """Return a function that notes with what it is called."""
+
+    def call(*given: Any) -> Any:
+        calls.append(given)
+        return function(*given)
+
+    return call
 
 
 def uniform(n_classes: int, rate: float) -> np.ndarray:
@@ -99,6 +110,24 @@ def test_rows_that_belong_to_no_class_are_told_from_wrong_labels() -> None:
     assert none[found.outside > 0.5].mean() > 0.8
     assert found.outside[none].mean() > 8 * found.outside[~none].mean()
     assert found.outside[~none & (given != truth)].mean() < 0.1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_of_the_sharpness_that_are_not_tried_would_change_nothing(name: str, monkeypatch) -> None:
+    scores, codes, _ = draw(1500, *CASES[name])
+    scores *= 0.6  # as wrong labels flatten them
+    fits = []
+    monkeypatch.setattr(module._Fitted, "fit", counted(module._Fitted.fit, fits))
+    found = fit_noise(scores, codes)
+    assert len(fits) < 2 * len(module.SHARPNESS)
+    monkeypatch.setattr(module, "_HOPELESS", np.inf)
+    every = fit_noise(scores, codes)
+    assert_array_equal(found.sharpness, every.sharpness)
+    assert_allclose(found.weights, every.weights, atol=1e-6)
+    assert_allclose(found.spread, every.spread, atol=1e-6)
+    assert_allclose(
+        judge_labels(found, scores, codes).wrong, judge_labels(every, scores, codes).wrong, atol=2e-6
+    )
 
 
 def test_a_class_of_three_rows_is_believed() -> None:

@@ -9,7 +9,7 @@ import typer
 
 from ...errors import InvalidParameter
 from ...lab.experiments.contenders import compared_methods
-from ...validation import parse_keep
+from ...validation import check_keep
 from .. import options
 from ..friendly import say, show_progress
 from ..options import CHOOSE, READ, option
@@ -126,7 +126,7 @@ def compare(
     from ...lab.experiments.compare import compare as run
     from ...lab.experiments.grid import summarise
 
-    held_out = parse_keep(test_share)
+    held_out = check_keep(test_share)
     plan = Comparison(
         methods=compared_methods() if methods is None else options.words(methods, "--methods"),
         keeps=tuple(_share(word) for word in options.words(keep, "--keep")),
@@ -175,7 +175,7 @@ def compare(
 
 
 def _share(word: str) -> float:
-    share = parse_keep(word)
+    share = check_keep(word)
     if isinstance(share, str):
         raise InvalidParameter(f"keep must be fractions or counts to compare methods at; got {word}")
     return 1.0 if share == 1 and "." not in word and "%" not in word else share

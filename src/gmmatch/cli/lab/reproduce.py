@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import InvalidParameter
-from ...validation import check_choice, check_keep, parse_keep
+from ...validation import check_choice, check_keep
 from .. import options
 from ..friendly import print_table, show_progress
 from ..options import READ, RUN, option
@@ -133,7 +133,7 @@ def _part(
         name: None if text is None else list(options.words(text, f"--{name}")) for name, text in named.items()
     }
     if keep is not None:
-        shares = [parse_keep(word) for word in options.words(keep, "--keep")]
+        shares = [check_keep(word) for word in options.words(keep, "--keep")]
         part["keeps"] = [round(float(check_keep(share)), 9) for share in shares]
     return {"keeps": None} | part
 

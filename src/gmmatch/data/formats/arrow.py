@@ -15,14 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ...arrays import AnyArray, FloatArray, IntArray
+from ...arrays import AnyArray, FloatArray, IntArray, Rows
 from ...errors import InvalidInput
-from ..cursors import rows_per_block
 from ..dataset import Dataset, Entries
 from ..remote import ask, is_remote, is_text, open_bytes, resumed
 from ..request import Place, Request, refuse_bad
-from ..rows import Rows
-from ..spill import ForwardRows
+from ..spill import ForwardRows, rows_per_block
 from .base import Format, file_errors, is_shards
 from .tables import Table, table_dataset
 

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Vector
+from ...arrays import Rows, Vector
 from ...errors import InvalidInput, InvalidParameter
 from ..dataset import Dataset, Entries, Items, Kind, Unreadable
 from ..memory import check_room
 from ..request import Request, check_column, listed
-from ..rows import Rows
 from .base import is_instance
 
 LINES = "line"  # what the only column of lines of text is called

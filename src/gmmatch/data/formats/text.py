@@ -238,8 +238,8 @@ def _value(cell: str) -> str | Unreadable | None:
 def find_header(found: Delimited, header: str = "auto") -> tuple[bool, tuple[str, ...]]:
     """Return whether the first record of a table names the columns, and a note where that is a guess.
 
-    `header`: `yes`, `no`, or `auto`: words name columns; numbers do where they are of another kind than those
-    below them.
+    `header`: `yes`, `no`, or `auto`: words name columns, unless they recur below and stand beside numbers;
+    numbers do where they are of another kind than those below them.
     """
     if found.delimiter is None or not found.records:
         return False, ()
@@ -247,10 +247,14 @@ def find_header(found: Delimited, header: str = "auto") -> tuple[bool, tuple[str
         return header == "yes", ()
     first = [cell.strip() for cell in found.records[0].cells]
     words = [cell for cell in first if cell and not is_number(cell)]
+    below = [record.cells for record in found.records[1 : 1 + _ROWS_COMPARED]]
+    columns = zip(first, *(cells for cells in below if len(cells) == len(first)), strict=True)
+    again = [cell for cell, *others in columns if cell in words and cell in map(str.strip, others)]
+    if again and any(map(is_number, filter(None, first))):
+        return False, (_guess(found.path, f"has {again[0]!r} in a column that holds it below, too", False),)
     if words or not any(first):
         fractions = [cell for cell in first if is_number(cell) and not _is_whole(cell)]
         return True, (_guess(found.path, "has numbers in it", True),) if fractions else ()
-    below = [record.cells for record in found.records[1 : 1 + _ROWS_COMPARED]]
     names = _name_columns(first, [cells for cells in below if len(cells) == len(first)])
     return names, (_guess(found.path, "is all numbers", names),)
 

@@ -244,19 +244,20 @@ def _opened(
 
 
 class _Clock:
-    """Tells now and then how many results are there and how long the rest will take."""
+    """Reports now and then how many results there are and how long the rest will take."""
 
     def __init__(self, total: int, say: Progress | None, every: float = 30.0) -> None:
         self.total, self.say, self.every = total, say, every
-        self.done, self.started = 0, time.perf_counter()
-        self.last = self.started
+        self.done, self.last = 0, time.perf_counter()
+        self.first: float | None = None  # time of the first result, which also opens the data
 
     def tick(self, advance: Advance) -> None:
         advance(1)
         self.done += 1
         now = time.perf_counter()
+        self.first = now if self.first is None else self.first
         if self.say is not None and (now - self.last >= self.every or self.done == self.total):
             self.last = now
-            left = (now - self.started) / self.done * (self.total - self.done)
+            left = (now - self.first) / max(self.done - 1, 1) * (self.total - self.done)
             wait = f", about {left / 60:.0f} min left" if left >= 90 else ", little left" if left else ""
             self.say(f"{self.done} of {self.total} results done{wait}")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...arrays import IntArray
-from ...compute.keys import hold_rows
+from ...compute.runner import hold_rows
 from ...errors import InvalidInput
 from ..training.config import TrainConfig, as_config
 from ..training.images import as_inputs, read_images

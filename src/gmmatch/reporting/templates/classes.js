@@ -4,19 +4,18 @@ const PER_PAGE = 20;
 const table = { sort: "rows", descending: true, page: 0 };
 const suspectShare = (code) =>
   report.classes.judged[code] ? report.classes.suspects[code] / report.classes.judged[code] : -1;
+const keptShare = (code) => classCounts(state.budget)[code] / Math.max(report.classes.sizes[code], 1);
+const suspectCell = (share) => [share < 0 ? "–" : percent(share), shareBar(share, "wrong")];
+// Of each column its name, its heading, what it is sorted by, and what it shows of that.
 const COLUMNS = [
-  ["class", "Class", (code) => report.classes.names[code]],
-  ["rows", "Rows", (code) => report.classes.sizes[code]],
-  ["kept", "Kept", (code) => classCounts(state.budget)[code]],
-  [
-    "share",
-    "Share kept",
-    (code) => classCounts(state.budget)[code] / Math.max(report.classes.sizes[code], 1),
-  ],
-  ["suspects", "Suspects", suspectShare],
-  ...(report.classes.wrong ? [["wrong", "Wrong labels", (code) => report.classes.wrong[code]]] : []),
-  ["distance", "Median distance", (code) => report.classes.median[code]],
-];
+  ["class", "Class", (code) => report.classes.names[code], className],
+  ["rows", "Rows", (code) => report.classes.sizes[code], count],
+  ["kept", "Kept", (code) => classCounts(state.budget)[code], count],
+  ["share", "Share kept", keptShare, (share) => [percent(share), shareBar(share, "")]],
+  ["suspects", "Suspects", suspectShare, suspectCell],
+  ["wrong", "Wrong labels", (code) => report.classes.wrong[code], percent],
+  ["distance", "Median distance", (code) => report.classes.median[code], number],
+].filter(([name]) => name !== "wrong" || report.classes.wrong);
 
 function classOrder() {
   const wanted = byId("class-search").value.trim().toLowerCase();
@@ -33,20 +32,12 @@ function classOrder() {
 }
 
 function drawHead() {
-  fill(
-    byId("class-head"),
-    ...COLUMNS.map(([name, words]) =>
-      element(
-        "th",
-        {
-          scope: "col",
-          "aria-sort": table.sort !== name ? "none" : table.descending ? "descending" : "ascending",
-        },
-        element("button", { type: "button", "data-sort": name, onclick: () => sortBy(name) }, words),
-      ),
-    ),
-    element("th", { scope: "col" }, "Distances: kept of all"),
-  );
+  const sorted = (name) => (table.sort !== name ? "none" : table.descending ? "descending" : "ascending");
+  const heads = COLUMNS.map(([name, words]) => {
+    const sort = button(words, () => sortBy(name), { "data-sort": name });
+    return element("th", { scope: "col", "aria-sort": sorted(name) }, sort);
+  });
+  fill(byId("class-head"), ...heads, element("th", { scope: "col" }, "Distances: kept of all"));
 }
 
 function sortBy(name) {
@@ -62,126 +53,56 @@ function histogram(code, stretched) {
   const [all, kept] = [report.classes.histogram[code], report.classes.kept_histogram[code]];
   const [wide, high, tallest] = [9, 30, Math.max(...all, 1)];
   const { edges } = report.classes;
-  const bars = all.flatMap((value, bin) =>
-    [
-      [value, "var(--dropped)", 0.55],
-      [kept[bin], "var(--kept)", 1],
-    ]
-      .filter(([amount]) => amount)
-      .map(([amount, fillColour, opacity]) => {
-        const tall = Math.max((amount / tallest) * high, 1);
-        return element("rect", {
-          x: bin * wide,
-          y: high - tall,
-          width: wide - 1.5,
-          height: tall,
-          rx: 1,
-          fill: fillColour,
-          opacity,
-        });
-      }),
-  );
-  const label = `Distances from ${number(edges[0])} to ${number(edges[edges.length - 1])}; median ${number(report.classes.median[code])}`;
-  return element(
-    "svg",
-    {
-      class: "bars",
-      width: wide * all.length,
-      height: high,
-      viewBox: `0 0 ${wide * all.length} ${high}`,
-      preserveAspectRatio: stretched ? "none" : null,
-      role: "img",
-      "aria-label": label,
-    },
-    ...bars,
-  );
+  const bar = (amount, bin, colour, opacity) => {
+    const tall = Math.max((amount / tallest) * high, 1);
+    const place = { x: bin * wide, y: high - tall, width: wide - 1.5, height: tall, rx: 1 };
+    return amount ? element("rect", { ...place, fill: colour, opacity }) : null;
+  };
+  const bars = all.flatMap((amount, bin) => [
+    bar(amount, bin, "var(--dropped)", 0.55),
+    bar(kept[bin], bin, "var(--kept)", 1),
+  ]);
+  const [low, middle, end] = [edges[0], report.classes.median[code], edges[edges.length - 1]].map(number);
+  const look = {
+    class: "bars",
+    width: wide * all.length,
+    height: high,
+    viewBox: `0 0 ${wide * all.length} ${high}`,
+    preserveAspectRatio: stretched ? "none" : null,
+    role: "img",
+    "aria-label": `Distances from ${low} to ${end}; median ${middle}`,
+  };
+  return element("svg", look, ...bars);
 }
 
 function shareBar(share, kind) {
-  return element(
-    "span",
-    { class: `share ${kind}`, "aria-hidden": "true" },
-    element("i", { style: { width: `${100 * Math.min(share, 1)}%` } }),
-  );
+  const width = `${100 * Math.min(Math.max(share, 0), 1)}%`;
+  return element("span", { class: `share ${kind}`, "aria-hidden": "true" }, element("i", { style: { width } }));
+}
+
+function className(name, code) {
+  const show = () => {
+    update({ mode: "class", focus: code });
+    byId("map").scrollIntoView();
+  };
+  return button(name, show, { class: "name", title: `Show ${name} on the map` });
 }
 
 function drawClasses() {
   const order = classOrder();
   const pages = Math.max(Math.ceil(order.length / PER_PAGE), 1);
   table.page = Math.min(table.page, pages - 1);
-  const counts = classCounts(state.budget);
-  const { names, sizes, median, suspects, judged } = report.classes;
-  fill(
-    byId("class-body"),
-    ...order.slice(table.page * PER_PAGE, (table.page + 1) * PER_PAGE).map((code) =>
-      element(
-        "tr",
-        {},
-        element(
-          "td",
-          {},
-          element(
-            "button",
-            {
-              type: "button",
-              class: "name",
-              title: `Show ${names[code]} on the map`,
-              onclick: () => {
-                update({ mode: "class", focus: code });
-                byId("map").scrollIntoView();
-              },
-            },
-            names[code],
-          ),
-        ),
-        element("td", {}, count(sizes[code])),
-        element("td", {}, count(counts[code])),
-        element(
-          "td",
-          {},
-          percent(counts[code] / Math.max(sizes[code], 1)),
-          shareBar(counts[code] / Math.max(sizes[code], 1), ""),
-        ),
-        element(
-          "td",
-          {},
-          judged[code] ? percent(suspects[code] / judged[code]) : "–",
-          shareBar(Math.max(suspectShare(code), 0), "wrong"),
-        ),
-        report.classes.wrong ? element("td", {}, percent(report.classes.wrong[code])) : null,
-        element("td", {}, number(median[code])),
-        element("td", {}, histogram(code)),
-      ),
-    ),
-  );
-  const turn = (words, to, possible) =>
-    element(
-      "button",
-      {
-        type: "button",
-        disabled: !possible,
-        onclick: () => {
-          table.page = to;
-          drawClasses();
-        },
-      },
-      words,
-    );
-  const left = report.classes.left_out
-    ? `; the ${plural(report.classes.left_out, "smallest class is", "smallest classes are")} left out`
-    : "";
-  fill(
-    byId("class-pages"),
-    ...(order.length > PER_PAGE || left
-      ? [
-          element(
-            "span",
-            {},
-            `${plural(order.length, "class", "classes")}, page ${table.page + 1} of ${pages}${left}`,
-          ),
-          turn("Previous", table.page - 1, table.page > 0),
-          turn("Next", table.page + 1, table.page < pages - 1),
-        ]
-      : []),
-  );
+  const shown = order.slice(table.page * PER_PAGE, (table.page + 1) * PER_PAGE).map((code) => {
+    const cells = COLUMNS.map(([, , value, show]) => element("td", {}, ...[show(value(code), code)].flat()));
+    return element("tr", {}, ...cells, element("td", {}, histogram(code)));
+  });
+  fill(byId("class-body"), ...shown);
+  const { left_out: leftOut } = report.classes;
+  const left = leftOut ? `; the ${plural(leftOut, "smallest class is", "smallest classes are")} left out` : "";
+  const words = `${plural(order.length, "class", "classes")}, page ${table.page + 1} of ${pages}${left}`;
+  const turn = (page) => {
+    table.page = page;
+    drawClasses();
+  };
+  fill(byId("class-pages"), ...(order.length > PER_PAGE || left ? pager(words, table.page, pages, turn) : []));
 }

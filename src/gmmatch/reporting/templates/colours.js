@@ -1,16 +1,7 @@
 // Colours as whole numbers 0xRRGGBBAA, which the plot takes without parsing.
 
 const CLASS_COLOURS = [
-  "#4878d0",
-  "#e1812c",
-  "#3a9a5b",
-  "#c44e62",
-  "#8172b3",
-  "#8c6d4f",
-  "#d56fb0",
-  "#6f7780",
-  "#a8a02b",
-  "#2aa5b5",
+  "#4878d0", "#e1812c", "#3a9a5b", "#c44e62", "#8172b3", "#8c6d4f", "#d56fb0", "#6f7780", "#a8a02b", "#2aa5b5",
 ];
 // What is far or suspicious stands out: dark on light ground, bright on dark ground.
 const RAMPS = {

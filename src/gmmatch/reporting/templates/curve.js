@@ -5,7 +5,7 @@ const LINES = [
   ["random", "random subsets, expected", "dropped", "solid", 2.5],
   ["inverse", "falling like 1/k", "lost", "dashed", 2],
 ];
-const curve = { plot: null, here: null, lines: [] };
+const curve = { lines: [] }; // and plot, here, marker
 
 // 1, 2 and 5 times powers of ten between two values, or the powers alone where those are many.
 function roundNumbers(low, high) {
@@ -20,23 +20,18 @@ function roundNumbers(low, high) {
 const hasCurve = report.curve.objective.some((value) => value > 0);
 
 async function makeCurve() {
-  if (!hasCurve)
-    return fill(
-      byId("curve"),
-      element("p", { class: "hint" }, "The rows are all alike: every mean lies at the centre."),
-    );
+  if (!hasCurve) return fill(byId("curve"), hint("The rows are all alike: every mean lies at the centre."));
   const { objective, random, inverse } = report.curve;
   const positive = (values) => values.map((value) => (value > 0 ? value : NaN));
   const drawn = [...objective, ...random].filter((value) => value > 0);
   const [floor, ceiling] = [Math.min(...drawn) / 1.3, Math.max(...drawn) * 1.3];
-  const source = new Bokeh.ColumnDataSource({
-    data: {
-      k: budgets,
-      objective: positive(objective),
-      random: positive(random),
-      inverse: inverse.map((value) => (value >= floor && value <= ceiling ? value : NaN)),
-    },
-  });
+  const data = {
+    k: budgets,
+    objective: positive(objective),
+    random: positive(random),
+    inverse: inverse.map((value) => (value >= floor && value <= ceiling ? value : NaN)),
+  };
+  const source = new Bokeh.ColumnDataSource({ data });
   curve.here = new Bokeh.ColumnDataSource({ data: { x: [], y: [] } });
   const plot = (curve.plot = Bokeh.Plotting.figure({
     sizing_mode: "stretch_both",
@@ -59,40 +54,27 @@ async function makeCurve() {
     for (const axis of axes) Object.assign(axis, { ticker, formatter: new Bokeh.BasicTickFormatter() });
     for (const grid of grids) grid.ticker = ticker;
   }
-  for (const [column, , , dash, width] of [...LINES].reverse()) {
-    curve.lines.push([
-      column,
-      plot.line({ field: "k" }, { field: column }, { source, line_width: width, line_dash: dash }),
-    ]);
+  for (const [column, , colour, dash, width] of [...LINES].reverse()) {
+    const look = { source, line_width: width, line_dash: dash };
+    curve.lines.push([plot.line({ field: "k" }, { field: column }, look), colour]);
   }
-  plot.scatter({ field: "x" }, { field: "y" }, { source: curve.here, size: 13, line_width: 3 });
+  curve.marker = plot.scatter({ field: "x" }, { field: "y" }, { source: curve.here, size: 13, line_width: 3 });
   restyleCurve();
   moveOnCurve();
   await Bokeh.Plotting.show(plot, byId("curve"));
-  return fill(
-    byId("curve-legend"),
-    ...LINES.map(([, words, colour, dash]) =>
-      element(
-        "span",
-        { class: "key" },
-        element("span", {
-          class: "dash",
-          style: { borderTopColor: `var(--${colour})`, borderTopStyle: dash },
-        }),
-        words,
-      ),
-    ),
-  );
+  const keys = LINES.map(([, words, colour, dash]) => {
+    const style = { borderTopColor: `var(--${colour})`, borderTopStyle: dash };
+    return element("span", { class: "key" }, element("span", { class: "dash", style }), words);
+  });
+  return fill(byId("curve-legend"), ...keys);
 }
 
 function restyleCurve() {
   if (!hasCurve) return;
   styleAxes(curve.plot);
   curve.plot.outline_line_color = null;
-  for (const [column, line] of curve.lines)
-    line.glyph.line_color = cssColour(LINES.find(([name]) => name === column)[2]);
-  const marker = curve.plot.renderers[curve.plot.renderers.length - 1];
-  Object.assign(marker.glyph, { fill_color: cssColour("surface"), line_color: cssColour("kept") });
+  for (const [line, colour] of curve.lines) line.glyph.line_color = cssColour(colour);
+  Object.assign(curve.marker.glyph, { fill_color: cssColour("surface"), line_color: cssColour("kept") });
 }
 
 function moveOnCurve() {
@@ -107,78 +89,46 @@ function moveOnCurve() {
 }
 
 function drawBalance() {
-  const { names, sizes } = report.classes;
+  const quiet = (words) => element("span", { class: "quiet" }, words);
   const counts = classCounts(state.budget);
+  const { names, sizes, edges, median } = report.classes;
   const total = sizes.reduce((sum, value) => sum + value, 0);
   if (!report.labelled) {
-    const { edges, median } = report.classes;
+    const last = edges[edges.length - 1];
+    const ends = [number(edges[0]), `median ${number(median[0])}`, `${number(last)} and more`];
+    const kept = barLine("kept here", budget() / total, null, `${count(budget())} of ${count(total)}`, 1);
     fill(
       byId("balance"),
-      element(
-        "h3",
-        {},
-        "Distances to the centre ",
-        element("span", { class: "quiet" }, "(kept of all rows)"),
-      ),
+      element("h3", {}, "Distances to the centre ", quiet("(kept of all rows)")),
       histogram(0, true),
-      element(
-        "div",
-        { class: "ends" },
-        element("span", {}, number(edges[0])),
-        element("span", {}, `median ${number(median[0])}`),
-        element("span", {}, `${number(edges[edges.length - 1])} and more`),
-      ),
-      element(
-        "div",
-        { class: "balance", style: { marginTop: "22px" } },
-        barLine("kept here", budget() / total, null, `${count(budget())} of ${count(total)}`, 1),
-      ),
+      element("div", { class: "ends" }, ...ends.map((words) => element("span", {}, words))),
+      element("div", { class: "balance", style: { marginTop: "22px" } }, kept),
     );
     return;
   }
-  const shown = names
-    .map((_, code) => code)
-    .sort((a, b) => sizes[b] - sizes[a] || a - b)
-    .slice(0, 12);
+  const shown = largestClasses(12);
   const widest = Math.max(...shown.map((code) => Math.max(counts[code] / budget(), sizes[code] / total)));
   const lines = shown.map((code) =>
     barLine(names[code], counts[code] / budget(), sizes[code] / total, count(counts[code]), widest),
   );
   const without = counts.filter((value) => value === 0).length;
+  const largest = names.length > shown.length ? `the ${shown.length} largest; ` : "";
+  const none = `${plural(without, "class has", "classes have")} no row at this budget.`;
   fill(
     byId("balance"),
-    element(
-      "h3",
-      {},
-      "Classes at this budget ",
-      element(
-        "span",
-        { class: "quiet" },
-        `(${names.length > shown.length ? `the ${shown.length} largest; ` : ""}line: share of all rows)`,
-      ),
-    ),
+    element("h3", {}, "Classes at this budget ", quiet(`(${largest}line: share of all rows)`)),
     element("div", { class: "balance" }, ...lines),
-    without
-      ? element(
-          "p",
-          { class: "quiet", style: { marginTop: "10px" } },
-          `${plural(without, "class has", "classes have")} no row at this budget.`,
-        )
-      : null,
+    without && element("p", { class: "quiet", style: { marginTop: "10px" } }, none),
   );
 }
 
 function barLine(name, share, expected, value, widest) {
   const scale = (part) => `${(100 * part) / (widest * 1.04)}%`;
-  const track = element(
-    "span",
-    { class: "track" },
-    element("span", { class: "fill", style: { width: scale(share) } }),
-    expected === null ? null : element("span", { class: "want", style: { left: scale(expected) } }),
-  );
+  const bar = element("span", { class: "fill", style: { width: scale(share) } });
+  const line = expected !== null && element("span", { class: "want", style: { left: scale(expected) } });
   return [
     element("span", { class: "name", title: name }, name),
-    track,
+    element("span", { class: "track" }, bar, line),
     element("span", { class: "value" }, value),
   ];
 }

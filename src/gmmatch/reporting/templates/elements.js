@@ -3,10 +3,8 @@
 const byId = (id) => document.getElementById(id);
 
 function element(tag, properties = {}, ...children) {
-  const made =
-    tag === "svg" || tag === "rect"
-      ? document.createElementNS("http://www.w3.org/2000/svg", tag)
-      : document.createElement(tag);
+  const space = `http://www.w3.org/${["svg", "rect"].includes(tag) ? "2000/svg" : "1999/xhtml"}`;
+  const made = document.createElementNS(space, tag);
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "style") Object.assign(made.style, value);
@@ -18,6 +16,18 @@ function element(tag, properties = {}, ...children) {
       made.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
   return made;
+}
+
+const button = (words, onclick, properties = {}) =>
+  element("button", { type: "button", onclick, ...properties }, ...[words].flat());
+const ghost = (words, onclick) => button(words, onclick, { class: "ghost" });
+const hint = (words, properties = {}) => element("p", { class: "hint", ...properties }, words);
+const dot = (colour) => element("span", { class: "dot", style: { background: colour } });
+
+// The words, and buttons that turn to the pages beside this one.
+function pager(words, page, pages, turn) {
+  const to = (name, number) => button(name, () => turn(number), { disabled: number < 0 || number >= pages });
+  return [element("span", {}, words), to("Previous page", page - 1), to("Next page", page + 1)];
 }
 
 function fill(parent, ...children) {

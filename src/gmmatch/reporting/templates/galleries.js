@@ -7,22 +7,13 @@ const FIRST_TILES = matchMedia("(max-width: 640px)").matches
 function tile(at, kind) {
   const label = classOf(rows.code[at]);
   const why = kind === "first" ? `pick ${count(rows.rank[at] + 1)}` : `distance ${number(rows.distance[at])}`;
-  return element(
-    "button",
-    {
-      type: "button",
-      class: "tile",
-      "data-at": at,
-      onclick: () => {
-        pin(at);
-        byId("map").scrollIntoView();
-      },
-    },
+  const shown = [
     preview(at),
     element("span", { class: "name" }, nameOf(at)),
-    report.labelled ? element("span", { class: "swap" }, element("span", { class: "tag", title: label }, label)) : null,
+    report.labelled && element("span", { class: "tag", title: label }, label),
     element("span", { class: "why" }, why),
-  );
+  ];
+  return button(shown, () => showOnMap(at), { class: "tile", "data-at": at });
 }
 
 function makeGallery(gallery) {
@@ -31,27 +22,16 @@ function makeGallery(gallery) {
   const show = (amount) => fill(tiles, ...gallery.rows.slice(0, amount).map((at) => tile(at, gallery.name)));
   const first = FIRST_TILES[look];
   show(first);
-  const more =
-    gallery.rows.length > first
-      ? element(
-          "button",
-          {
-            type: "button",
-            class: "more-button",
-            onclick: (event) => {
-              show(gallery.rows.length);
-              event.target.remove();
-              tiles.children[first].focus();
-            },
-          },
-          `Show all ${gallery.rows.length}`,
-        )
-      : null;
+  const showAll = (event) => {
+    show(gallery.rows.length);
+    event.target.remove();
+    tiles.children[first].focus();
+  };
   return element(
     "section",
     { class: "gallery", "aria-label": gallery.title, "data-gallery": gallery.name },
     element("header", {}, element("h3", {}, gallery.title), element("p", { class: "quiet" }, gallery.about)),
-    gallery.rows.length ? tiles : element("p", { class: "hint" }, "There is none."),
-    more,
+    gallery.rows.length ? tiles : hint("There is none."),
+    gallery.rows.length > first && button(`Show all ${gallery.rows.length}`, showAll, { class: "more-button" }),
   );
 }

@@ -1,23 +1,11 @@
 // The map: points on a canvas, coloured by what the reader asks for.
 
-const MODES = [
-  ["kept", "kept"],
-  ["class", "class"],
-  ["distance", "distance"],
-  ["suspicion", "suspicion"],
-]
-  .filter(([mode]) => mode !== "class" || report.labelled)
-  .filter(([mode]) => mode !== "suspicion" || rows.suspicion.some((value) => value !== null));
+const MODES = ["kept", "class", "distance", "suspicion"]
+  .filter((mode) => mode !== "class" || report.labelled)
+  .filter((mode) => mode !== "suspicion" || rows.suspicion.some((value) => value !== null));
 const FAR = 14; // pixels from a point at which it is no longer meant
 
-const map = {
-  plot: null,
-  view: null,
-  points: null,
-  ring: null,
-  colour: new Uint32Array(size),
-  width: new Float32Array(size),
-};
+const map = { colour: new Uint32Array(size), width: new Float32Array(size) }; // and plot, view, points, ring
 
 function quantile(values, share) {
   const sorted = Float64Array.from(values.filter((value) => value !== null)).sort();
@@ -37,9 +25,8 @@ function baseColour(at, theme) {
 }
 
 function paint() {
-  const theme = Object.fromEntries(
-    ["kept", "lost", "dropped"].map((name) => [name, channels(cssColour(name))]),
-  );
+  const theme = {};
+  for (const name of ["kept", "lost", "dropped"]) theme[name] = channels(cssColour(name));
   const crowd = size > 6000 ? 0.34 : size > 1500 ? 0.45 : 0.6;
   const scale = size > 6000 ? 0.8 : 1;
   for (let at = 0; at < size; at++) {
@@ -65,18 +52,13 @@ function styleAxes(plot) {
   plot.border_fill_color = cssColour("surface");
   plot.outline_line_color = cssColour("line");
   for (const axis of [...plot.xaxis, ...plot.yaxis]) {
-    Object.assign(axis, {
-      axis_line_color: null,
-      major_tick_line_color: null,
-      minor_tick_line_color: null,
-      major_label_text_color: ink,
-      axis_label_text_color: ink,
-      axis_label_text_font_style: "normal",
-      major_label_text_font_size: "12px",
-      axis_label_text_font_size: "13px",
-      major_label_text_font: "system-ui, sans-serif",
-      axis_label_text_font: "system-ui, sans-serif",
-    });
+    for (const name of ["axis_line", "major_tick_line", "minor_tick_line"]) axis[`${name}_color`] = null;
+    for (const [name, pixels] of [["major_label", 12], ["axis_label", 13]]) {
+      axis[`${name}_text_color`] = ink;
+      axis[`${name}_text_font_size`] = `${pixels}px`;
+      axis[`${name}_text_font`] = "system-ui, sans-serif";
+    }
+    axis.axis_label_text_font_style = "normal";
   }
   for (const grid of [...plot.xgrid, ...plot.ygrid]) grid.grid_line_color = line;
 }
@@ -85,35 +67,31 @@ function styleAxes(plot) {
 function fitWindow([left, right, bottom, top]) {
   const { width, height } = map.view.frame.bbox;
   const unit = Math.max((right - left) / width, (top - bottom) / height);
-  const [x, y] = [(left + right) / 2, (bottom + top) / 2];
-  map.plot.x_range.setv({ start: x - (unit * width) / 2, end: x + (unit * width) / 2 });
-  map.plot.y_range.setv({ start: y - (unit * height) / 2, end: y + (unit * height) / 2 });
+  center(map.plot.x_range, (left + right) / 2, (unit * width) / 2);
+  center(map.plot.y_range, (bottom + top) / 2, (unit * height) / 2);
+}
+
+const halfOf = (range) => (range.end - range.start) / 2;
+
+function center(range, middle, half) {
+  range.setv({ start: middle - half, end: middle + half });
 }
 
 function zoom(factor) {
-  for (const range of [map.plot.x_range, map.plot.y_range]) {
-    const [middle, half] = [(range.start + range.end) / 2, ((range.end - range.start) / 2) * factor];
-    range.setv({ start: middle - half, end: middle + half });
-  }
+  for (const range of [map.plot.x_range, map.plot.y_range])
+    center(range, (range.start + range.end) / 2, halfOf(range) * factor);
 }
 
 function showRow(at) {
   const [x, y] = [map.plot.x_range, map.plot.y_range];
   const inside = rows.x[at] > x.start && rows.x[at] < x.end && rows.y[at] > y.start && rows.y[at] < y.end;
-  if (!inside) {
-    for (const [range, value] of [
-      [x, rows.x[at]],
-      [y, rows.y[at]],
-    ]) {
-      const half = (range.end - range.start) / 2;
-      range.setv({ start: value - half, end: value + half });
-    }
-  }
+  if (inside) return;
+  center(x, rows.x[at], halfOf(x));
+  center(y, rows.y[at], halfOf(y));
 }
 
 function nearest(sx, sy) {
-  const frame = map.view.frame;
-  const [toX, toY] = [frame.x_scale, frame.y_scale];
+  const { x_scale: toX, y_scale: toY } = map.view.frame;
   const [x0, y0] = [toX.compute(0), toY.compute(0)];
   const [stepX, stepY] = [toX.compute(1) - x0, toY.compute(1) - y0];
   let [best, least] = [-1, FAR * FAR];
@@ -127,17 +105,13 @@ function nearest(sx, sy) {
   return best;
 }
 
-function placeOf(at) {
-  const frame = map.view.frame;
-  return [frame.x_scale.compute(rows.x[at]), frame.y_scale.compute(rows.y[at])];
-}
-
 function showHover() {
   const card = byId("hover");
   card.hidden = state.hovered < 0 || state.hovered === state.pinned;
   if (card.hidden) return;
   fill(card, rowCard(state.hovered));
-  const [x, y] = placeOf(state.hovered);
+  const { x_scale: toX, y_scale: toY } = map.view.frame;
+  const [x, y] = [toX.compute(rows.x[state.hovered]), toY.compute(rows.y[state.hovered])];
   const [wide, high] = [byId("plot").clientWidth, byId("plot").clientHeight];
   const left = x + 18 + card.offsetWidth < wide ? x + 18 : Math.max(x - 18 - card.offsetWidth, 0);
   Object.assign(card.style, {
@@ -147,122 +121,75 @@ function showHover() {
 }
 
 function drawLegend() {
-  const legend = byId("legend");
-  const key = (colour, words, amount) =>
-    element(
-      "span",
-      { class: "key" },
-      element("span", { class: "dot", style: { background: colour } }),
-      words,
-      amount === undefined ? null : element("b", {}, count(amount)),
-    );
-  if (state.mode === "kept") {
-    let [kept, lost] = [0, 0];
-    for (let at = 0; at < size; at++) [kept, lost] = [kept + isKept(at), lost + isLost(at)];
-    fill(
-      legend,
-      key("var(--kept)", "kept", kept),
-      lost ? key("var(--lost)", "lost at this budget", lost) : null,
-      key("var(--dropped)", "dropped", size - kept - lost),
-      element("span", {}, "on the map"),
-    );
-  } else if (state.mode === "class") {
-    const order = report.classes.sizes
-      .map((_, code) => code)
-      .sort((a, b) => report.classes.sizes[b] - report.classes.sizes[a] || a - b)
-      .slice(0, 14)
-      .sort((a, b) => a - b);
-    const buttons = order.map((code) =>
-      element(
-        "button",
-        {
-          type: "button",
-          class: "key",
-          title: classOf(code),
-          "aria-pressed": String(state.focus === code),
-          onclick: () => update({ focus: state.focus === code ? -1 : code }),
-        },
-        element("span", { class: "dot", style: { background: cssRgb(classColour(code)) } }),
-        element("span", {}, classOf(code)),
-      ),
-    );
-    const others = report.classes.names.length - order.length;
-    fill(legend, ...buttons, others ? element("span", {}, `and ${plural(others, "other", "others")}`) : null);
-  } else {
-    const ramp = element("span", {
-      class: "ramp",
-      style: { background: `linear-gradient(to right, ${rampOf(state.mode).join(", ")})` },
-    });
-    const ends = state.mode === "distance" ? distanceRange.map(number) : ["0 believed", "1 hard to believe"];
-    fill(
-      legend,
-      element("span", {}, ends[0]),
-      ramp,
-      element("span", {}, ends[1]),
-      element(
-        "span",
-        {},
-        state.mode === "distance"
-          ? "distance to the centre of the class; kept rows are larger"
-          : "kept rows are larger",
-      ),
-    );
-  }
+  fill(byId("legend"), ...{ kept: keptLegend, class: classLegend }[state.mode]?.() ?? rampLegend());
+}
+
+function keptLegend() {
+  const amounts = { kept: 0, lost: 0, dropped: 0 };
+  for (let at = 0; at < size; at++) amounts[status(at)[0]]++;
+  const key = (kind, words) =>
+    element("span", { class: "key" }, dot(`var(--${kind})`), words, element("b", {}, count(amounts[kind])));
+  return [
+    key("kept", "kept"),
+    amounts.lost && key("lost", "lost at this budget"),
+    key("dropped", "dropped"),
+    element("span", {}, "on the map"),
+  ];
+}
+
+function classLegend() {
+  const order = largestClasses(14).sort((a, b) => a - b);
+  const buttons = order.map((code) =>
+    button(
+      [dot(cssRgb(classColour(code))), element("span", {}, classOf(code))],
+      () => update({ focus: state.focus === code ? -1 : code }),
+      { class: "key", title: classOf(code), "aria-pressed": String(state.focus === code) },
+    ),
+  );
+  const others = report.classes.names.length - order.length;
+  return [...buttons, others && element("span", {}, `and ${plural(others, "other", "others")}`)];
+}
+
+function rampLegend() {
+  const background = `linear-gradient(to right, ${rampOf(state.mode).join(", ")})`;
+  const far = state.mode === "distance";
+  const [low, high] = far ? distanceRange.map(number) : ["0 believed", "1 hard to believe"];
+  const words = far ? "distance to the centre of the class; kept rows are larger" : "kept rows are larger";
+  return [
+    element("span", {}, low),
+    element("span", { class: "ramp", style: { background } }),
+    element("span", {}, high),
+    element("span", {}, words),
+  ];
 }
 
 function makeTools(tools) {
-  const drag = Object.fromEntries(
-    ["PanTool", "BoxSelectTool", "LassoSelectTool"].map((type) => [
-      type,
-      map.plot.toolbar.tools.find((tool) => tool.type === type),
-    ]),
-  );
-  const buttons = [
-    ["Move", "PanTool"],
-    ["Box", "BoxSelectTool"],
-    ["Lasso", "LassoSelectTool"],
-  ].map(([words, type]) =>
-    element(
-      "button",
-      {
-        type: "button",
-        "aria-pressed": "false",
-        "data-tool": type,
-        onclick: () => choose(drag[type].active ? null : type),
-      },
-      words,
-    ),
+  const drag = { PanTool: "Move", BoxSelectTool: "Box", LassoSelectTool: "Lasso" };
+  const toolOf = (type) => map.plot.toolbar.tools.find((tool) => tool.type === type);
+  const buttons = Object.entries(drag).map(([type, words]) =>
+    button(words, () => choose(toolOf(type).active ? null : type), { "data-tool": type }),
   );
   function choose(wanted) {
-    for (const [type, tool] of Object.entries(drag)) tool.active = type === wanted;
-    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.tool === wanted));
+    for (const type of Object.keys(drag)) toolOf(type).active = type === wanted;
+    for (const made of buttons) made.setAttribute("aria-pressed", String(made.dataset.tool === wanted));
   }
   fill(
     tools,
     ...buttons,
-    element("button", { type: "button", "aria-label": "Zoom in", onclick: () => zoom(0.7) }, "+"),
-    element("button", { type: "button", "aria-label": "Zoom out", onclick: () => zoom(1 / 0.7) }, "−"),
-    element("button", { type: "button", onclick: () => fitWindow(rows.window) }, "Reset"),
+    button("+", () => zoom(0.7), { "aria-label": "Zoom in" }),
+    button("−", () => zoom(1 / 0.7), { "aria-label": "Zoom out" }),
+    button("Reset", () => fitWindow(rows.window)),
   );
   // A finger that drags across the map should scroll the page until a tool is chosen.
   choose(matchMedia("(pointer: coarse)").matches ? null : "PanTool");
 }
 
 function makeModes() {
-  const choices = MODES.map(([mode, words]) =>
-    element(
-      "label",
-      {},
-      element("input", {
-        type: "radio",
-        name: "mode",
-        value: mode,
-        checked: mode === state.mode,
-        onchange: () => update({ mode }),
-      }),
-      words,
-    ),
-  );
+  const choices = MODES.map((mode) => {
+    const [checked, onchange] = [mode === state.mode, () => update({ mode })];
+    const radio = element("input", { type: "radio", name: "mode", value: mode, checked, onchange });
+    return element("label", {}, radio, mode);
+  });
   byId("modes").append(...choices);
 }
 
@@ -282,14 +209,8 @@ function stepThrough(event) {
 }
 
 async function makeMap() {
-  map.points = new Bokeh.ColumnDataSource({
-    data: {
-      x: Float64Array.from(rows.x),
-      y: Float64Array.from(rows.y),
-      colour: map.colour,
-      width: map.width,
-    },
-  });
+  const [x, y] = [Float64Array.from(rows.x), Float64Array.from(rows.y)];
+  map.points = new Bokeh.ColumnDataSource({ data: { x, y, colour: map.colour, width: map.width } });
   map.ring = new Bokeh.ColumnDataSource({ data: { x: [], y: [] } });
   const plot = (map.plot = Bokeh.Plotting.figure({
     sizing_mode: "stretch_both",
@@ -300,28 +221,15 @@ async function makeMap() {
     x_range: new Bokeh.Range1d({ start: rows.window[0], end: rows.window[1] }),
     y_range: new Bokeh.Range1d({ start: rows.window[2], end: rows.window[3] }),
   }));
-  const look = { fill_color: { field: "colour" }, line_color: null, size: { field: "width" } };
-  const drawn = plot.scatter(
-    { field: "x" },
-    { field: "y" },
-    {
-      source: map.points,
-      ...look,
-      nonselection_fill_color: { field: "colour" },
-      nonselection_fill_alpha: 0.25,
-    },
-  );
-  plot.scatter(
-    { field: "x" },
-    { field: "y" },
-    {
-      source: map.ring,
-      size: 17,
-      fill_color: null,
-      line_width: 3,
-      line_color: "#000",
-    },
-  );
+  const scatter = (source, look) => plot.scatter({ field: "x" }, { field: "y" }, { source, ...look });
+  const drawn = scatter(map.points, {
+    fill_color: { field: "colour" },
+    line_color: null,
+    size: { field: "width" },
+    nonselection_fill_color: { field: "colour" },
+    nonselection_fill_alpha: 0.25,
+  });
+  scatter(map.ring, { size: 17, fill_color: null, line_width: 3, line_color: "#000" });
   for (const axis of [...plot.xaxis, ...plot.yaxis]) axis.visible = false;
   paint();
   const scroller = plot.toolbar.tools.find((tool) => tool.type === "WheelZoomTool");
@@ -351,12 +259,8 @@ async function makeMap() {
   addEventListener("pointerup", () => {
     dragging = false;
   });
-  byId("plot").addEventListener("focusin", () => {
-    scroller.active = true;
-  });
-  byId("plot").addEventListener("focusout", () => {
-    scroller.active = false;
-  });
+  for (const [name, active] of [["focusin", true], ["focusout", false]])
+    byId("plot").addEventListener(name, () => Object.assign(scroller, { active }));
   byId("plot").addEventListener("keydown", stepThrough);
 }
 

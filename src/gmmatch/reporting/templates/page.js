@@ -11,10 +11,8 @@ function readBudget() {
   if (closer) words.push(`${number(closer)} × closer than random`);
   byId("reading").textContent = words.join(" · ");
   slider.setAttribute("aria-valuetext", `${plural(kept, "row", "rows")} kept, distance ${number(value)}`);
-  slider.style.setProperty(
-    "--fill",
-    `${budgets.length > 1 ? (100 * state.budget) / (budgets.length - 1) : 100}%`,
-  );
+  const share = budgets.length > 1 ? state.budget / (budgets.length - 1) : 1;
+  slider.style.setProperty("--fill", `${100 * share}%`);
 }
 
 function applyTheme(dark) {
@@ -46,10 +44,8 @@ async function start() {
   slider.value = slider.max;
   slider.addEventListener("input", () => update({ budget: Number(slider.value) }));
   byId("budget").addEventListener("submit", (event) => event.preventDefault());
-  const shown =
-    report.glance.usable > size
-      ? `${count(size)} of ${count(report.glance.usable)} rows`
-      : plural(size, "row", "rows");
+  const { usable } = report.glance;
+  const shown = usable > size ? `${count(size)} of ${count(usable)} rows` : plural(size, "row", "rows");
   byId("map-about").textContent = `${shown}, laid out by ${rows.projection}.`;
   makeModes();
   readBudget();
@@ -73,24 +69,12 @@ async function start() {
   restyleMap();
   ringAround();
   listen(["budget"], readBudget);
-  listen(
-    ["budget", "mode", "focus"],
-    oncePerFrame(() => {
-      paint();
-      drawLegend();
-    }),
-  );
+  for (const draw of [paint, drawLegend]) listen(["budget", "mode", "focus"], oncePerFrame(draw));
   listen(["mode"], () => {
     byId("modes").querySelector(`[value="${state.mode}"]`).checked = true;
     if (state.mode !== "class") update({ focus: -1 });
   });
-  listen(
-    ["budget"],
-    oncePerFrame(() => {
-      moveOnCurve();
-      drawBalance();
-    }),
-  );
+  for (const draw of [moveOnCurve, drawBalance]) listen(["budget"], oncePerFrame(draw));
   listen(["hovered", "pinned"], () => {
     ringAround();
     showHover();

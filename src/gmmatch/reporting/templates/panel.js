@@ -2,6 +2,8 @@
 
 const MOST_LISTED = 60;
 const MOST_FOUND = 12;
+// Parameters that pass over believed rows.
+const LEAVES_OUT = ["exclude", "holdout", "duplicates", "match_to", "quality"];
 
 function preview(at) {
   const content = report.content[at];
@@ -16,11 +18,11 @@ function preview(at) {
   });
 }
 
+// What the chosen budget does to a row: the name of its colour, and words.
 function status(at) {
-  if (isKept(at)) return element("span", { class: "tag kept" }, `kept, pick ${count(rows.rank[at] + 1)}`);
-  if (isLost(at))
-    return element("span", { class: "tag lost" }, `lost here, pick ${count(rows.rank[at] + 1)}`);
-  return element("span", { class: "tag" }, "dropped");
+  const pick = `pick ${count(rows.rank[at] + 1)}`;
+  if (isKept(at)) return ["kept", `kept, ${pick}`];
+  return isLost(at) ? ["lost", `lost here, ${pick}`] : ["dropped", "dropped"];
 }
 
 // Why a row was not kept.
@@ -28,6 +30,8 @@ function whyDropped(at) {
   if (!report.glance.guard) return `${report.glance.method} picked others; no row was judged before.`;
   if (rows.tier[at] === 1) return "its label is likely wrong; believed rows come first.";
   if (rows.tier[at] > 1) return "it is outside its class; believed rows come first.";
+  const aims = report.glance.aims.filter((name) => LEAVES_OUT.includes(name));
+  if (aims.length) return `left out by ${aims.join(", ")}, or other rows say more.`;
   const whose = report.labelled ? `the budget of ${classOf(rows.code[at])}` : "the budget";
   return `believed, but ${whose} went to rows that say more.`;
 }
@@ -41,43 +45,31 @@ function facts(at) {
   if (rows.suggested[at] >= 0) lines.push(["Likelier", classOf(rows.suggested[at])]);
   if (rows.rank[at] < 0) lines.push(["Dropped", whyDropped(at)]);
   if (rows.reason[at]) lines.push(["Evidence", rows.reason[at]]);
-  return element(
-    "dl",
-    {},
-    ...lines.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
-  );
+  const entries = lines.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
+  return element("dl", {}, ...entries);
 }
 
 function rowCard(at) {
+  const [kind, words] = status(at);
   return element(
     "div",
     { class: "item" },
     preview(at),
     element("div", { class: "name", title: nameOf(at) }, nameOf(at)),
-    element("div", { class: "tags" }, status(at)),
+    element("div", { class: "tags" }, element("span", { class: `tag ${kind}` }, words)),
     facts(at),
   );
 }
 
 function rowLine(at) {
-  return element(
-    "li",
-    {},
-    element(
-      "button",
-      { type: "button", class: "line", "aria-pressed": String(state.pinned === at), onclick: () => pin(at) },
-      element("span", {
-        class: "dot",
-        style: { background: `var(--${isKept(at) ? "kept" : isLost(at) ? "lost" : "dropped"})` },
-      }),
-      element("span", { class: "name" }, nameOf(at)),
-      element(
-        "span",
-        { class: "side" },
-        report.labelled ? classOf(rows.code[at]) : number(rows.distance[at]),
-      ),
-    ),
-  );
+  const beside = report.labelled ? classOf(rows.code[at]) : number(rows.distance[at]);
+  const shown = [
+    dot(`var(--${status(at)[0]})`),
+    element("span", { class: "name" }, nameOf(at)),
+    element("span", { class: "side" }, beside),
+  ];
+  const pressed = String(state.pinned === at);
+  return element("li", {}, button(shown, () => pin(at), { class: "line", "aria-pressed": pressed }));
 }
 
 function pin(at) {
@@ -85,85 +77,59 @@ function pin(at) {
   update({ pinned: at, hovered: -1 });
 }
 
+function showOnMap(at) {
+  pin(at);
+  byId("map").scrollIntoView();
+}
+
 // The rows that are nearest on the map.
 function neighbours(at, amount) {
   const far = (other) => (rows.x[other] - rows.x[at]) ** 2 + (rows.y[other] - rows.y[at]) ** 2;
-  const best = [];
-  for (let other = 0; other < size; other++) {
-    if (other === at) continue;
-    const distance = far(other);
-    if (best.length < amount || distance < best[best.length - 1][0]) {
-      best.push([distance, other]);
-      best.sort((a, b) => a[0] - b[0]);
-      best.length = Math.min(best.length, amount);
-    }
-  }
-  return best.map(([, other]) => other);
+  const others = Array.from(rows.row.keys()).filter((other) => other !== at);
+  const distances = Float64Array.from(rows.row.keys(), far);
+  const reach = distances.slice().sort()[Math.min(amount, size - 1)];
+  const near = others.filter((other) => distances[other] <= reach);
+  return near.sort((a, b) => distances[a] - distances[b]).slice(0, amount);
 }
 
 function drawPinned() {
   const { pinned } = state;
-  const close = element(
-    "button",
-    { type: "button", class: "ghost", onclick: () => update({ pinned: -1 }) },
-    "Let go",
-  );
-  fill(
+  const help = "Point at a row to see it, click to pin it here. Box and Lasso list the rows inside.";
+  if (pinned < 0) return fill(byId("pinned"), hint(help));
+  return fill(
     byId("pinned"),
-    pinned < 0
-      ? element(
-          "p",
-          { class: "hint" },
-          "Point at a row to see it, click to pin it here. Box and Lasso list the rows inside.",
-        )
-      : [
-          element("h3", {}, "Pinned row", close),
-          rowCard(pinned),
-          element("h3", { class: "near" }, "Nearest on the map"),
-          element("ul", {}, ...neighbours(pinned, 6).map(rowLine)),
-        ],
+    element("h3", {}, "Pinned row", ghost("Unpin", () => update({ pinned: -1 }))),
+    rowCard(pinned),
+    element("h3", { class: "near" }, "Nearest on the map"),
+    element("ul", {}, ...neighbours(pinned, 6).map(rowLine)),
   );
+}
+
+function clearSelected() {
+  map.points.selected.indices = [];
+  update({ selected: [] });
+}
+
+// Names on the map may be shortened; the whole ones are there where labels can be saved by id.
+function saveRows(listed) {
+  const { ids } = report.review.labels || {};
+  const named = (at) => (ids ? cell(ids[rows.row[at]]) : String(rows.row[at]));
+  download("rows.csv", [ids ? "id" : "row", ...listed.map(named), ""].join("\r\n"));
 }
 
 function drawSelected() {
   const { selected } = state;
   if (!selected.length) return fill(byId("selected"));
-  const kept = selected.filter(isKept).length;
-  const listed = selected
-    .slice()
-    .sort(
-      (a, b) =>
-        (rows.rank[a] < 0) - (rows.rank[b] < 0) || rows.rank[a] - rows.rank[b] || rows.row[a] - rows.row[b],
-    );
-  const clear = element(
-    "button",
-    {
-      type: "button",
-      class: "ghost",
-      onclick: () => {
-        map.points.selected.indices = [];
-        update({ selected: [] });
-      },
-    },
-    "Clear",
-  );
-  // Names on the map may be shortened; the whole ones are there where labels can be saved by id.
-  const { ids } = report.review.labels || {};
-  const named = (at) => (ids ? cell(ids[rows.row[at]]) : String(rows.row[at]));
-  const save = element(
-    "button",
-    {
-      type: "button",
-      class: "ghost",
-      onclick: () => download("rows.csv", [ids ? "id" : "row", ...listed.map(named), ""].join("\r\n")),
-    },
-    "Save",
-  );
+  // Kept rows in pick order, then the others as they come.
+  const place = (at) => (rows.rank[at] < 0 ? rows.row[at] : rows.rank[at] - report.glance.rows);
+  const listed = selected.slice().sort((a, b) => place(a) - place(b));
   const more = selected.length > MOST_LISTED ? `; the first ${MOST_LISTED} are listed` : "";
+  const save = ghost("Save", () => saveRows(listed));
+  const buttons = element("span", {}, save, " ", ghost("Clear", clearSelected));
   return fill(
     byId("selected"),
-    element("h3", {}, `${plural(selected.length, "row", "rows")} inside`, element("span", {}, save, " ", clear)),
-    element("p", { class: "hint" }, `${count(kept)} kept at this budget${more}`),
+    element("h3", {}, `${plural(selected.length, "row", "rows")} inside`, buttons),
+    hint(`${count(selected.filter(isKept).length)} kept at this budget${more}`),
     element("ul", {}, ...listed.slice(0, MOST_LISTED).map(rowLine)),
   );
 }
@@ -185,9 +151,5 @@ function drawFound() {
   const words = found.length
     ? `${plural(found.length, "row", "rows")} found${more}`
     : `Nothing on the map is called “${wanted}”${sample}.`;
-  return fill(
-    byId("found"),
-    element("p", { class: "hint" }, words),
-    element("ul", {}, ...found.slice(0, MOST_FOUND).map(rowLine)),
-  );
+  return fill(byId("found"), hint(words), element("ul", {}, ...found.slice(0, MOST_FOUND).map(rowLine)));
 }

@@ -11,18 +11,25 @@ const STRIP = 60; // chips of a page
 const SURE = 0.95; // from which probability on all suggestions are accepted, unless the reader says otherwise
 const STORE = `gmmatch-review-${report.glance.fingerprint || report.title}`;
 const KINDS = {
-  labels: { score: "Probability that the label is wrong", beside: (at) => `Typical of ${classOf(betterOf(at))}` },
-  outliers: { score: "Distance, 0.5 being the most that the class allows", beside: (at) => (report.labelled ? `Typical of ${classOf(rows.code[at])}` : "Typical row") },
-  copies: { score: "Likeness", beside: () => "The row to keep" },
+  labels: {
+    score: "Probability that the label is wrong",
+    beside: (at) => `Typical of ${classOf(betterOf(at))}`,
+  },
+  outliers: {
+    score: "Distance, 0.5 being the most that the class allows",
+    beside: (at) => (report.labelled ? `Typical of ${classOf(rows.code[at])}` : "Typical row"),
+  },
+  duplicates: { score: "Likeness", beside: () => "The row to keep" },
 };
-const reviewed = { tab: 0, places: review.tabs.map(() => 0), decisions: new Map(), saved: false, stored: false };
+const places = review.tabs.map(() => 0); // the row of each tab that is looked at
+const reviewed = { tab: 0, decisions: new Map(), saved: false, stored: false };
 const betterOf = (at) => (rows.suggested[at] >= 0 ? rows.suggested[at] : rows.code[at]);
 const tabNow = () => review.tabs[reviewed.tab];
-const placeNow = () => reviewed.places[reviewed.tab];
+const placeNow = () => places[reviewed.tab];
 
 // What happens to a row that is called wrong: its label becomes the likelier one, or it has none.
 function newLabel(tab, at) {
-  return tab.name === "copies" ? -1 : rows.suggested[at];
+  return tab.name === "duplicates" ? -1 : rows.suggested[at];
 }
 
 function whatWrongDoes(tab, at) {
@@ -69,10 +76,10 @@ function recallDecisions() {
   } catch {
     byId("review-kept").textContent = "This browser keeps no decisions: save them before you leave.";
   }
-  const places = new Map(rows.row.map((row, at) => [row, at]));
+  const onMap = new Map(rows.row.map((row, at) => [row, at]));
   const known = new Set([...DECISIONS.map(([name]) => name), "other"]);
   for (const [row, choice, label] of Array.isArray(kept) ? kept : []) {
-    const at = places.get(row);
+    const at = onMap.get(row);
     const fits = Number.isInteger(label) && label >= -1 && label < report.classes.names.length;
     if (at !== undefined && known.has(choice) && fits) reviewed.decisions.set(at, { choice, label });
   }
@@ -92,22 +99,13 @@ function acceptAbove(least) {
 
 function drawAccept() {
   const tab = tabNow();
-  const offered = tab.name === "labels" && tab.rows.length && review.labels;
-  if (!offered) return fill(byId("review-accept"));
+  if (tab.name !== "labels" || !tab.rows.length || !review.labels) return fill(byId("review-accept"));
   if (byId("accept-above")) return undefined; // what was typed stays
-  const least = element("input", {
-    type: "number", id: "accept-above", min: 0.5, max: 1, step: 0.01, value: SURE,
-    "aria-label": "Least probability that the label is wrong",
-  });
-  return fill(
-    byId("review-accept"),
-    element(
-      "button",
-      { type: "button", class: "ghost", id: "accept-all", onclick: () => acceptAbove(Number(least.value)) },
-      "Accept all from p =",
-    ),
-    least,
-  );
+  const range = { type: "number", min: 0.5, max: 1, step: 0.01, value: SURE };
+  const words = "Least probability that the label is wrong";
+  const least = element("input", { ...range, id: "accept-above", "aria-label": words });
+  const accept = ghost("Accept suggestions from", () => acceptAbove(Number(least.value)));
+  return fill(byId("review-accept"), accept, least);
 }
 
 // Any class, made once: there may be thousands.
@@ -115,25 +113,25 @@ const anyClass = (() => {
   let made = null;
   return () => {
     if (!made) {
-      const names = report.classes.names.map((name, code) => element("option", { value: code }, name));
-      const choose = element(
-        "select",
-        { id: "review-class", onchange: () => decide("other", Number(choose.value)) },
-        element("option", { value: -1 }, "choose …"),
-        ...names,
-      );
-      made = element("label", { class: "any-class", for: "review-class" }, "Another class", choose, element("kbd", {}, "C"));
+      const option = (name, at) => element("option", { value: at - 1 }, name);
+      const names = ["choose …", ...report.classes.names].map(option);
+      const onchange = (event) => decide("other", Number(event.target.value));
+      const choose = element("select", { id: "review-class", onchange }, ...names);
+      const look = { class: "any-class", for: "review-class" };
+      made = element("label", look, "Another class", choose, element("kbd", {}, "C"));
     }
     return made;
   };
 })();
 
-function step(by) {
-  const last = tabNow().rows.length - 1;
-  reviewed.places[reviewed.tab] = Math.min(Math.max(placeNow() + by, 0), Math.max(last, 0));
+function goTo(place) {
+  const last = Math.max(tabNow().rows.length - 1, 0);
+  places[reviewed.tab] = Math.min(Math.max(place, 0), last);
   drawReview();
   byId("review-card").focus({ preventScroll: true }); // the button that was pressed is a new one now
 }
+
+const step = (by) => goTo(placeNow() + by);
 
 function openTab(number) {
   reviewed.tab = (number + review.tabs.length) % review.tabs.length;
@@ -141,69 +139,49 @@ function openTab(number) {
   byId("review-tabs").children[reviewed.tab].focus();
 }
 
-function side(at, heading, label, wrong) {
-  return element(
-    "figure",
-    { class: "side-row" },
-    element("figcaption", {}, heading),
-    at < 0 ? element("p", { class: "hint" }, "There is no trusted row of it.") : preview(at),
-    at < 0 ? null : element("div", { class: "name" }, nameOf(at)),
-    at < 0 || !report.labelled ? null : element("span", { class: `tag${wrong ? " wrong" : ""}` }, label),
-  );
+function side(at, heading, wrong) {
+  const shown = [
+    preview(at),
+    element("div", { class: "name" }, nameOf(at)),
+    report.labelled && element("span", { class: `tag${wrong ? " wrong" : ""}` }, classOf(rows.code[at])),
+  ];
+  const content = at < 0 ? [hint("There is no trusted row of it.")] : shown;
+  return element("figure", { class: "side-row" }, element("figcaption", {}, heading), ...content);
 }
 
 function reviewCard(tab) {
   const place = placeNow();
   const [at, beside] = [tab.rows[place], tab.beside[place]];
-  const decided = reviewed.decisions.get(at);
+  const decided = reviewed.decisions.get(at)?.choice;
   const buttons = decisionsOf(tab, at).map(([choice, words, key]) =>
-    element(
-      "button",
-      {
-        type: "button",
-        class: `decision by-${choice}`,
-        "aria-pressed": String(choice === "skip" ? false : decided?.choice === choice),
-        "aria-keyshortcuts": key,
-        onclick: () => decide(choice),
-      },
-      words,
-      element("kbd", {}, key.toUpperCase()),
-    ),
+    button([words, element("kbd", {}, key.toUpperCase())], () => decide(choice), {
+      class: `decision by-${choice}`,
+      "aria-pressed": String(choice !== "skip" && decided === choice),
+      "aria-keyshortcuts": key,
+    }),
   );
+  const moves = [
+    ghost("Previous", () => step(-1)),
+    ghost("Next", () => step(1)),
+    ghost("Show on the map", () => showOnMap(at)),
+  ];
   return [
     element(
       "div",
       { class: "pair" },
-      side(at, `${count(place + 1)} of ${count(tab.rows.length)}`, classOf(rows.code[at]), tab.name === "labels"),
-      element("span", { class: "arrow", "aria-hidden": "true" }, tab.name === "copies" ? "=" : "→"),
-      side(beside, KINDS[tab.name].beside(at), beside < 0 ? "" : classOf(rows.code[beside]), false),
+      side(at, `${count(place + 1)} of ${count(tab.rows.length)}`, tab.name === "labels"),
+      element("span", { class: "arrow", "aria-hidden": "true" }, tab.name === "duplicates" ? "=" : "→"),
+      side(beside, KINDS[tab.name].beside(at), false),
     ),
     element(
       "div",
       { class: "verdict" },
       element("p", { class: "reason" }, rows.reason[at] || "Nothing more is known of it."),
-      element("p", { class: "hint" }, `${KINDS[tab.name].score}: ${tab.score[place].toFixed(2)}`),
+      hint(`${KINDS[tab.name].score}: ${tab.score[place].toFixed(2)}`),
       element("div", { class: "decisions", role: "group", "aria-label": "Decision" }, ...buttons),
-      report.labelled && tab.name !== "copies" ? anyClass() : null,
-      element("p", { class: "hint", id: "wrong-does" }, whatWrongDoes(tab, at)),
-      element(
-        "div",
-        { class: "moves" },
-        element("button", { type: "button", class: "ghost", onclick: () => step(-1) }, "Previous"),
-        element("button", { type: "button", class: "ghost", onclick: () => step(1) }, "Next"),
-        element(
-          "button",
-          {
-            type: "button",
-            class: "ghost",
-            onclick: () => {
-              pin(at);
-              byId("map").scrollIntoView();
-            },
-          },
-          "Show on the map",
-        ),
-      ),
+      report.labelled && tab.name !== "duplicates" && anyClass(),
+      hint(whatWrongDoes(tab, at), { id: "wrong-does" }),
+      element("div", { class: "moves" }, ...moves),
     ),
   ];
 }
@@ -214,81 +192,40 @@ function strip(tab) {
     const place = first + offset;
     const choice = reviewed.decisions.get(at)?.choice;
     const words = `${place + 1}: ${nameOf(at)}${choice ? `, decided: ${choice}` : ""}`;
-    return element(
-      "button",
-      {
-        type: "button",
-        class: `chip ${choice === "neither" || choice === "other" ? "wrong" : choice || ""}`,
-        "aria-label": words,
-        "aria-current": place === placeNow() ? "true" : null,
-        title: words,
-        onclick: () => {
-          reviewed.places[reviewed.tab] = place;
-          drawReview();
-          byId("review-card").focus({ preventScroll: true });
-        },
-      },
-      report.content_kind === "image" ? preview(at) || String(place + 1) : String(place + 1),
-    );
+    const shown = (report.content_kind === "image" && preview(at)) || String(place + 1);
+    return button(shown, () => goTo(place), {
+      class: `chip ${choice === "neither" || choice === "other" ? "wrong" : choice || ""}`,
+      "aria-label": words,
+      "aria-current": place === placeNow() ? "true" : null,
+      title: words,
+    });
   });
 }
 
-function drawPages(tab) {
+function reviewPages(tab) {
   const pages = Math.ceil(tab.rows.length / STRIP);
   const page = Math.floor(placeNow() / STRIP);
-  const turn = (words, to) =>
-    element(
-      "button",
-      {
-        type: "button",
-        disabled: to < 0 || to >= pages,
-        onclick: () => {
-          reviewed.places[reviewed.tab] = to * STRIP;
-          drawReview();
-          byId("review-card").focus({ preventScroll: true });
-        },
-      },
-      words,
-    );
-  fill(
-    byId("review-pages"),
-    ...(pages > 1
-      ? [element("span", {}, `page ${count(page + 1)} of ${count(pages)}`), turn("Earlier", page - 1), turn("Later", page + 1)]
-      : []),
-  );
+  const words = `page ${count(page + 1)} of ${count(pages)}`;
+  return pages > 1 ? pager(words, page, pages, (number) => goTo(number * STRIP)) : [];
 }
 
 function drawReview() {
   const tab = tabNow();
   if (report.labelled) anyClass().querySelector("select").value = "-1";
-  fill(
-    byId("review-tabs"),
-    ...review.tabs.map(({ title, total }, number) =>
-      element(
-        "button",
-        {
-          type: "button",
-          role: "tab",
-          "aria-selected": String(number === reviewed.tab),
-          "aria-controls": "review-panel",
-          tabindex: number === reviewed.tab ? 0 : -1,
-          onclick: () => openTab(number),
-        },
-        title,
-        element("span", { class: "amount" }, count(total)),
-      ),
-    ),
+  const tabs = review.tabs.map(({ title, total }, number) =>
+    button([title, element("span", { class: "amount" }, count(total))], () => openTab(number), {
+      role: "tab",
+      "aria-selected": String(number === reviewed.tab),
+      "aria-controls": "review-panel",
+      tabindex: number === reviewed.tab ? 0 : -1,
+    }),
   );
-  byId("review-about").textContent =
-    tab.total > tab.rows.length
-      ? `${tab.about} The first ${count(tab.rows.length)} are listed; --suspects writes all of them.`
-      : tab.about;
-  fill(
-    byId("review-card"),
-    ...(tab.rows.length ? reviewCard(tab) : [element("p", { class: "hint" }, "There is none.")]),
-  );
+  fill(byId("review-tabs"), ...tabs);
+  const more = ` The first ${count(tab.rows.length)} are listed; --suspects writes all of them.`;
+  byId("review-about").textContent = tab.about + (tab.total > tab.rows.length ? more : "");
+  fill(byId("review-card"), ...(tab.rows.length ? reviewCard(tab) : [hint("There is none.")]));
   fill(byId("review-strip"), ...strip(tab));
-  drawPages(tab);
+  fill(byId("review-pages"), ...reviewPages(tab));
   drawAccept();
   const amount = reviewed.decisions.size;
   const wrong = [...reviewed.decisions.values()].filter(({ choice }) => choice !== "right").length;
@@ -301,7 +238,7 @@ function drawReview() {
 
 // All labels, with the decisions in place: a file that --labels takes.
 function labelFile() {
-  const { names, codes, width } = review.labels;
+  const { names, codes, width, listed } = review.labels;
   const bytes = atob(codes);
   const label = (row) => {
     let code = 0;
@@ -314,7 +251,7 @@ function labelFile() {
   for (let row = 0; row < bytes.length / width; row++) {
     const found = decided.get(row);
     let name = names[label(row)] ?? "";
-    if (found && found.choice !== "right") name = found.label < 0 ? "" : names[review.labels.listed[found.label]];
+    if (found && found.choice !== "right") name = found.label < 0 ? "" : names[listed[found.label]];
     lines.push(`${ids ? cell(ids[row]) : row},${cell(name)},${found ? found.choice : ""}`);
   }
   return `${lines.join("\r\n")}\r\n`;

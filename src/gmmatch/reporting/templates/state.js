@@ -42,6 +42,14 @@ const pickOrder = Array.from({ length: size }, (_, at) => at)
 
 state.pinned = pickOrder.length ? pickOrder[0] : -1;
 
+// The classes with the most rows, the largest first.
+function largestClasses(amount) {
+  const { sizes } = report.classes;
+  return Array.from(sizes.keys())
+    .sort((a, b) => sizes[b] - sizes[a] || a - b)
+    .slice(0, amount);
+}
+
 // Picks of each class at every budget, added up as they are asked for.
 const classCounts = (() => {
   const known = [];

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ...arrays import FloatArray, IntArray, Keys, Mask, Vector
+from ...arrays import FloatArray, IntArray, Keys, Mask, Rows, Vector
 from ...compute import kernels
-from ...compute.blocks import block_rows, map_in_order
-from ...compute.keys import gather
-from ...compute.passes import map_blocks
+from ...compute.blocks import map_in_order
+from ...compute.reads import EachRow
+from ...compute.runner import gather, run_read
 from ...validation import key_factors
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Copies:
         return found
 
 
-def find_copies(rows: FloatArray, keys: Keys, usable: Mask) -> Copies:
+def find_copies(rows: Rows, keys: Keys, usable: Mask) -> Copies:
     """Put rows that are copies of each other into groups.
 
     `rows`, `keys`: rows and their hashes, from `compute.keys.row_keys`. `usable`: rows to look at.
@@ -130,7 +130,7 @@ def _rounded_down(value: float) -> float:
     return float(2.0 ** (np.floor(2 * np.log2(value)) / 2)) if value > 0 else 0.0
 
 
-def _sketch(rows: FloatArray, origin: Vector, unit: float) -> _Sketch:
+def _sketch(rows: Rows, origin: Vector, unit: float) -> _Sketch:
     """Return few numbers of each row whose distances are about those of the rows, in some unit.
 
     Rows are measured from the origin, so that little is lost in rounding, and moved by whole cells alone:
@@ -146,15 +146,14 @@ def _sketch(rows: FloatArray, origin: Vector, unit: float) -> _Sketch:
     place = exact / unit if directions is None else exact @ directions.astype(np.float64)
     beyond = np.mod(place, _WIDTH)
 
-    def part(block: slice) -> _Sketch:
+    def part(block: slice, values: FloatArray) -> tuple[_Sketch]:
         with np.errstate(over="ignore", invalid="ignore"):  # rows without end are farther than any other
-            offsets = np.subtract(rows[block], middle)
+            offsets = np.subtract(values, middle)
             moved = (offsets / unit if directions is None else offsets @ directions) + beyond
             found = np.asarray(moved, np.float32)
-        return np.nan_to_num(found, copy=False, nan=float(np.finfo(np.float32).max))
+        return (np.nan_to_num(found, copy=False, nan=float(np.finfo(np.float32).max)),)
 
-    with threadpool_limits(1):
-        return np.concatenate(list(map_blocks(part, rows, "looking for copies", block_rows(width))))
+    return run_read(rows, EachRow("looking for copies", part, products=True))[0]
 
 
 def _near(sketch: _Sketch, rows: IntArray, grid: int) -> IntArray:

@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 from ...arrays import FloatArray, IntArray, Keys, Mask, Vector
 from ...compute import kernels
 from ...compute.blocks import by_group, map_in_order, row_norms
-from ...compute.keys import gather, group_samples
+from ...compute.keys import group_samples
+from ...compute.runner import gather
 from ...location.concentrated import SAMPLE_ROWS, Sample, half_ball
 from ...location.distances import group_distances, group_quantiles
 from ...location.mean import group_means
@@ -62,8 +63,8 @@ class Limits:
     # that are too small to judge.
     centers: Vector
     thresholds: Vector
-    # The spots about which rows of a class huddle, and how far a clump reaches.
-    spots: list[Vector]
+    # The spots about which rows of a class huddle, where there are some, and how far a clump reaches.
+    spots: dict[int, Vector]
     reaches: Vector
 
     def judge(self, rows: FloatArray, codes: IntArray) -> tuple[Vector, Mask, Mask]:
@@ -171,7 +172,7 @@ def _valleys(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
 
 def _sampled(
     rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys, one_cloud: bool
-) -> tuple[Vector, list[Vector], Vector]:
+) -> tuple[Vector, dict[int, Vector], Vector]:
     """Return for each class a first centre, the spots of its clumps, and their reach, from samples."""
     size = min(SAMPLE_ROWS, max(SAMPLE_ROWS // 2, _SAMPLE_ROWS_IN_ALL // n_classes))
     samples = group_samples(keys, codes, n_classes, size)
@@ -187,7 +188,7 @@ def _sampled(
     # One thread of BLAS per class: classes side by side are faster, and the bits are the same anywhere.
     with threadpool_limits(1):
         starts, spots, reaches = zip(*map_in_order(measured, samples), strict=True)
-    return np.stack(starts), list(spots), np.array(reaches)
+    return np.stack(starts), {code: own for code, own in enumerate(spots) if len(own)}, np.array(reaches)
 
 
 def _near(rows: FloatArray, spots: Vector, reach: float) -> Mask:
@@ -198,12 +199,12 @@ def _near(rows: FloatArray, spots: Vector, reach: float) -> Mask:
     return near
 
 
-def _clumped(rows: FloatArray, codes: IntArray, spots: list[Vector], reaches: Vector) -> Mask:
+def _clumped(rows: FloatArray, codes: IntArray, spots: dict[int, Vector], reaches: Vector) -> Mask:
     """Tell which rows of a block are in a clump of their class."""
     clumped = np.zeros(len(codes), dtype=bool)
-    for group in np.flatnonzero([len(found) > 0 for found in spots]):
+    for group, own in spots.items():
         members = np.flatnonzero(codes == group)
-        clumped[members] = _near(rows[members], spots[group], reaches[group])
+        clumped[members] = _near(rows[members], own, reaches[group])
     return clumped
 
 

@@ -143,3 +143,15 @@ def test_a_part_of_a_grid_has_the_values_that_were_asked_for() -> None:
 
 def test_results_name_the_commit_they_are_of() -> None:
     assert commit().strip()
+
+
+def test_the_first_result_does_not_stretch_the_time_that_is_left(monkeypatch):
+    """It opens the data and loads libraries: 100 s once, then a second each."""
+    now, said = iter([0.0, 100.0, *range(101, 150)]), []
+    monkeypatch.setattr(runner.time, "perf_counter", lambda: next(now))
+    clock = runner._Clock(40, said.append, every=5.0)
+    for _ in range(40):
+        clock.tick(lambda amount: None)
+    assert said[0] == "1 of 40 results done"
+    assert said[1] == "6 of 40 results done, little left"
+    assert said[-1] == "40 of 40 results done"

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from ..arrays import Vector
+
+_MOST_LETTERS = 200  # of a name
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
@@ -36,6 +39,7 @@ class Glance:
     kept_suspects: int  # of the rows that seem wrong, how many were kept
     learned: str | None  # what models learn from such picks and from random ones, in a sentence
     prefixes: bool  # whether the first k picks are what a budget of k keeps
+    aims: list[str]  # what else was wanted of the picks, by the names of the parameters
     # How to repeat it, in the shell and in Python.
     command: str
     python: str
@@ -77,7 +81,6 @@ class MapRows:
     reason: dict[int, str]
     projection: str  # what the map shows, in words
     window: tuple[int, int, int, int]  # the part of the map that most rows are in: left, right, bottom, top
-    shown_kept: int  # how many of the kept rows are on the map
 
 
 @dataclass(frozen=True)
@@ -179,3 +182,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple) and not _PLAIN.issuperset(map(type, value)):
         return [_plain(own) for own in value]
     return value
+
+
+def significant(values: Vector, digits: int = 5) -> list[float]:
+    """Return numbers with a few significant digits, which take less room.
+
+    >>> import numpy as np
+    >>> significant(np.array([0.0012345678, 12345.678]))
+    [0.0012346, 12346.0]
+    """
+    return [float(f"{value:.{digits}g}") for value in values.tolist()]
+
+
+def short(name: object) -> str:
+    """Return a name as text, its middle left out where it is very long."""
+    text = str(name)
+    half = _MOST_LETTERS // 2
+    return text if len(text) <= _MOST_LETTERS else f"{text[: half - 1]}…{text[-half:]}"

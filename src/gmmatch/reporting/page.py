@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidParameter, require
 from ..files import check_folder, whole_file
 from ..version import __version__
-from .records import Report
+from .summary import Report
 
 if TYPE_CHECKING:
     from jinja2 import Environment

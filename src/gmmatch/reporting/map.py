@@ -1,17 +1,19 @@
-"""Two numbers per row for the map: by a classifier of the labels, principal components, or UMAP."""
+"""The map: which rows are on it, where they lie, and what is known of them."""
 
 import importlib.util
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import eigh
 
 from ..arrays import FloatArray, IntArray, Mask, Vector
 from ..errors import MissingExtra
 from ..validation import check_choice
+from .inputs import Inputs, Measures, Suspicion
+from .summary import MapRows, short, significant
 
+MOST_ROWS = 20_000
+_FIRST_PICKS = 1_000
 GRID = 65_535
 PROJECTIONS = ("classes", "pca", "umap", "auto")
 _MOST_VALUES = 1 << 25  # of the rows that the components are fitted to
@@ -197,7 +199,7 @@ def _umap(rows: FloatArray, ordinary: Mask, seed: int) -> Projection:
     """Lay out by UMAP, after a reduction to fifty principal components."""
     import umap
 
-    reduced: Any = rows
+    reduced: FloatArray = rows
     if rows.shape[1] > _UMAP_FEATURES:
         reduced = principal_components(rows, ordinary, _UMAP_FEATURES, seed)[0]
     neighbors = max(2, min(15, len(rows) - 1))
@@ -207,7 +209,7 @@ def _umap(rows: FloatArray, ordinary: Mask, seed: int) -> Projection:
     return Projection(np.asarray(places, np.float64), "UMAP: near rows stay near, far distances mean little")
 
 
-def to_grid(places: Vector) -> tuple[npt.NDArray[np.int64], tuple[int, int, int, int]]:
+def to_grid(places: Vector) -> tuple[IntArray, tuple[int, int, int, int]]:
     """Return places as whole numbers from 0 to `GRID`, one scale for both axes, and the usual window.
 
     The window holds 99 % of the rows along each axis, and a margin; the others are beyond its borders.
@@ -218,9 +220,107 @@ def to_grid(places: Vector) -> tuple[npt.NDArray[np.int64], tuple[int, int, int,
     grid = np.rint((places - middle) / extent * GRID + GRID / 2).astype(np.int64)
     left, right = np.quantile(grid, _VIEW_QUANTILES, axis=0)
     margin = np.maximum((right - left).max() * _MARGIN, 1.0)
-    return grid, (
-        int(left[0] - margin),
-        int(right[0] + margin),
-        int(left[1] - margin),
-        int(right[1] + margin),
+    (left, bottom), (right, top) = (left - margin).astype(int).tolist(), (right + margin).astype(int).tolist()
+    return grid, (left, right, bottom, top)
+
+
+def balanced_quota(sizes: IntArray, total: int) -> IntArray:
+    """Share `total` places among classes as evenly as their sizes allow."""
+    total = min(total, int(sizes.sum()))
+    order = np.argsort(sizes, kind="stable")
+    quota = np.zeros(len(sizes), np.int64)
+    for place, code in enumerate(order):
+        quota[code] = min(int(sizes[code]), total // (len(order) - place))
+        total -= int(quota[code])
+    return quota
+
+
+def balanced_sample(rows: IntArray, codes: IntArray, total: int, rng: np.random.Generator) -> IntArray:
+    """Draw up to `total` of `rows` at random, as evenly over their classes as possible; sorted.
+
+    `rows`, `codes`: row numbers and the class of each.
+    """
+    if total >= len(rows):
+        return np.sort(rows)
+    order = rng.permutation(len(rows))
+    order = order[np.argsort(codes[order], kind="stable")]
+    sizes = np.bincount(codes)
+    turn = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.sort(rows[order[turn < np.repeat(balanced_quota(sizes, total), sizes)]])
+
+
+def choose_rows(
+    usable: IntArray, codes: IntArray, picked: IntArray, always: IntArray, seed: int, total: int = MOST_ROWS
+) -> IntArray:
+    """Choose the rows of the map, in the order in which they are drawn: dropped ones, then late picks first.
+
+    Where there are more rows than places, the map has the rows of `always`, the first thousand picks, and
+    a balanced sample of kept and one of dropped rows that share the other places evenly.
+
+    `usable`: numbers of the rows that may be shown. `codes`: class of each row of the input. `picked`: the
+    picks, in pick order. `always`: rows that must be there.
+    """
+    chosen = usable
+    if len(usable) > total:
+        rng = np.random.default_rng([seed, 0x6D6170])
+        must = np.unique(np.concatenate([always, picked[:_FIRST_PICKS]]))
+        dropped = np.setdiff1d(usable, picked, assume_unique=True)
+        kept_left, dropped_left = np.setdiff1d(picked, must), np.setdiff1d(dropped, must)
+        places = total - len(must)
+        half = max(places // 2, places - len(dropped_left))
+        some = balanced_sample(kept_left, codes[kept_left], half, rng)
+        rest = balanced_sample(dropped_left, codes[dropped_left], places - len(some), rng)
+        chosen = np.concatenate([must, some, rest])
+    rank = np.full(len(codes), -1, np.int64)
+    rank[picked] = np.arange(len(picked))
+    ranks = rank[chosen]
+    return chosen[np.lexsort((chosen, -ranks, ranks >= 0))]
+
+
+def make_map(
+    inputs: Inputs,
+    measures: Measures,
+    evidence: Suspicion,
+    shown: IntArray,
+    sampled: FloatArray,
+    ordinary: Mask,
+    kind: str,
+    seed: int,
+) -> MapRows:
+    """Return the columns of the map.
+
+    `inputs`, `measures`, `evidence`: what is known of the rows. `shown`, `sampled`, `ordinary`: numbers of
+    the rows on the map, the rows themselves, and which of them are not far off. `kind`, `seed`: projection,
+    and the seed of what is random in it.
+    """
+    rank = np.full(inputs.selection.n_rows, -1, np.int64)
+    rank[inputs.selection.indices] = np.arange(len(inputs.selection))
+    place = np.full(inputs.selection.n_rows, -1, np.int64)
+    place[evidence.rows] = np.arange(len(evidence.rows))
+    judged = place[shown]
+    known = judged >= 0
+    suggested = np.where(known, evidence.table.suggested[judged], -1)
+    tiers = np.where(known, evidence.tiers[judged], -1)
+    codes = inputs.codes[shown] if inputs.labelled else None
+    projection = project(sampled, ordinary, kind, seed, codes, tiers == 0)
+    grid, window = to_grid(projection.places)
+    return MapRows(
+        row=shown.tolist(),
+        id=None if inputs.ids is None else [short(name) for name in inputs.ids[shown].tolist()],
+        x=grid[:, 0].tolist(),
+        y=grid[:, 1].tolist(),
+        code=inputs.listed_codes(inputs.codes[shown]),
+        rank=rank[shown].tolist(),
+        distance=significant(measures.distances[shown], 4),
+        suspicion=[
+            round(float(evidence.table.suspicion[at]), 3) if at >= 0 else None for at in judged.tolist()
+        ],
+        suggested=inputs.listed_codes(suggested),
+        tier=tiers.tolist(),
+        reason={
+            at: str(evidence.reasons[judged[at]])
+            for at in np.flatnonzero(known & (evidence.reasons[judged] != "")).tolist()
+        },
+        projection=projection.about,
+        window=window,
     )

@@ -12,10 +12,10 @@ from ..outputs import check_new
 from ..records import Selection, load_selection
 from ..validation import as_size, check_input
 from .content import Content, open_content
-from .projection import check_projection
-from .records import Report
-from .render import check_report, write_report
+from .map import check_projection
+from .page import check_report, write_report
 from .summarise import summarise
+from .summary import Report
 
 
 def report(
