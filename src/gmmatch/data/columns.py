@@ -154,7 +154,7 @@ def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -
 def attach(
     dataset: Dataset, labels: object, ids: object, on_bad_rows: str = "error", unlabelled: str = "error"
 ) -> Dataset:
-    """Return a dataset with the ids and labels that were asked for, and with its bad rows dealt with.
+    """Return a dataset with the ids and labels that were requested, and its bad rows refused or marked.
 
     `dataset`: as its format opened it. `labels`, `ids`: a column, a file or the values; None for those that
     it has. `on_bad_rows`: `error` refuses rows without a value, `drop` lets them take no part. `unlabelled`:
@@ -191,7 +191,7 @@ def attach(
 
 
 def repeated_ids(ids: Labels, missing: IntArray) -> tuple[str, ...]:
-    """Say that ids are not unique, if they are not.
+    """Report that ids are not unique, if they are not.
 
     >>> repeated_ids(np.array(["a", "b", "a"]), np.empty(0, np.int64))
     ("1 id is there more than once (first: 'a'): labels and previews that are joined by id may be refused",)
@@ -400,7 +400,7 @@ def _table_values(table: Table, what: str, path: Path, column: str | None) -> Va
 
 
 def pick_column(names: Sequence[str], what: str, path: Path, column: str | None = None) -> str:
-    """Return the column that holds the values: the one asked for, the only one, or one with a usual name."""
+    """Return the column that holds the values: the one named, the only one, or one with a usual name."""
     if column is not None:
         if column not in names:
             raise InvalidInput(
@@ -570,7 +570,7 @@ def pair_files(files: Sequence[str], others: Sequence[str], name: str, other_nam
 
 
 def position_notes(dataset: Dataset, given: object, what: str) -> tuple[str, ...]:
-    """Say in which order images are that values belong to by position, where it could be another.
+    """Report in which order images are that values belong to by position, where it could be another.
 
     Images are in the order of the letters of their paths, as `ImageFolder` of torchvision has them.
     """

@@ -49,7 +49,7 @@ class Items:
         return self.n_items
 
     def chosen(self, rows: Sequence[int]) -> Items:
-        """Return the images or texts of some rows, in the order asked for."""
+        """Return the images or texts of some rows, in the order requested."""
 
         def read(start: int, stop: int) -> list[object]:
             return [self.read(row, row + 1)[0] for row in rows[start:stop]]
@@ -233,7 +233,7 @@ class Dataset:
         return self.rows
 
     def take(self, rows: IntArray) -> FloatArray:
-        """Return some rows, in the order asked for."""
+        """Return some rows, in the order requested."""
         order = np.argsort(rows, kind="stable")
         taken = self.numbers()[rows[order]]
         back: FloatArray = np.empty_like(taken)
@@ -255,7 +255,7 @@ class Dataset:
         return self.replace(labels=labels, bad=bad, drop=True, unlabelled=np.empty(0, np.int64))
 
     def chosen(self, rows: IntArray) -> Dataset:
-        """Return a dataset of some rows, in the order asked for; numbers are in memory, no files behind it.
+        """Return a dataset of some rows, in the order requested; numbers are in memory, no files behind it.
 
         >>> data = Dataset(np.eye(3), "X", "array", labels=np.array(["a", "b", "a"]))
         >>> data.chosen(np.array([1, 0])).labels.tolist()

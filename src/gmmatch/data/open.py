@@ -127,7 +127,7 @@ def written_arrays(
 
 
 def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
-    """Write some rows of a dataset, in the order asked for, as the kind of data that they came from.
+    """Write some rows of a dataset, in the order requested, as the kind of data that they came from.
 
     Images are linked or copied, in their folders; rows of tables keep all their columns; a Hugging Face
     dataset becomes a folder that `load_from_disk` opens.
@@ -140,10 +140,10 @@ def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     >>> np.load(folder / "embeddings.npy").tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    known = FORMATS.get(dataset.kind)
+    kind = FORMATS.get(dataset.kind)
     try:
-        if known is not None:
-            known.write(dataset, rows, folder)
+        if kind is not None:
+            kind.write(dataset, rows, folder)
         else:
             (write_arrays if dataset.rows is not None else write_images)(dataset, rows, folder)
     except OSError as error:

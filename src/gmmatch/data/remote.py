@@ -299,7 +299,7 @@ def file_stamp(file: str) -> str:
 
 
 def stamps_of(files: Iterable[str]) -> dict[str, str]:
-    """Return the stamp of each file; stores are asked for many at a time."""
+    """Return the stamp of each file; those behind addresses are requested side by side."""
     names = list(files)
     far = [name for name in names if is_remote(name)]
     stamps = {name: file_stamp(name) for name in names if not is_remote(name)}

@@ -76,7 +76,7 @@ def natural_order(files: Iterable[str]) -> list[str]:
 
 
 def order_notes(files: Sequence[str]) -> Iterator[str]:
-    """Say in which order files are read where their names could be put in another."""
+    """Report in which order files are read where their names could be put in another."""
     for before, after in pairwise(files):
         if before > after:
             first, then = os.path.basename(before), os.path.basename(after)
@@ -163,7 +163,7 @@ class Request:
 
     @property
     def wanted(self) -> Kind | None:
-        """What to look for: what was asked for, or what a named column of texts or images implies."""
+        """What to look for: what was requested, or what a named column of texts or images implies."""
         if self.holds is not None:
             return self.holds
         return "text" if self.text is not None else "image" if self.image is not None else None

@@ -62,7 +62,7 @@ def check_size(size: object, name: str = "size") -> int:
 
 
 def check_one_shape(pixels: Sequence[UInt8Array], name: str) -> None:
-    """Refuse images of several shapes where no size was asked for."""
+    """Refuse images of several shapes where no size was requested."""
     shapes = sorted({image.shape for image in pixels})
     if len(shapes) > 1:
         raise InvalidInput(

@@ -181,7 +181,7 @@ def _made(chosen: str | Encoder, cache_dir: PathLike | None, params: dict[str, A
 
 
 def _finished(run: Run, target: Path | None) -> Embedded:
-    """Return what a pass over an input gave, and write it if that is asked for."""
+    """Return what a pass over an input gave, and write it if there is an output."""
     found, good = run.found, np.flatnonzero(run.positions >= 0)
     paths = None if found.content is None else found.content.paths
     result = Embedded(

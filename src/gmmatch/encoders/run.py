@@ -180,7 +180,7 @@ def _as_array(keys: list[bytes]) -> Keys:
 
 
 def _ahead(items: Iterable[T], depth: int) -> Iterator[T]:
-    """Yield the items in order, drawing `depth` of them before they are asked for."""
+    """Yield the items in order, drawing `depth` of them before they are requested."""
     waiting: deque[T] = deque()
     for item in items:
         waiting.append(item)

@@ -148,7 +148,7 @@ class NpyShard:
             raise InvalidInput(f"{shown(self.name)} has another number of rows than before")
 
     def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Yield the rows between two; where a connection is lost, the rest is asked for again."""
+        """Yield the rows between two; where a connection is lost, the rest is requested again."""
         size = self.width * np.dtype(self.kind).itemsize
 
         def blocks(at: int) -> Iterator[FloatArray]:

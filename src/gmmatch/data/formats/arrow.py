@@ -207,7 +207,7 @@ class ColumnShard:
         self.file.check()
 
     def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Yield the rows between two; where a connection is lost, the rest is asked for again."""
+        """Yield the rows between two; where a connection is lost, the rest is requested again."""
         decoder = self.decoder
         names = [*decoder.names, *([decoder.scales] if decoder.scales else [])]
         size = rows_per_block(decoder.width * np.dtype(decoder.dtype).itemsize)

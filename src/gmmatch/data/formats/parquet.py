@@ -54,7 +54,7 @@ class ParquetFile(File):
             start -= ends[first - 1] if first else 0
             groups = range(first, last + 1)
             for run in _runs(metadata, groups) if self.far else [list(groups)]:
-                # Small row groups behind an address are asked for together, large ones bit by bit.
+                # Small row groups behind an address are requested together, large ones bit by bit.
                 reader = pq.ParquetFile(
                     handle,
                     metadata=metadata,

@@ -317,15 +317,15 @@ def turns_text(turns: object, which: str) -> object:
         return turns
     if isinstance(turns, Mapping) or not isinstance(turns, Iterable):
         return Unreadable("a conversation that is no list of turns")
-    said = []
+    texts = []
     for turn in turns:
         if not isinstance(turn, Mapping):
             return Unreadable("a turn of a conversation that is no object with named values")
         role = str(turn.get("role", turn.get("from", "user"))).lower()
         content = turn.get("content", turn.get("value"))
         if which in ("all", _ROLES.get(role, role)) and content is not None:
-            said.append(_plain(content))
-    return "\n".join(said) or Unreadable(f"no turns of {which!r}" if which != "all" else "no turns")
+            texts.append(_plain(content))
+    return "\n".join(texts) or Unreadable(f"no turns of {which!r}" if which != "all" else "no turns")
 
 
 def _plain(value: object) -> str:
