@@ -23,8 +23,7 @@ from ..progress import task
 from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
 from .base import Encoder
-from .registry import encoder as find_encoder
-from .registry import find_family, parameters
+from .registry import find_family, make_encoder
 from .run import BadRow, EncodeShard, Run, Spread, encode_spread
 from .store import PathLike, VectorStore, cache_limit, folder_name, make_cache_folder, trim
 
@@ -153,7 +152,7 @@ def embed_input(
     opened = isinstance(source, Dataset) and labels is None and ids is None
     found = source if opened else open_dataset(source, labels, ids, holds=kind, **handling, **columns)
     target = None if output is None else _check_output(output, (source, labels, ids, *found.files), overwrite)
-    made = _made(chosen, cache_dir, params)
+    made = make_encoder(chosen, cache_dir, params)
     size = made.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
     with _open_store(made, target, cache, cache_dir) as store:
         run = Run(found, made, store)
@@ -165,19 +164,6 @@ def embed_input(
         _check_bad_rows(run.bad_rows(), len(found), on_bad_rows)
         found.check_unchanged()
         return _finished(run, target)
-
-
-def _made(chosen: str | Encoder, cache_dir: PathLike | None, params: dict[str, Any]) -> Encoder:
-    """Return the encoder itself."""
-    if isinstance(chosen, str):
-        if cache_dir is not None and "cache_dir" in parameters(chosen):
-            params.setdefault("cache_dir", cache_dir)
-        return find_encoder(chosen, **params)
-    if params:
-        raise InvalidParameter(
-            f"an encoder that is made already takes no parameters; got {', '.join(params)}"
-        )
-    return chosen
 
 
 def _finished(run: Run, target: Path | None) -> Embedded:

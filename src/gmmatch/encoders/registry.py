@@ -12,6 +12,7 @@ from .base import Encoder
 from .efficientnet import efficientnet_lite0
 from .onnx_model import OnnxEncoder
 from .plain import PixelEncoder, PrecomputedEncoder
+from .store import PathLike
 from .texts import SentenceEncoder, WordLlamaEncoder, minilm
 from .torch_modules import open_clip_encoder, timm_encoder
 
@@ -111,6 +112,22 @@ def encoder(spec: str, **params: object) -> Encoder:
     family, argument = find_family(spec)
     check_parameters(params, parameters(spec), f"the encoder {spec.partition(':')[0]}")
     return family.build(*([] if argument is None else [argument]), **params)
+
+
+def make_encoder(chosen: str | Encoder, cache_dir: PathLike | None, params: dict[str, object]) -> Encoder:
+    """Return the encoder that a spec string names, or one that is made already.
+
+    `cache_dir`: folder of its files; `params` gets it where the encoder takes one.
+    """
+    if isinstance(chosen, str):
+        if cache_dir is not None and "cache_dir" in parameters(chosen):
+            params.setdefault("cache_dir", cache_dir)
+        return encoder(chosen, **params)
+    if params:
+        raise InvalidParameter(
+            f"an encoder that is made already takes no parameters; got {', '.join(params)}"
+        )
+    return chosen
 
 
 def parameters(spec: str) -> list[str]:

@@ -11,8 +11,7 @@ from ..arrays import IntArray
 from ..data import Dataset
 from ..files import cache_folder
 from .base import Encoder
-from .registry import encoder as find_encoder
-from .registry import find_family, parameters
+from .registry import find_family, make_encoder
 from .run import Run, content_key
 from .store import KEY_BYTES, VectorStore, folder_name
 
@@ -35,14 +34,9 @@ def try_encoder(chosen: str | Encoder, found: Dataset) -> Trial | None:
     """Encode some rows of a dataset; None where the encoder would be downloaded, or no row can be encoded."""
     with tempfile.TemporaryDirectory(prefix="gmmatch-") as passing:
         folder = Path(passing)
-        made = chosen
-        if isinstance(chosen, str):
-            if find_family(chosen)[0].extra == "hub":
-                return None
-            made = find_encoder(
-                chosen, **({"cache_dir": folder} if "cache_dir" in parameters(chosen) else {})
-            )
-        assert not isinstance(made, str)
+        if isinstance(chosen, str) and find_family(chosen)[0].extra == "hub":
+            return None
+        made = make_encoder(chosen, folder, {})
         order = np.random.default_rng(0).permutation(len(found))
         if _run(made, found, order[:_WARM], folder / "warm") is None:
             return None
