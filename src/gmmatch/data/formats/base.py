@@ -101,7 +101,7 @@ def file_errors(file: str | Path, kind: str) -> Iterator[None]:
     except _UNREADABLE as error:
         if is_remote(name) and isinstance(error, OSError):
             raise Lost(first_line(error)) from None
-        reason = "it holds Python objects" if "pickle" in str(error) else first_line(error)[:300]
+        reason = "it holds Python objects" if "allow_pickle" in str(error) else first_line(error)[:300]
         raise InvalidInput(f"{shown(name)} is not a readable {kind}: {reason}") from None
 
 

@@ -25,6 +25,8 @@ from .arrow import BATCH_ROWS, Columns, File, ipc_columns
 from .base import Format, is_instance
 from .tables import table_dataset
 
+# Where the library defines them: modules of users are called `datasets` as well.
+SPLITS = "datasets.dataset_dict:DatasetDict"
 _STATE: dict[str, object] = {
     "_format_columns": None, "_format_kwargs": {}, "_format_type": None, "_output_all_columns": False,
     "_split": None,
@@ -103,11 +105,11 @@ def _is_hugging_face(x: object, request: Request) -> bool:
         names = {Path(file).name for file in x.files}
         saved = {"state.json", "dataset_info.json"} <= names or "dataset_dict.json" in names
         return x.folder is not None and saved
-    return is_instance(x, "datasets:Dataset", "datasets:DatasetDict")
+    return is_instance(x, "datasets.arrow_dataset:Dataset", SPLITS)
 
 
 def _open_hugging_face(x: Any, request: Request) -> Dataset:
-    if is_instance(x, "datasets:DatasetDict"):
+    if is_instance(x, SPLITS):
         raise InvalidInput(f"the dataset holds the splits {', '.join(x)}; name one, for example x['train']")
     if isinstance(x, Place):
         files = _saved_files(x)
