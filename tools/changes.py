@@ -22,7 +22,7 @@ OPERATE = {
 
 # What follows is left as it is, since no result depends on it: a change there is no fault.
 # Progress that is shown; hints to a reader about what comes next; how many threads a library may use.
-IDLE_CALLS = ("advance", "task", "read_ahead", "settle", "threadpool_limits", "limit_threads")
+IDLE_CALLS = ("advance", "task", "announce", "settle", "threadpool_limits", "limit_threads")
 # `strict` of zip is an assertion, as `assert` is; the others tell a library what it need not do.
 IDLE_KEYWORDS = ("strict", "ahead", "copy", "overwrite_a", "check_finite")
 # How much is done at a time, or which of two ways to one result is taken; that the ways agree is tested.

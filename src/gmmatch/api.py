@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .aims import Holdout, Leaks, find_leaks
+from .aims import Holdout, Leaks
 from .compute.engine import Ray, open_runner
 from .compute.runner import Runner
 from .data import Dataset
@@ -428,11 +428,8 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     opened = train if isinstance(train, Dataset) else open_data(train, **opening)
     checked = check_input(opened.numbers(), name=opened.name, finite=False)
     checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
-    keys = checked.keys(seed)
-    assert keys is not None
     foreign = test if isinstance(test, Dataset) else open_data(test, **opening)
-    held_out = Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1])
-    return find_leaks(checked.rows, keys, checked.pickable(), held_out.rows, seed, held_out.alike)
+    return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
 
 
 def _name_of(engine: str | Ray | Runner) -> str:
@@ -510,21 +507,14 @@ def _made(selection: Selection, data: object, verb: str) -> Outcome | None:
 
 
 def _report(
-    selection: Selection,
-    path: str | os.PathLike[str] = "report.html",
-    data: object = None,
-    *,
-    projection: str = "classes",
-    overwrite: bool = False,
-    **options: Any,
+    selection: Selection, path: str | os.PathLike[str] = "report.html", data: object = None, **options: Any
 ) -> Report:
     from .reporting import report
 
     outcome = _made(selection, data, "sel.report(path")
     if outcome is None:
-        return report(selection, data, path, projection=projection, overwrite=overwrite, **options)
-    place = as_path(path, "path")
-    return write_report_of(replace(outcome, selection=selection), place, projection, overwrite, **options)
+        return report(selection, data, path, **options)
+    return write_report_of(replace(outcome, selection=selection), as_path(path, "path"), **options)
 
 
 def _materialize(selection: Selection, folder: str | os.PathLike[str], data: object = None) -> None:

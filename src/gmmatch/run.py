@@ -53,7 +53,7 @@ from .selectors.base import evidence_of, look
 from .selectors.groups import Wanted
 from .selectors.registry import METHODS, Method
 from .trust import Known, Suspects, Verdict, find_copies, judge, suspects_from
-from .trust.judge import Recall, make_now
+from .trust.judge import Recall
 from .validation import (
     Beyond,
     CheckedRows,
@@ -396,7 +396,8 @@ def run(plan: Plan) -> Outcome:
         trained, training = train_if_needed(plan, params, checked)
         selector = plan.entry.build(**params, **trained)
         checkpoint = open_checkpoint(plan, params, checked, known, aims)
-        verdict, by_class = judge_once(plan, selector, checked, recalled(checkpoint), known)
+        by_class = selector.judges_by_class
+        verdict = judge_once(plan, selector, checked, recalled(checkpoint), known)
         used, believed, changed = checked, verdict, 0
         if plan.fix is not None and verdict is not None and by_class:
             used, believed, changed = fix_labels(checked, verdict, plan.fix)
@@ -730,35 +731,26 @@ def notes_of(
 
 
 def judge_once(
-    plan: Plan,
-    selector: Selector,
-    checked: CheckedRows,
-    recall: Recall = make_now,
-    known: Known | None = None,
-) -> tuple[Verdict | None, bool]:
-    """Judge the rows if anybody needs it, and say whether it was done by class.
+    plan: Plan, selector: Selector, checked: CheckedRows, recall: Recall, known: Known
+) -> Verdict | None:
+    """Judge the rows if anybody needs it.
 
     `recall`: what keeps finished parts for a run that goes on from here. `known`: what is known of labels.
     """
-    by_class = selector.by_class if selector.guard != "off" else True
     if not wants_verdict(plan, selector, checked):
-        return None, by_class
-    seed = as_seed(selector.random_state)
-    labelled, keys = checked.codes is not None, checked.keys(seed)
-    codes, present = checked.judged(by_class)
+        return None
+    seed, share = as_seed(selector.random_state), plan.aims.by_class
 
     def make() -> Verdict:
-        if selector.guard != "off":
-            return selector.judge(checked, recall, known, plan.aims.by_class)
-        return judge(
-            checked.rows, codes, len(present), seed, labelled=labelled, keys=keys, recall=recall, known=known
-        )
+        # With the guard a generator is asked once more: its second number decides.
+        own = seed if selector.guard == "off" else as_seed(selector.random_state)
+        return selector.judge(checked, own, recall, known, share)
 
     with count_reads(checked.rows) as counter:
-        verdict = recall("verdict", make)
+        verdict: Verdict = recall("verdict", make)
     # What a run before this one read.
     runner_of(checked.rows).count.passes += verdict.reads - counter.reads
-    return verdict, by_class
+    return verdict
 
 
 def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:

@@ -673,11 +673,7 @@ def _is_whole_real(value: object) -> bool:
 def _refuse_labels(values: list[Any], name: str) -> NoReturn:
     present = [(row, value) for row, value in enumerate(values) if not is_missing(value)]
     if all(isinstance(value, numbers.Real) and not isinstance(value, bool) for _, value in present):
-        row, value = next((row, value) for row, value in present if not _is_whole_real(value))
-        raise InvalidInput(
-            f"{name} must be classes (whole numbers or text); got {value} at row {row};"
-            " divide amounts into bins"
-        )
+        _refuse_amount(*next((row, value) for row, value in present if not _is_whole_real(value)), name)
     kinds = sorted({type(value).__name__ for _, value in present})
     raise InvalidInputType(f"{name} must be all whole numbers or all text; got {' and '.join(kinds)}")
 
@@ -687,11 +683,14 @@ def _whole_floats(array: AnyArray, name: str) -> IntArray:
     whole = ~large & (array == np.floor(array))
     if not whole.all():
         row = int(np.flatnonzero(~whole)[0])
-        raise InvalidInput(
-            f"{name} must be classes (whole numbers or text); got {array[row]} at row {row};"
-            " divide amounts into bins"
-        )
+        _refuse_amount(row, array[row], name)
     return array.astype(np.int64)
+
+
+def _refuse_amount(row: int, value: object, name: str) -> NoReturn:
+    raise InvalidInput(
+        f"{name} must be classes (whole numbers or text); got {value} at row {row}; divide amounts into bins"
+    )
 
 
 def is_missing(value: object) -> bool:

@@ -16,7 +16,7 @@ from .conftest import MARKUP, SCRIPT, settle
 
 pytestmark = pytest.mark.slow
 
-FIGURE = "Bokeh.documents.flatMap((found) => found.roots()).find((plot) => plot.renderers.length === 2)"
+FIGURE = "Bokeh.documents.flatMap((found) => found.roots()).find((plot) => plot.renderers.length === 3)"
 LONG = 700  # milliseconds that a button may be held before it moves
 VIEW = f"[...Bokeh.index].find((view) => view.model === {FIGURE})"
 
@@ -342,6 +342,43 @@ def test_suspects_stand_beside_what_they_are_compared_with(visit, digits):
     expect(page.get_by_role("tab", name="Outliers")).to_have_attribute("aria-selected", "true")
     page.get_by_role("button", name="Show on the map").click()
     expect(page.locator("#pinned .item .name")).to_have_text(found.id[tabs["outliers"].rows[0]])
+
+
+def test_the_map_names_its_classes_where_they_lie(visit, digits):
+    path, report = digits
+    page = visit(path)
+    spots = page.evaluate(f"{FIGURE}.renderers[1].data_source.data")
+    names = report.classes.names
+    assert [name.replace("…", "") for name in spots["name"]] == [
+        name if len(name) <= 20 else name[:19] for name in names
+    ]
+    places = np.stack([report.map.x, report.map.y], axis=1)
+    left, right, *_ = report.map.window
+    for code, spot in enumerate(zip(spots["x"], spots["y"], strict=True)):
+        own = places[(np.array(report.map.code) == code) & (np.array(report.map.tier) == 0)].astype(float)
+        near = [(np.linalg.norm(own - one, axis=1) < (right - left) / 25).sum() for one in own]
+        assert list(spot) in own[np.array(near) == max(near)].tolist()  # where its rows are densest
+
+
+def test_without_labels_rows_called_wrong_are_saved_for_exclude(visit, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(300, 8))
+    rows[[7, 90, 200]] += 60.0
+    data = gmmatch.open(rows)
+    path = tmp_path / "page.html"
+    report = summarise(gmmatch.select(data, keep=30), data)
+    write_report(report, path)
+    page = visit(path)
+    assert "label" not in page.locator("#review").inner_text().lower()
+    page.locator("#review-card").click()
+    for key in ("w", "r", "w"):
+        page.keyboard.press(key)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save rows").click()
+    file = download.value.path().rename(tmp_path / "rows.csv")
+    outliers = report.review.tabs[0].rows
+    called = sorted(report.map.row[outliers[place]] for place in (0, 2))
+    kept = gmmatch.select(rows, keep=1.0, exclude=file)
+    assert np.setdiff1d(np.arange(300), kept.indices).tolist() == called
 
 
 def test_decisions_are_made_by_keys_and_fed_back_as_labels(visit, digits, tmp_path):

@@ -82,8 +82,9 @@ def test_reads_are_told_planned_and_made(method: str, labelled: bool, guard: str
     assert gmmatch.plan(ROWS, **given).reads == found.info.reads
 
 
-def test_the_default_with_labels_takes_three_reads() -> None:
-    assert gmmatch.select(CountedRows(ROWS), keep=0.1, labels=LABELS).info.reads == 3
+@pytest.mark.parametrize("labels", [LABELS, None], ids=["labels", "no labels"])
+def test_the_default_takes_three_reads(labels: np.ndarray | None) -> None:
+    assert gmmatch.select(CountedRows(ROWS), keep=0.1, labels=labels).info.reads == 3
 
 
 @pytest.mark.parametrize("method", ["random", "easy", "hard", "moderate", "stratified", "top-scores"])

@@ -11,7 +11,7 @@ import pytest
 
 import gmmatch
 from gmmatch.errors import InvalidInput
-from gmmatch.trust.lift import effective_dimension
+from gmmatch.matching.features import effective_dimension
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 3, 200)

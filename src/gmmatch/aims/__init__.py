@@ -14,7 +14,6 @@ from typing import Any, cast
 import numpy as np
 
 from ..arrays import IntArray, Mask
-from ..compute.keys import row_keys
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence
@@ -25,14 +24,14 @@ from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
 from .duplicates import drop_duplicates
-from .holdout import Holdout, Leaks, find_leaks
+from .holdout import Holdout, Leaks
 from .include import Exclude, Include
 from .match_to import MatchTo
 from .quality import Quality
 from .strata import Strata, unmet
 from .texts import same_texts
 
-__all__ = ["Aims", "Cost", "Holdout", "Leaks", "OpenAims", "Resolved", "find_leaks", "open_aims"]
+__all__ = ["Aims", "Cost", "Holdout", "Leaks", "OpenAims", "Resolved", "open_aims"]
 
 DUPLICATES = ("allow", "drop")
 
@@ -111,22 +110,17 @@ class OpenAims:
 
     def recipe(self) -> dict[str, str]:
         """Return what a saved run must have in common with this one."""
-        digest = hashlib.blake2b(digest_size=8)
-        used = False
-        for array in self._arrays():
-            used = True
+        arrays, digest = self._arrays(), hashlib.blake2b(digest_size=8)
+        for array in arrays:
             digest.update(np.ascontiguousarray(array).tobytes() + b"|")
-        return {"aims": digest.hexdigest()} if used or self.drop else {}
+        return {"aims": digest.hexdigest()} if arrays else {}
 
     def _arrays(self) -> list[Any]:
         """Return all that was read, as arrays."""
         earlier = self.include.earlier
         found: list[Any] = [self.include.rows] if len(self.include.rows) else []
-        found += (
-            []
-            if earlier is None
-            else [np.frombuffer(earlier.info.fingerprint.encode(), np.uint8), earlier.indices]
-        )
+        if earlier is not None:
+            found += [np.frombuffer(earlier.info.fingerprint.encode(), np.uint8), earlier.indices]
         found += [] if self.exclude is None else [self.exclude.rows]
         found += [] if self.holdout is None else [self.holdout.rows]
         found += [np.ones(1)] if self.drop else []
@@ -136,9 +130,9 @@ class OpenAims:
         if self.match_to is not None:
             for reference in self.match_to.references:
                 found += [reference.rows, np.array([reference.share])]
-        return found + (
-            [] if self.quality is None else [self.quality.values, np.array([self.quality.weight])]
-        )
+        if self.quality is not None:
+            found += [self.quality.values, np.array([self.quality.weight])]
+        return found
 
     def resolve(
         self,
@@ -166,11 +160,7 @@ class OpenAims:
             allowed[self.exclude.rows] = False
             told["exclude"] = {"rows": len(self.exclude.rows)}
         if self.holdout is not None:
-            keys = checked.keys(seed)
-            keys = row_keys(checked.rows, seed) if keys is None else keys
-            leaks = find_leaks(
-                checked.rows, keys, checked.pickable(), self.holdout.rows, seed, self.holdout.alike
-            )
+            leaks = self.holdout.leaks(checked, seed)
             allowed[leaks.train] = False
             notes += [leaks.sentence] if len(leaks) else []
             in_already = int(np.isin(leaks.train, first).sum())
@@ -277,18 +267,16 @@ def open_aims(
     text: str | None = None,
 ) -> OpenAims:
     """Read what the aims need, and refuse what cannot be."""
-    include = Include.of(aims.include, data, checked)
-    width = checked.rows.shape[1]
+    include, width = Include.of(aims.include, data, checked), checked.rows.shape[1]
+    drop, content = aims.duplicates == "drop", data.content
+    exclude = None if aims.exclude is None else Exclude.of(aims.exclude, data, checked, include)
+    holdout = None if aims.holdout is None else open_foreign(aims.holdout, encoder, text)
     return OpenAims(
         include,
-        None if aims.exclude is None else Exclude.of(aims.exclude, data, checked, include),
-        None
-        if aims.holdout is None
-        else Holdout.of(open_foreign(aims.holdout, encoder, text), data, "holdout", width),
-        aims.duplicates == "drop",
-        same_texts(data.content)
-        if aims.duplicates == "drop" and data.content is not None and data.content.kind == "text"
-        else None,
+        exclude,
+        None if holdout is None else Holdout.of(holdout, data, "holdout", width),
+        drop,
+        same_texts(content) if drop and content is not None and content.kind == "text" else None,
         None if aims.cost is None else Cost.of(aims.cost, data),
         None if aims.strata is None else Strata.of(aims.strata, data),
         None if aims.match_to is None else MatchTo.of(aims.match_to, width, seed, encoder, text),

@@ -17,6 +17,7 @@ from ..handover import as_frame
 from ..inputs import rows_of
 from ..records import verb
 from ..trust import find_copies
+from ..validation import CheckedRows
 from .duplicates import as_cosine
 from .texts import AlikeTexts, find_alike
 
@@ -113,6 +114,12 @@ class Holdout:
         if all(own is not None and own.kind == "text" for own in texts):
             alike = find_alike(*(cast(Items, own) for own in texts))
         return cls(rows_of(foreign, name, n_features), alike)
+
+    def leaks(self, checked: CheckedRows, seed: int) -> Leaks:
+        """Find the rows that are near-duplicates of the foreign ones; time: one read."""
+        keys = checked.keys(seed)
+        keys = row_keys(checked.rows, seed) if keys is None else keys
+        return find_leaks(checked.rows, keys, checked.pickable(), self.rows, seed, self.alike)
 
 
 def find_leaks(

@@ -201,7 +201,8 @@ def this_command() -> str:
 def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
     """Say in words what was done."""
     classes = f" in {facts.classes} classes" if facts.classes else ""
-    dropped = f"; left out {facts.bad_rows:,} bad rows" if facts.bad_rows else ""
+    rows = "row" if facts.bad_rows == 1 else "rows"
+    dropped = f"; left out {facts.bad_rows:,} bad {rows}" if facts.bad_rows else ""
     wrong = f"; {facts.suspects['suspect']:,} rows seem wrong" if facts.suspects else ""
     paths = (facts.output, suspects, facts.report, facts.materialized)
     *others, last = [str(path) for path in paths if path]

@@ -79,7 +79,7 @@ def sentences(facts: dict[str, Any]) -> list[str]:
     lines = [
         f"{facts['suspect']:,} of {facts['rows']:,} rows seem wrong ({facts['share']:.1%}):"
         f" {labels['rows']:,} by their label, {facts['outliers']['rows']:,} far outside their class;"
-        f" {copies['rows']:,} are copies of others"
+        f" {copies['rows']:,} are near-duplicates of others"
     ]
     if "estimate" in labels:
         low, high = labels["interval"]
@@ -96,7 +96,7 @@ def sentences(facts: dict[str, Any]) -> list[str]:
 def changed(facts: dict[str, Any]) -> str:
     """Say in words which labels were changed."""
     pairs = Counter((change["from"], change["to"]) for change in facts["changes"])
-    words = [f"{old!r} to {new!r} {count:,} times" for (old, new), count in pairs.most_common(_MOST_PAIRS)]
+    words = [f"{old!r} to {new!r}: {count:,}" for (old, new), count in pairs.most_common(_MOST_PAIRS)]
     more = f", and {len(pairs) - _MOST_PAIRS:,} other pairs" if len(pairs) > _MOST_PAIRS else ""
     told = f" ({', '.join(words)}{more})" if words else ""
     return (

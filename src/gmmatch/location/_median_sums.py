@@ -31,20 +31,11 @@ class GroupSums:
     @classmethod
     def zeros(cls, n_groups: int, n_features: int) -> GroupSums:
         """Return the sums over no rows at all."""
-        scalars = [np.zeros(n_groups) for _ in range(5)]
-        vectors = [np.zeros((n_groups, n_features)) for _ in range(2)]
-        weight, distance, stiffness, at_weight, nearest_weight = scalars
-        return cls(
-            groups=np.arange(n_groups),
-            weight=weight,
-            distance=distance,
-            pull=vectors[0],
-            stiffness=stiffness,
-            at_weight=at_weight,
-            nearest=np.full(n_groups, np.inf),
-            nearest_weight=nearest_weight,
-            nearest_pull=vectors[1],
-        )
+        numbers, vectors = np.zeros((6, n_groups)), np.zeros((2, n_groups, n_features))
+        weight, distance, stiffness, at_weight, nearest, nearest_weight = numbers
+        nearest += np.inf
+        near = nearest, nearest_weight, vectors[1]
+        return cls(np.arange(n_groups), weight, distance, vectors[0], stiffness, at_weight, *near)
 
     def add(self, part: GroupSums) -> None:
         """Add the sums of a further block of rows to these, which must cover its groups."""
@@ -73,14 +64,5 @@ def partial_sums(
         present, own = present_groups(codes, len(points))
     numbers, pull, nearest_pull = kernels.median_sums(rows, own, weights, points[present])
     weight, distance, stiffness, at_weight, nearest, nearest_weight = numbers.T
-    return GroupSums(
-        groups=present,
-        weight=weight,
-        distance=distance,
-        pull=pull,
-        stiffness=stiffness,
-        at_weight=at_weight,
-        nearest=nearest,
-        nearest_weight=nearest_weight,
-        nearest_pull=nearest_pull,
-    )
+    near = nearest, nearest_weight, nearest_pull
+    return GroupSums(present, weight, distance, pull, stiffness, at_weight, *near)

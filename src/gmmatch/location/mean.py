@@ -47,9 +47,9 @@ class RunningMeans:
         self._codes = None if codes is None else PerRow(codes)
         self._usable = None if usable is None else PerRow(usable)
         self._ends = {span.stop for span in spans(len(rows), block_rows(rows.shape[1]), n_groups)}
-        # Made when they are needed, and so not sent to other machines.
-        self._total: Totals | None = None
-        self._span: Totals | None = None
+        # Of the spans that are read, and of the one that is being read; made when they are needed, and so not
+        # sent to other machines.
+        self._totals: list[Totals] = []
         self._done = 0
 
     def part(self, block: slice, values: FloatArray, good: Mask) -> tuple[int, Totals]:
@@ -63,18 +63,17 @@ class RunningMeans:
     def add(self, part: tuple[int, Totals]) -> None:
         """Take the sums of the next block."""
         self._done += part[0]
-        self._span = self._span or _zero(self._n_groups, self._width)
-        _add(self._span, part[1])
+        self._totals = self._totals or [_zero(self._n_groups, self._width) for _ in range(2)]
+        total, span = self._totals
+        _add(span, part[1])
         if self._done in self._ends:
-            self._total = self._total or _zero(self._n_groups, self._width)
-            _add(self._total, self._span)
-            self._span = None
+            _add(total, span)
+            self._totals = [total, _zero(self._n_groups, self._width)]
 
     @property
     def means(self) -> Vector:
         """The mean of each group, once all rows are read; NaN for one without rows."""
-        assert self._total is not None
-        _, totals, mass = self._total
+        _, totals, mass = self._totals[0]
         with np.errstate(invalid="ignore"):
             return totals / mass[:, None]
 

@@ -31,7 +31,7 @@ from .kmeans import Points, Rounds, nearest, row_lengths, spread_out
 MOST_CLUSTERS = 4096
 
 _ROWS_PER_CLUSTER = 3
-_FLAT_WORK = 4e9  # multiply-adds of a round in one level; beyond that, two levels
+_FLAT_WORK = 1.5e10  # multiply-adds of a round in one level; beyond that, two levels
 _GROUP_WORK = 4e9  # the same, of a coarse cluster
 _FEWEST_FEATURES = 16  # of rows that have fewer, a comparison takes as long
 _ROUNDS = 12

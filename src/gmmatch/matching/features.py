@@ -13,7 +13,7 @@ from ..compute.runner import gather, take_rows
 from ..data import ViewOf
 from ..errors import InvalidParameter, brief
 from ..trust import Verdict, judge
-from ..trust.lift import BANDWIDTH, Lift, effective_dimension, typical_gap
+from ..trust.lift import BANDWIDTH, Lift, typical_gap
 from ..validation import as_labels, as_rows, as_seed, is_number
 
 WEIGHT = 2.0
@@ -123,6 +123,23 @@ def within_dimension(rows: FloatArray, codes: IntArray | None) -> float:
     factor = np.sqrt(counts / np.maximum(counts - 1, 1))[dense[several], None]
     apart = (rows[several] - (sums / counts[:, None])[dense[several]]) * factor
     return effective_dimension(apart)
+
+
+def effective_dimension(rows: FloatArray) -> float:
+    """Return in how many directions the rows spread: (sum of the variances)^2 / sum of their squares.
+
+    Equal variances in d directions and none elsewhere give d.
+
+    Time: O(n^2 d) or O(n d^2), whichever is less. Meant for samples.
+    """
+    if not len(rows):
+        return 0.0
+    offsets = rows - np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows)
+    # Ratios alone matter: squares of squares must neither overflow nor vanish.
+    offsets /= float(np.abs(offsets).max(initial=0.0)) or 1.0
+    gram = offsets @ offsets.T if len(rows) < rows.shape[1] else offsets.T @ offsets
+    squares = float(np.add.reduce(gram * gram, axis=None))
+    return float(np.trace(gram)) ** 2 / squares if squares > 0 else 0.0
 
 
 def _drawn(verdict: Verdict, codes: IntArray | None) -> IntArray:

@@ -14,6 +14,7 @@ from ..validation import as_size, check_input
 from .content import Content, open_content
 from .map import check_projection
 from .page import check_report, write_report
+from .repeat import shell_command
 from .summarise import summarise
 from .summary import Report
 
@@ -85,31 +86,19 @@ def report(
         check_new(path, overwrite)
         check_report(path)
 
-    rows = open_data(
-        data,
-        labels,
-        ids,
-        encoder,
-        text=None if beside else text,
-        image=None if beside else image,
-        embedding=embedding,
-        memory=None if memory is None else as_size(memory),
-        on_bad_rows="drop",
-        header=header,
-        before_encoding=check_page,
-    )
+    columns: dict[str, Any] = {"embedding": embedding} | ({} if beside else {"text": text, "image": image})
+    reading: dict[str, Any] = {"on_bad_rows": "drop", "header": header, "before_encoding": check_page}
+    held = None if memory is None else as_size(memory)
+    rows = open_data(data, labels, ids, encoder, memory=held, **columns, **reading)
     check_page(rows)
+    if command is None and isinstance(data, str | os.PathLike):
+        named = columns | {"labels": None if chosen.labels is None else labels, "ids": ids}
+        named |= {"encoder": encoder, "on-bad-rows": "drop" if rows.bad else None}
+        command = shell_command(chosen, os.fspath(data), named)
     checked = check_input(rows.numbers(), rows.labels, name=rows.name, finite=False)
     content = find_content(rows, images=images, texts=texts, image=image, text=text)
-    page = summarise(
-        chosen,
-        rows,
-        checked=checked,
-        content=content,
-        projection=projection,
-        command=command,
-        any_input=force,
-    )
+    shown: dict[str, Any] = {"content": content, "projection": projection, "command": command}
+    page = summarise(chosen, rows, checked=checked, any_input=force, **shown)
     rows.check_unchanged()
     write_report(page, path)
     return page

@@ -23,6 +23,7 @@ from ..trust import Table, find_copies, judge, make_table
 from ..validation import CheckedRows, bad_rows, check_input
 
 MOST_CLASSES = 5_000
+PARTS = {"strata", "match_to"}  # aims with targets of their own
 _EPSILON = 1e-3  # of centres that have to be computed again
 # Beyond these, judging all rows would take longer than a report should.
 _MOST_VALUES = 1 << 27
@@ -108,7 +109,6 @@ def prepare(
     if selection.labels is not None and source.labels is None:
         raise InvalidInput(
             f"the selection was made with labels, and {source.name} has none; name them: labels=..."
-            " (in Python: labels)"
         )
     labelled = checked.classes is not None
     classes = np.zeros(1, np.int64) if checked.classes is None else checked.classes
@@ -118,6 +118,7 @@ def prepare(
     by_class = selection.labels is not None and selection.params.get("by_class", True)
     groups = _groups(selection, classes, codes) if by_class else np.zeros(len(rows), np.int64)
     centers, groups = _centers(selection), groups.copy()
+    own_centers = centers is not None
     groups[source.bad_rows] = -1  # they take no part, however well their numbers fit
     if centers is None:
         groups[~look_at_rows(rows)[0]] = -1
@@ -148,7 +149,7 @@ def prepare(
         labelled=labelled,
         groups=groups,
         centers=centers,
-        own_centers=selection.centers is not None,
+        own_centers=own_centers,
         same_input=same,
         usable_labels=~np.isin(np.arange(len(rows)), source.bad_rows),
     )
@@ -156,8 +157,7 @@ def prepare(
 
 def _centers(selection: Selection) -> Vector | None:
     """Return the centres of the groups that are shown; strata and the parts of a reference have others."""
-    by_parts = {"strata", "match_to"} & set(selection.info.aims or ())
-    return None if by_parts else selection.centers
+    return None if PARTS & set(selection.info.aims or ()) else selection.centers
 
 
 def _groups(selection: Selection, classes: Labels, codes: IntArray) -> IntArray:
@@ -262,20 +262,17 @@ def judge_all(inputs: Inputs, usable: IntArray, seed: int) -> Suspicion | None:
     if evidence is None:
         if not worth_judging(len(usable), rows.shape[1], len(inputs.classes)):
             return None
-        return judge_rows(rows[usable], usable, codes[usable], inputs.classes, seed)
+        return judge_rows(inputs, rows[usable], usable, seed)
     judged = np.zeros(len(codes), bool)
     judged[usable] = True
     own = np.where(judged, codes, -1)
     table = make_table(evidence, own, find_copies(rows, row_keys(rows, seed), judged))
-    return _in_order(table, evidence, usable, own, inputs.classes)
+    return _in_order(table, evidence, usable, own, inputs)
 
 
-def judge_rows(rows: FloatArray, numbers: IntArray, codes: IntArray, classes: Labels, seed: int) -> Suspicion:
-    """Judge rows that are in memory.
-
-    `numbers`, `codes`: number in the input and class of each, as a position in `classes`. `classes`: all
-    labels, sorted. `seed`: of the folds and samples.
-    """
+def judge_rows(inputs: Inputs, rows: FloatArray, numbers: IntArray, seed: int) -> Suspicion:
+    """Judge rows that are in memory; `numbers`: theirs in the input. `seed`: of the folds and samples."""
+    codes, classes = inputs.codes[numbers], inputs.classes
     own, present = CheckedRows(rows, classes, codes).judged()
     own = np.zeros(len(rows), np.int64) if own is None else own
     keys = row_keys(rows, seed)
@@ -283,13 +280,21 @@ def judge_rows(rows: FloatArray, numbers: IntArray, codes: IntArray, classes: La
     evidence = judge(rows, own, len(present), seed, keys=keys).evidence(own).among(present, len(classes))
     table = make_table(evidence, codes, copies, numbers)
     table = replace(table, keep=numbers[table.keep])
-    return _in_order(table, evidence, np.arange(len(rows)), codes, classes)
+    return _in_order(table, evidence, np.arange(len(rows)), codes, inputs)
 
 
 def _in_order(
-    table: Table, evidence: Evidence, judged: IntArray, codes: IntArray, classes: Labels
+    table: Table, evidence: Evidence, judged: IntArray, codes: IntArray, inputs: Inputs
 ) -> Suspicion:
     order = table.order(judged)
+    classes = inputs.classes if inputs.labelled else np.array([_OtherRows()], object)
     reasons = table.reasons(codes, classes)[order]
     table = replace(table, **{name: values[order] for name, values in vars(table).items()})
     return Suspicion(table, evidence.tiers[order], reasons, evidence.labels_judged, evidence.estimate)
+
+
+class _OtherRows:
+    """What sentences call the class of all rows where there are no labels."""
+
+    def __repr__(self) -> str:
+        return "the other rows"

@@ -1,5 +1,6 @@
 """The command and the Python call that repeat a selection."""
 
+import os
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -11,15 +12,20 @@ from ..selectors import METHODS
 _OPTIONS = {"keep", "method", "guard", "budgets"}
 
 
-def shell_command(selection: Selection, source: str, labelled: bool) -> str:
-    """Return a command that makes the same selection; files that were named stand there in capitals.
+def shell_command(selection: Selection, source: str, opening: Mapping[str, Any]) -> str:
+    """Return a command that makes the same selection; files that nobody named stand there in capitals.
+
+    `opening`: how the input was opened, by option; None: not asked for.
 
     >>> import numpy as np, gmmatch
     >>> selection = gmmatch.select(np.eye(4), keep=2, random_state=7)
-    >>> shell_command(selection, "my rows.npy", labelled=False)
-    "gmmatch select 'my rows.npy' --keep 2 --seed 7"
+    >>> shell_command(selection, "my rows.npy", {"labels": "kinds.npy", "ids": None})
+    "gmmatch select 'my rows.npy' --labels kinds.npy --keep 2 --seed 7"
     """
-    words = ["gmmatch", "select", source, *(["--labels", "LABELS"] if labelled else [])]
+    words = ["gmmatch", "select", source]
+    for name, value in opening.items():
+        path = os.fspath(value) if isinstance(value, str | os.PathLike) else name.upper()
+        words += [] if value is None else [f"--{name}", path]
     params = _changed(selection)
     for name, value in _asked(selection).items():
         if value is None or isinstance(value, Mapping):

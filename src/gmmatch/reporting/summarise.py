@@ -19,7 +19,7 @@ from ..records import Selection
 from ..trust import ODD
 from ..validation import CheckedRows
 from .content import Content
-from .inputs import Inputs, Measures, Suspicion, judge_all, judge_rows, measure, prepare
+from .inputs import PARTS, Inputs, Measures, Suspicion, judge_all, judge_rows, measure, prepare
 from .map import check_projection, choose_rows, make_map
 from .repeat import python_call, shell_command
 from .summary import AllLabels, ClassTable, Curve, Gallery, Glance, Report, Review, Tab, short, significant
@@ -32,7 +32,7 @@ _MOST_LABELS = 1 << 20
 _MOST_LETTERS = 12_000_000  # of all ids together
 _TABS = {
     "labels": ("Labels", "Labels that are likely wrong, beside a typical row of the class that is likelier."),
-    "outliers": ("Outliers", "Rows far outside their class, beside a typical row of it."),
+    "outliers": ("Outliers", "Rows far from the others of their class, beside a typical row of it."),
     "duplicates": ("Duplicates", "One of each group, largest groups first, beside the row to keep."),
 }
 _MOST_STEPS = 120_000  # budgets times classes
@@ -105,7 +105,7 @@ def summarise(
     shown = choose_rows(usable, inputs.codes, selection.indices, always, seed)
     sampled = gather(inputs.rows, shown)
     if evidence is None or found is None:
-        evidence = judge_rows(sampled, shown, inputs.codes[shown], inputs.classes, seed)
+        evidence = judge_rows(inputs, sampled, shown, seed)
         found = find_rows(inputs, measures, evidence)
     groups = inputs.groups[shown]
     ordinary = measures.distances[shown] <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
@@ -172,8 +172,9 @@ def _glance(
     command: str | None,
 ) -> Glance:
     selection = inputs.selection
-    # Methods that match no centre know no objective; the end of the curve does.
-    objective = final if np.isnan(selection.objective) else selection.objective
+    # Methods that match no centre, or those of other parts, know no such objective; the curve's end does.
+    known = inputs.own_centers and not np.isnan(selection.objective)
+    objective = selection.objective if known else final
     picks = np.bincount(inputs.picked_groups, minlength=len(inputs.centers))
     random = float(measures.random_objective(picks[None])[0])
     guard = selection.info.guard
@@ -200,7 +201,8 @@ def _glance(
         kept_suspects=int(np.isin(selection.indices, wrong).sum()),
         learned=selection.info.learned(),
         prefixes=inputs.prefixes_hold,
-        command=command or shell_command(selection, source.name, inputs.labelled),
+        command=command
+        or shell_command(selection, source.name, {"labels": "LABELS"} if inputs.labelled else {}),
         aims=[*(selection.info.aims or ()), *(["holdout"] if selection.info.leaks else [])],
         python=python_call(selection, inputs.labelled, bad_rows=bool((~measures.usable).any())),
         versions=dict(selection.versions),
@@ -241,9 +243,12 @@ def _notes(
         option = " (--budgets)" if "budgets" in hint else ""
         notes.append(f"{hint[0].upper()}{hint[1:]}{option}.")
     if not inputs.own_centers:
+        parts = PARTS & set(inputs.selection.info.aims or ())
+        why = f"The picks match {parts.pop()}" if parts else "The selection holds no centres"
+        whose = "classes" if inputs.labelled else "data"
         notes.append(
-            "The selection holds no centres: distances are to the geometric medians of the classes, all"
-            " rows included, computed for this page."
+            f"{why}: distances, the curve and random subsets are about the geometric median of the {whose},"
+            " computed for this page."
         )
     if not inputs.same_input:
         notes.append(f"{source.name}, or its labels, differ from what the selection was made from.")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..arrays import AnyArray, IntArray, Keys, Mask, Rows, Vector
+from ..arrays import AnyArray, IntArray, Mask, Rows, Vector
 from ..compute.keys import look_at_rows
 from ..compute.runner import count_reads, gather, with_runner
 from ..errors import InvalidInput, InvalidParameter, brief
@@ -169,39 +169,37 @@ class Selector(Estimator):
             return RunningMeans(checked.rows, None, 1, checked.usable)
         return RunningMeans(checked.rows, checked.codes, len(checked.classes), checked.usable)
 
+    @property
+    def judges_by_class(self) -> bool:
+        """Whether the rows of a class are judged by themselves."""
+        return self.by_class or self.guard == "off"
+
     def judge(
         self,
         checked: CheckedRows,
+        seed: int,
         recall: Recall = make_now,
         known: Known | None = None,
-        by_class: bool = True,
+        share: bool = False,
     ) -> Verdict:
         """Judge which rows to believe.
 
-        `known`: what the user knows of the labels. `by_class`: whether classes are what shares the budget.
+        `known`: what the user knows of the labels. `share`: whether classes are what shares the budget, so
+        that one that leaves a class without a row is refused now, not when all is judged.
         """
-        seed = as_seed(self.random_state)
-        groups = divide_rows(checked, self.by_class, seed)
-        if by_class:  # refused now, not when all is judged
+        guarded = self.guard != "off"
+        groups = divide_rows(checked, self.judges_by_class, seed)
+        labelled = groups[0].label is not None
+        if guarded and share:
             self._weigh(groups, resolve_keep(self.keep, checked.n_usable))
-        return self._judge(groups, seed, checked.keys(seed), recall, known)
-
-    def _judge(
-        self,
-        groups: list[Group],
-        seed: int,
-        keys: Keys | None,
-        recall: Recall = make_now,
-        known: Known | None = None,
-    ) -> Verdict:
         return judge(
             groups[0].source,
             group_codes(groups),
             len(groups),
             seed,
-            labelled=groups[0].label is not None,
-            divide=self._finds_clusters(groups[0].label is not None),
-            keys=keys,
+            labelled=labelled,
+            divide=self._finds_clusters(labelled) if guarded else None,
+            keys=checked.keys(seed),
             recall=recall,
             known=known,
         )
@@ -298,8 +296,7 @@ class Selector(Estimator):
         groups = divide_rows(checked, self.by_class, seed)
         guarded = self.guard != "off"
         if verdict is None and (guarded or self.reads_verdict()):
-            judged = groups if guarded else divide_rows(checked, True, seed)
-            verdict = self._judge(judged, seed, checked.keys(seed))
+            verdict = self.judge(checked, seed)
         self._judged = verdict
         groups = wanted.divide(groups)
         verdict = verdict if guarded else None

@@ -49,10 +49,7 @@ class Random(Selector):
         ]
         if self.center is None:
             unknown = [np.full(len(order), np.nan) for order in orders]
-            return [
-                Picks(order, nothing, nothing, None, np.nan)
-                for order, nothing in zip(orders, unknown, strict=True)
-            ]
+            return [Picks(*own, own[1], None, np.nan) for own in zip(orders, unknown, strict=True)]
         source, labels = groups[0].source, [group.label for group in groups]
         centers = find_centers(self.center, source, group_codes(groups), labels)
         kept = [group.members[order] for group, order in zip(groups, orders, strict=True)]

@@ -4,8 +4,6 @@ Such a method puts the rows of a class in one order that does not depend on the 
 keeps the beginning of it. So a smaller budget's picks of a class are always a prefix of a larger one's.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from ..arrays import IntArray, Vector, is_tensor
@@ -77,15 +75,10 @@ class Ranking(Selector):
             self._order(group, scores[group.members], k) for group, k in zip(groups, shares, strict=True)
         ]
         kept = [group.members[order] for group, order in zip(groups, orders, strict=True)]
-        picks = [
-            Picks(order, scores[rows], distances[rows], None, np.nan)
-            for order, rows in zip(orders, kept, strict=True)
-        ]
-        if not centers:
-            return picks
+        points: list[tuple[Vector | None, float | None]] = [*centers] or [(None, None)] * len(groups)
         return [
-            replace(own, center=center, epsilon=epsilon)
-            for own, (center, epsilon) in zip(picks, centers, strict=True)
+            Picks(order, scores[rows], distances[rows], center, np.nan, epsilon)
+            for order, rows, (center, epsilon) in zip(orders, kept, points, strict=True)
         ]
 
 

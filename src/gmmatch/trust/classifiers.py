@@ -13,7 +13,6 @@ that leave the row out.
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -123,7 +122,7 @@ class Classifier:
 
 
 @dataclass(frozen=True, eq=False)
-class Narrowed:
+class Reduced:
     """Wide rows as classifiers are fitted to them: by the directions in which they vary most.
 
     The directions follow from rows without their labels, so that leaving a row out stays exact; and a fitted
@@ -134,7 +133,7 @@ class Narrowed:
     turn: FloatArray  # orthonormal columns
 
     @classmethod
-    def of(cls, rows: FloatArray, order: IntArray, inputs: Inputs, seed: int) -> Narrowed | None:
+    def of(cls, rows: FloatArray, order: IntArray, inputs: Inputs, seed: int) -> Reduced | None:
         """Return the view for rows in a random order of some of them; None if they are few or not wide."""
         if min(rows.shape[1], len(order)) <= 2 * MOST_DIRECTIONS:
             return None
@@ -143,22 +142,20 @@ class Narrowed:
             return cls(inputs, leading_directions(read, MOST_DIRECTIONS, seed))
 
     @property
-    def narrow_inputs(self) -> Inputs:
+    def own_inputs(self) -> Inputs:
         """What a linear classifier of such rows reads of them: all, as it is."""
         return Inputs(np.zeros(self.turn.shape[1]), 1.0)
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """Return rows scaled and clipped, in the directions alone. Time: O(rows * features * directions)."""
         step = block_rows(self.inputs.width) * 4
-        parts = [slice(start, start + step) for start in range(0, len(rows), step)]
-        found = np.empty((len(rows), self.turn.shape[1]), np.float32)
 
-        def fill(part: slice) -> None:
-            np.matmul(self.inputs(rows[part], np.float32)[:, :-1], self.turn, out=found[part])
+        def part(start: int) -> FloatArray:
+            found: FloatArray = self.inputs(rows[start : start + step], np.float32)[:, :-1] @ self.turn
+            return found
 
         with threadpool_limits(1):
-            deque(map_in_order(fill, parts, ahead=1), maxlen=0)
-        return found
+            return np.concatenate(list(map_in_order(part, range(0, len(rows), step))))
 
     def widen(self, classifier: Classifier) -> Classifier:
         """Return a classifier of such rows as one of the rows themselves.

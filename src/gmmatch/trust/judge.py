@@ -37,28 +37,18 @@ from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
 from .classifiers import (
     Classifier,
-    Narrowed,
+    Reduced,
     Taught,
     choose,
     fit,
     fit_with_reference,
     left_out_loss,
     too_large,
-)  # fmt: skip
+)
 from .evidence.duplicate import find_copies
 from .evidence.place import SURE_REACH, Limits, find_gate
 from .inputs import Inputs
-from .noise import (
-    MANY_CLASSES,
-    STRAY,
-    NoiseModel,
-    fit_noise,
-    fitted_rows,
-    judge_labels,
-    noise_bytes,
-    outside_of_all,
-    stray_share,
-)  # fmt: skip
+from .noise import MANY_CLASSES, STRAY, NoiseModel, fit_noise, fitted_rows, noise_bytes, stray_share
 
 TRUSTED, UNLIKELY_LABEL, OUTSIDE = 0, 1, 2
 TIERS = ("trusted", "unlikely label", "outside its class")
@@ -229,11 +219,13 @@ class Verdict:
 
     def class_probabilities(self, rows: FloatArray, codes: IntArray) -> Vector:
         """Return the class probabilities of all rows, each by a classifier that did not learn from it."""
+        from scipy.special import softmax
+
         classifier, leverage = self.rules.classifier, self.leverage
         assert classifier is not None
         assert leverage is not None
-        scores = classifier.scores(rows, codes, leverage)
-        return _softmax(scores)
+        found: Vector = softmax(classifier.scores(rows, codes, leverage).astype(np.float64), axis=1).round(9)
+        return found
 
     def evidence(self, codes: IntArray | None) -> Evidence:
         """Return what speaks against each row; `codes` are those that were judged."""
@@ -367,11 +359,7 @@ def judge(
             return _learn_labels(rules, part, own, n_classes, hashes[sample], sample, seed, known)
 
         rules = recall("learned", learned)
-        leverage, folds = np.zeros(len(rows), np.float32), known.folds(seed)
-        if rules.classifier is not None and folds is not None:
-            leverage = folds.astype(np.float32)
-        elif len(rules.leverage):
-            leverage[sample] = rules.leverage
+        leverage = _leverage(rules, known.folds(seed), sample, len(rows))
         read = Judge(rules, code, leverage, known, rows)
         distances, far, clumped, *rest = run_read(rows, read)
         labels = None if rules.noise is None else LabelColumns(*rest)
@@ -392,6 +380,16 @@ def judge(
         clusters=clusters,
         reads=counter.reads,
     )
+
+
+def _leverage(rules: Rules, folds: IntArray | None, sample: IntArray, n_rows: int) -> FloatArray:
+    """Return by row how much the classifier learned from it, or its fold where rows belong together."""
+    if rules.classifier is not None and folds is not None:
+        return folds.astype(np.float32)
+    leverage = np.zeros(n_rows, np.float32)
+    if len(rules.leverage):
+        leverage[sample] = rules.leverage
+    return leverage
 
 
 def _learn_labels(
@@ -429,10 +427,10 @@ def _learn_labels(
     some = order[fitted[order]][: fitted_rows(n_classes)]
     order = order[teaching[order]]
     inputs, given, reference = Inputs(rules.origin, rules.scale), codes[some], known.reference
-    narrowed = Narrowed.of(rows, order, inputs, seed)
-    if narrowed is not None:
-        rows, inputs = narrowed(rows), narrowed.narrow_inputs
-        taught, reference = replace(taught, rows=rows), None if reference is None else narrowed(reference)
+    reduced = Reduced.of(rows, order, inputs, seed)
+    if reduced is not None:
+        rows, inputs = reduced(rows), reduced.own_inputs
+        taught, reference = replace(taught, rows=rows), None if reference is None else reduced(reference)
     best, losses = choose(taught, order, inputs, seed)
     if reference is not None and known.reference_codes is not None:
         classifier, leverage, count = fit_with_reference(taught, best, reference, known.reference_codes)
@@ -443,10 +441,10 @@ def _learn_labels(
         classifier, leverage, noise, loss, rounds = _learn_in_rounds(taught, best, order, some)
     guessing = float(np.log(max(2, len(np.unique(given)))))
     away = codes[strays]
-    found = judge_labels(noise, classifier.scores(rows[strays], away, leverage[strays]), away)
+    found = noise.judge(classifier.scores(rows[strays], away, leverage[strays]), away)
     return replace(
         rules,
-        classifier=classifier if narrowed is None else narrowed.widen(classifier),
+        classifier=classifier if reduced is None else reduced.widen(classifier),
         noise=noise,
         leverage=leverage[stands],
         thin=thin,
@@ -469,14 +467,14 @@ def _learn_in_rounds(
     classifier, leverage = fit(taught, like, order)
     scores = classifier.scores(rows[some], given, leverage[some])
     noise, loss = fit_noise(scores, given), left_out_loss(scores, given, taught.n_classes)
-    found = judge_labels(noise, scores, given)
+    found = noise.judge(scores, given)
     if float(np.mean(found.wrong - found.outside)) <= _MANY_WRONG:
         return classifier, leverage, noise, loss, 1
     step = classifier.block_rows
 
-    def judged(start: int) -> Vector:
+    def judged(start: int) -> FloatArray:
         own = slice(start, start + step)
-        return judge_labels(noise, classifier.scores(rows[own], codes[own], leverage[own]), codes[own]).wrong
+        return noise.judge(classifier.scores(rows[own], codes[own], leverage[own]), codes[own]).wrong
 
     with threadpool_limits(1):
         wrong = np.concatenate(list(map_in_order(judged, range(0, len(rows), step))))
@@ -568,15 +566,15 @@ def _judge_block(
         assert given is not None
         scores = log_odds(given)
         strays = np.zeros_like(strays)  # what the user's model reads is not these numbers
-    found = judge_labels(rules.noise, scores, code)
+    found = rules.noise.judge(scores, code)
     if scores.dtype == np.float32 and rules.classifier is not None:
         # Where single precision may have decided, double precision does.
         close = np.flatnonzero(np.abs(found.wrong[:, None] - _DECIDING).min(axis=1) < _CLOSE)
         exact = rules.classifier.scores(values[close], code[close], leverage[close], np.float64)
-        found = found.with_rows(close, judge_labels(rules.noise, exact, code[close]))
+        found = found.with_rows(close, rules.noise.judge(exact, code[close]))
     # Where the rows say little about the labels, their order stands, and they are believed.
     weight = min(1.0, max(_LEAST_SAID, rules.known / _LITTLE_KNOWN))
-    away = strays * outside_of_all(rules.stray, found.evidence, rules.noise.frequency[code])
+    away = strays * rules.noise.outside_of_all(rules.stray, found.evidence, code)
     left = weight * (1.0 - away)
     # A class of a single row has no other to compare it with: its label is believed.
     taken = (codes >= 0) & ~rules.thin[code]
@@ -593,14 +591,6 @@ def log_odds(probabilities: FloatArray) -> Vector:
     scores: Vector = np.log(np.maximum(np.asarray(probabilities, np.float64), 1e-6 / n_classes))
     scores += np.log(n_classes)
     return scores
-
-
-def _softmax(scores: FloatArray) -> Vector:
-    powers = scores - scores.max(axis=1, keepdims=True)
-    np.exp(powers, out=powers)
-    powers /= np.add.reduce(powers, axis=1)[:, None]
-    probabilities: Vector = np.asarray(powers, np.float64).round(9)
-    return probabilities
 
 
 def _estimate(labels: LabelColumns, codes: IntArray, rules: Rules) -> Vector:

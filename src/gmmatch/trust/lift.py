@@ -17,7 +17,7 @@ from ..compute import kernels
 BANDWIDTH = 0.3
 """Typical distances between rows. Of 0.25 to 0.7, tried on letters, 0.3 serves heads and matching best."""
 
-_DIRECTION_ROWS, _ROUNDS = 1 << 12, 2
+_ROUNDS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,16 +59,16 @@ class Lift:
 def leading_directions(rows: FloatArray, count: int, seed: int) -> FloatArray:
     """Return about the directions in which rows vary most, as orthonormal columns in single precision.
 
-    `rows`: in random order, their middle zero. What is left out are directions of little variance, whichever
-    exactly. Time: O(4 min(rows, 4096) features count), by subspace iteration on the first rows.
+    `rows`: their middle is zero. What is left out are directions of little variance, whichever exactly.
+    Time: O(4 rows features count), by subspace iteration.
     """
     from scipy.linalg import qr
 
-    part = np.asarray(rows[:_DIRECTION_ROWS], np.float32)
+    single = np.asarray(rows, np.float32)
     rng = np.random.default_rng([seed, 0x7465616368])
-    found: FloatArray = rng.standard_normal((rows.shape[1], count), np.float32)
+    found: FloatArray = rng.normal(size=(rows.shape[1], count)).astype(np.float32)
     for _ in range(_ROUNDS):
-        found = qr(part.T @ (part @ found), mode="economic", overwrite_a=True, check_finite=False)[0]
+        found = qr(single.T @ (single @ found), mode="economic", overwrite_a=True, check_finite=False)[0]
     return found
 
 
@@ -84,20 +84,3 @@ def typical_gap(rows: FloatArray) -> float:
     lengths = np.sort(np.sqrt(np.add.reduce(gaps * gaps, axis=1)))
     middle = lengths[pairs // 2]
     return float(middle or lengths[-1] or 1.0)
-
-
-def effective_dimension(rows: FloatArray) -> float:
-    """Return in how many directions the rows spread: (sum of the variances)^2 / sum of their squares.
-
-    Equal variances in d directions and none elsewhere give d.
-
-    Time: O(n^2 d) or O(n d^2), whichever is less. Meant for samples.
-    """
-    if not len(rows):
-        return 0.0
-    offsets = rows - np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows)
-    # Ratios alone matter: squares of squares must neither overflow nor vanish.
-    offsets /= float(np.abs(offsets).max(initial=0.0)) or 1.0
-    gram = offsets @ offsets.T if len(rows) < rows.shape[1] else offsets.T @ offsets
-    squares = float(np.add.reduce(gram * gram, axis=None))
-    return float(np.trace(gram)) ** 2 / squares if squares > 0 else 0.0

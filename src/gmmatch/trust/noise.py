@@ -75,6 +75,21 @@ class NoiseModel:
         given = (np.stack(part).astype(precision) for part in lines)
         return np.r_[1.0, self.sharpness].astype(precision), bias.astype(precision), self.weights, *given
 
+    def judge(self, scores: FloatArray, codes: IntArray) -> LabelVerdict:
+        """Return what the model concludes from the scores of rows and their given classes.
+
+        Time: O(rows * classes) for each sharpness, in the precision of the scores. Values are rounded to six
+        decimals, so that the order of additions inside BLAS does not decide.
+        """
+        found = kernels.judge_labels(scores, codes, *self.tables(scores.dtype))
+        columns = found[0], found[2], found[3], found[4]
+        wrong, likely, outside, evidence = (part.round(_DECIMALS) for part in columns)
+        return LabelVerdict(wrong, found[1], likely, outside, evidence, found[5].round(9))
+
+    def outside_of_all(self, share: float, evidence: Vector, codes: IntArray) -> Vector:
+        """Return the probability that rows belong to no class; a share of them does whatever their labels."""
+        return _outside_of_all(share, evidence, self.frequency[codes])
+
 
 @dataclass(frozen=True, eq=False)
 class LabelVerdict:
@@ -94,18 +109,6 @@ class LabelVerdict:
         return self
 
 
-def judge_labels(model: NoiseModel, scores: FloatArray, codes: IntArray) -> LabelVerdict:
-    """Return what the model concludes from the scores of rows and their given classes.
-
-    Time: O(rows * classes) for each sharpness, in the precision of the scores. Values are rounded to six
-    decimals, so that the order of additions inside BLAS does not decide.
-    """
-    found = kernels.judge_labels(scores, codes, *model.tables(scores.dtype))
-    columns = found[0], found[2], found[3], found[4]
-    wrong, likely, outside, evidence = (part.round(_DECIMALS) for part in columns)
-    return LabelVerdict(wrong, found[1], likely, outside, evidence, found[5].round(9))
-
-
 def stray_share(evidence: Vector, frequency: Vector) -> float:
     """Return which share of rows far outside every class belongs to none, by how their labels fit the model.
 
@@ -113,13 +116,13 @@ def stray_share(evidence: Vector, frequency: Vector) -> float:
     """
     share = STRAY
     for _ in range(_STEPS):
-        odds = outside_of_all(share, evidence, frequency)
+        odds = _outside_of_all(share, evidence, frequency)
         share = (float(odds.sum()) + _STRAY_ROWS * STRAY) / (len(odds) + _STRAY_ROWS)
     return round(share, _DECIMALS)
 
 
-def outside_of_all(share: float, evidence: Vector, frequency: Vector) -> Vector:
-    """Return the probability that rows belong to no class, of which a share does whatever their labels."""
+def _outside_of_all(share: float, evidence: Vector, frequency: Vector) -> Vector:
+    """Return the probability that rows belong to no class; a share of them does whatever their labels."""
     strays = share * frequency
     found: Vector = strays / np.maximum(strays + (1.0 - share) * evidence, 1e-300)
     return found

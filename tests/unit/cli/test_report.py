@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+import gmmatch
 from gmmatch.cli import app
 from gmmatch.reporting.page import plot_library
 
@@ -43,6 +44,19 @@ def test_select_writes_a_report_beside_the_selection(run, tmp_path):
     assert spoken.stdout.splitlines()[0].endswith("wrote kept.parquet and r.html")
 
 
+def test_the_command_of_a_saved_selections_page_repeats_it(run, tmp_path):
+    lines = [f"r{n},{n % 7}.5,{n * n % 11},{'ab'[n % 2]}" for n in range(60)]
+    (tmp_path / "table.csv").write_text("\n".join(["key,x,y,kind", *lines]))
+    opening = "--ids key --labels kind"
+    done = run(f"select table.csv {opening} --keep 12 --duplicates drop --budgets equal -o one.parquet")
+    assert done.exit_code == 0, done.output
+    assert run(f"report one.parquet table.csv {opening} -o page.html").exit_code == 0
+    command = data_of(tmp_path / "page.html")["glance"]["command"]
+    assert run(f"{command.removeprefix('gmmatch ')} -o two.parquet").exit_code == 0
+    one, two = (gmmatch.load_selection(tmp_path / name) for name in ("one.parquet", "two.parquet"))
+    assert one.ids.tolist() == two.ids.tolist()
+
+
 def test_the_report_of_a_saved_selection_is_the_same(run, tmp_path):
     run("select rows.npy --labels labels.npy --keep 10% --report one.html --images images.npy")
     done = run("report kept.parquet rows.npy --labels labels.npy --images images.npy -o two.html --json")
@@ -52,7 +66,7 @@ def test_the_report_of_a_saved_selection_is_the_same(run, tmp_path):
     one, two = data_of(tmp_path / "one.html"), data_of(tmp_path / "two.html")
     for part in ("curve", "map", "classes", "galleries", "content", "notes"):
         assert one[part] == two[part], part
-    assert two["glance"]["command"] == "gmmatch select rows.npy --labels LABELS --keep 24 --seed 0"
+    assert two["glance"]["command"] == "gmmatch select rows.npy --labels labels.npy --keep 24 --seed 0"
 
 
 def test_suspects_are_looked_for_once(run, tmp_path):

@@ -49,11 +49,11 @@ def test_labels_are_fixed_and_fed_back(folder, ending):
 def test_what_was_changed_is_said_in_words(folder):
     done = run("-o wrong.parquet --fix better.csv --above 0.9")
     assert "6 by their label" in done.stdout
-    assert "2 are copies of others" in done.stdout
+    assert "2 are near-duplicates of others" in done.stdout
     assert "of the labels are wrong (" in done.stdout
     assert len(done.stdout.splitlines()) == 4  # a line for each thing told
     assert "\\n" not in done.stdout
-    assert "Changed 6 labels, by suggestions of 0.9 or more ('dog, big' to 'cat' 6 times)" in done.stdout
+    assert "Changed 6 labels, by suggestions of 0.9 or more ('dog, big' to 'cat': 6)" in done.stdout
     assert len(done.stdout.splitlines()) == 4
     table = pq.read_table("wrong.parquet").to_pydict()
     assert set(table["row"][:6]) == set(range(6))

@@ -53,7 +53,7 @@ class TestFolder:
         notes = open_input(tmp_path, "image").notes
         assert notes[0].startswith("no images in 1 subfolder(s)")
         assert notes[0].endswith(": empty")
-        assert notes[1] == "left out 1 file(s) that are not images by their name: 1 .md"
+        assert notes[1] == "left out files whose names are not those of images: 1 .md"
 
     def test_links_are_followed_but_not_in_circles(self, tmp_path):
         write(tmp_path / "elsewhere" / "a.png", b"a")

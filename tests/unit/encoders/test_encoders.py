@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gmmatch.encoders import FAMILIES, Encoder, Unreadable, encoder, spec_form
+from gmmatch.encoders.base import ImageEncoder
 from gmmatch.encoders.onnx_model import OnnxEncoder
 from gmmatch.errors import InvalidInput, InvalidParameter, MissingExtra, UnknownParameter
 
@@ -295,3 +296,18 @@ def test_the_guide_lists_every_encoder():
     for name, family in FAMILIES.items():
         (row,) = [line for line in guide.splitlines() if line.startswith(f"| `{spec_form(name)}` |")]
         assert (f"`gmmatch[{family.extra}]`" in row) == (family.extra is not None)
+
+
+def test_an_encoder_of_ones_own_refuses_images_of_several_shapes_in_a_sentence():
+    class Brightness(ImageEncoder):
+        name, revision, dimension = "brightness", None, 1
+
+        def _forward(self, pixels):
+            return pixels.reshape(len(pixels), -1).mean(axis=1, dtype=np.float32)[:, None]
+
+    images = [np.zeros((4, 4, 3), np.uint8), np.zeros((4, 6, 3), np.uint8)]
+    with pytest.raises(
+        InvalidInput, match=r"brightness got images of the shapes \(4, 4, 3\) and \(4, 6, 3\)"
+    ):
+        Brightness().encode(images)
+    assert Brightness().encode(images[:1]).shape == (1, 1)

@@ -7,7 +7,9 @@ from sklearn.cluster import KMeans
 import gmmatch
 from gmmatch.compute.keys import row_keys
 from gmmatch.matching import clusters as module
-from gmmatch.matching.clusters import cluster_count, find_clusters, lloyd
+from gmmatch.matching.clusters import divide_into_clusters, find_clusters, lloyd
+from gmmatch.matching.groups import Group
+from gmmatch.trust import judge
 
 
 def blobs(n=900, groups=12, d=5, seed=0, apart=6.0):
@@ -16,9 +18,16 @@ def blobs(n=900, groups=12, d=5, seed=0, apart=6.0):
     return apart * rng.normal(size=(groups, d))[truth] + rng.normal(size=(n, d)), truth
 
 
-def cells_of(rows, count, seed=0, usable=None):
+def clusters_of(rows, seed=0, usable=None, wanted="auto"):
+    """Return the clusters, and that of each row, -1 for rows of none."""
     usable = np.ones(len(rows), dtype=bool) if usable is None else usable
-    return find_clusters(rows, usable, row_keys(rows), count, seed)
+    found = find_clusters(rows, row_keys(np.where(usable[:, None], rows, 0.0)), usable, seed, wanted)
+    codes = found.ready(rows.dtype)(np.where(usable[:, None], rows, 0.0))
+    return found, np.where(usable & ~found.alone, codes, -1)
+
+
+def cells_of(rows, seed=0, usable=None, wanted="auto"):
+    return clusters_of(rows, seed, usable, wanted)[1]
 
 
 def inertia(rows, codes):
@@ -30,8 +39,9 @@ def inertia(rows, codes):
 def test_cells_are_nearly_as_tight_as_those_of_scikit_learn(count, levels, monkeypatch):
     if levels == 2:
         monkeypatch.setattr(module, "_FLAT_WORK", 0.0)
+    monkeypatch.setattr(module, "MOST_CLUSTERS", count)
     rows, _ = blobs()
-    codes = cells_of(rows, count)
+    codes = cells_of(rows)
     inside = codes >= 0
     assert np.count_nonzero(inside) > 0.97 * len(rows)
     rows, codes = rows[inside], codes[inside]
@@ -43,18 +53,70 @@ def test_cells_are_nearly_as_tight_as_those_of_scikit_learn(count, levels, monke
 def test_every_row_is_in_the_cell_of_the_nearest_centre():
     rows, _ = blobs()
     centers = lloyd(rows, 40, np.random.default_rng(0))
-    found = module.Clusters(rows.mean(axis=0)[None], [centers]).assign(rows)
-    np.testing.assert_array_equal(found, ((rows[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1))
+    place = np.random.default_rng(1).permutation(40)
+    found = module.Clusters(rows.mean(axis=0)[None], [centers], place, np.zeros(900, bool))
+    near = ((rows[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
+    np.testing.assert_array_equal(found.ready(rows.dtype)(rows), place[near])
 
 
-def test_the_heaviest_cell_comes_first_and_unusable_rows_have_none():
+def test_a_cluster_joins_the_nearest_that_is_chosen():
+    rows, _ = blobs()
+    found, codes = clusters_of(rows)
+    centers = np.stack([rows[codes == code].mean(axis=0) for code in range(len(found))])
+    chosen = np.array([0, 3, 17, 40])
+    joined = found.join(chosen)
+    near = ((centers[:, None] - centers[chosen]) ** 2).sum(axis=2).argmin(axis=1)
+    assert (joined == near).mean() > 0.98  # the last round of k-means moves centres a little
+    assert joined[chosen].tolist() == [0, 1, 2, 3]
+
+
+def covered(near, weights, chosen):
+    return weights @ near[chosen].max(axis=0)
+
+
+def test_each_cluster_in_order_covers_most_of_what_is_not_covered_yet():
+    rng = np.random.default_rng(2)
+    points, weights = rng.normal(size=(60, 3)), rng.integers(1, 30, 60).astype(float)
+    order = module._coverage(points, weights, 0.8)
+    apart = ((points[:, None] - points) ** 2).sum(axis=2)
+    near = np.maximum(1.0 - apart / 0.64, 0.0)
+    assert sorted(order.tolist()) == list(range(60))
+    for count in range(60):
+        gains = [covered(near, weights, [*order[:count], other]) for other in range(60)]
+        assert gains[order[count]] >= max(gains) - 1e-3
+
+
+def test_a_small_group_apart_comes_before_the_second_part_of_a_large_one():
+    rng = np.random.default_rng(5)
+    large, small = rng.normal(size=(800, 8)), 4.0 + 0.3 * rng.normal(size=(12, 8))
+    rows = np.concatenate([large, small])
+    for keep in (20, 40):
+        picks = gmmatch.select(rows, keep=keep).indices
+        assert (picks >= 800).sum() == 1
+
+
+def test_rows_that_are_less_dense_count_less_and_none_where_half_are_copies():
+    rng = np.random.default_rng(6)
+    rows = np.concatenate([rng.normal(size=(400, 6)), 3.0 * rng.normal(size=(40, 6))])
+    reach, weights, alone = module._density(rows)
+    gaps = np.sqrt(np.sort(((rows[:, None] - rows) ** 2).sum(axis=2), axis=1)[:, 5])
+    assert reach == pytest.approx(np.median(gaps))
+    spread = 1.4826 * np.median(np.abs(gaps - reach))
+    beyond = np.maximum(gaps - reach, 0.0) / spread
+    np.testing.assert_allclose(weights, np.exp(-0.5 * (beyond / 2.0) ** 2), rtol=1e-6)
+    np.testing.assert_array_equal(alone, (beyond > 3.5) & (gaps > 2.0 * reach))
+    assert alone.any()
+    rows[:300] = rows[0]
+    assert module._density(rows)[1].min() == 1.0
+
+
+def test_unusable_rows_have_no_cluster_and_change_nothing():
     rows, _ = blobs()
     usable = np.arange(len(rows)) % 7 > 0
-    rows[~usable] = np.nan
-    codes = cells_of(rows, 50, usable=usable)
+    others = np.where(usable[:, None], rows, np.nan)
+    codes = cells_of(others, usable=usable)
     assert (codes[~usable] == -1).all()
-    sizes = np.bincount(codes[codes >= 0])
-    assert (np.diff(sizes) <= 0).all()
+    np.testing.assert_array_equal(codes[usable], cells_of(rows[usable]))
 
 
 @pytest.mark.parametrize("levels", [1, 2])
@@ -63,15 +125,17 @@ def test_the_order_of_the_rows_does_not_matter(levels, monkeypatch):
         monkeypatch.setattr(module, "_FLAT_WORK", 0.0)
     rows, _ = blobs()
     order = np.random.default_rng(5).permutation(len(rows))
-    np.testing.assert_array_equal(cells_of(rows, 80)[order], cells_of(rows[order], 80))
+    np.testing.assert_array_equal(cells_of(rows)[order], cells_of(rows[order]))
 
 
 def test_rows_beyond_the_sample_go_to_the_cells_of_the_sample(monkeypatch):
-    monkeypatch.setattr(module, "SAMPLE_ROWS", 300)
+    monkeypatch.setitem(judge.__globals__, "_SAMPLE_ROWS", 300)
+    monkeypatch.setitem(judge.__globals__, "_ROWS_PER_CLASS", 1)
     rows, truth = blobs(apart=20.0)
-    codes = cells_of(rows, 12)
-    for code in np.unique(codes):
-        assert len(np.unique(truth[codes == code])) == 1
+    verdict = gmmatch.GMMatching(12).fit(rows)._judged
+    assert verdict.sample == 300
+    for code in range(verdict.clusters.max() + 1):
+        assert len(np.unique(truth[verdict.clusters == code])) <= 1
 
 
 @pytest.mark.parametrize("levels", [1, 2])
@@ -81,7 +145,7 @@ def test_copies_of_few_rows_are_few_cells(levels, monkeypatch):
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(1000, 30))
     rows[:300] = rows[:5][rng.integers(0, 5, 300)] + 1e-4 * rng.normal(size=(300, 30))
-    codes = cells_of(rows, 200)
+    codes = cells_of(rows)
     assert len(np.unique(codes[:300])) <= 12
 
 
@@ -89,7 +153,7 @@ def test_rows_far_from_their_neighbours_are_in_no_cell_and_small_groups_are():
     rng = np.random.default_rng(4)
     crowd, few = rng.normal(size=(900, 12)), 6.0 + 0.6 * rng.normal(size=(12, 12))
     alone = 25.0 * rng.choice([-1.0, 1.0], size=(30, 12)) + rng.normal(size=(30, 12))
-    codes = cells_of(np.concatenate([crowd, few, alone]), 60)
+    codes = cells_of(np.concatenate([crowd, few, alone]))
     assert (codes[912:] == -1).all()
     assert (codes[900:912] >= 0).all()
     assert np.count_nonzero(codes[:900] < 0) <= 9
@@ -98,20 +162,29 @@ def test_rows_far_from_their_neighbours_are_in_no_cell_and_small_groups_are():
 def test_copies_leave_no_row_alone():
     rng = np.random.default_rng(4)
     rows = np.concatenate([np.repeat(rng.normal(size=(3, 5)), 100, axis=0), rng.normal(size=(60, 5))])
-    assert (cells_of(rows, 20) >= 0).all()
+    assert (cells_of(rows) >= 0).all()
 
 
-def test_how_many_cells_follows_from_the_picks_and_the_rows():
-    assert cluster_count("auto", 100, 5000) == 180
-    assert cluster_count("auto", 3000, 5000) == 1666
-    assert cluster_count("auto", 100_000, 1_000_000) == module.MOST_CLUSTERS
-    assert cluster_count(40, 100, 5000) == 40
-    assert cluster_count(40, 100, 30) == 30
-    assert cluster_count("auto", 1, 2) == cluster_count("auto", 1, 5) == cluster_count(0, 1, 5) == 1
-    assert cluster_count("auto", 3, 1000) == 6  # rounded up
-    assert cluster_count("auto", 10**6, module.SAMPLE_ROWS) == module.SAMPLE_ROWS // 3
-    assert cluster_count("auto", 10**6, module.SAMPLE_ROWS + 1) == module.MOST_CLUSTERS
-    assert cluster_count(9000, 10**6, module.SAMPLE_ROWS + 1) == 9000
+@pytest.mark.parametrize(("wanted", "count"), [("auto", 300), (40, 300), (400, 400), (5000, 900)])
+def test_there_are_a_third_as_many_clusters_as_rows_or_as_many_as_are_asked_for(wanted, count):
+    rows, _ = blobs()
+    found, codes = clusters_of(rows, wanted=wanted)
+    assert len(found) == min(count, np.count_nonzero(codes >= 0))
+
+
+@pytest.mark.parametrize(("clusters", "count"), [("auto", 20), (7, 7), (50, 50)])
+def test_there_are_as_many_groups_as_picks_or_as_many_as_are_asked_for(clusters, count):
+    rows, _ = blobs()
+    verdict = gmmatch.GMMatching(20, clusters=clusters).fit(rows)._judged
+    whole = Group(rows, np.arange(len(rows)), None, (0,), 1)
+    groups, judged = divide_into_clusters(whole, clusters, 20, verdict)
+    *members, outside = [group.members for group in groups]
+    assert len(members) == count
+    np.testing.assert_array_equal(outside, np.flatnonzero((verdict.clusters < 0) | (verdict.tiers > 0)))
+    np.testing.assert_array_equal(np.flatnonzero(judged.tiers > 0), outside)
+    np.testing.assert_array_equal(np.sort(np.concatenate([*members, outside])), np.arange(len(rows)))
+    # The first clusters are those that others join.
+    assert [verdict.clusters[own].min() for own in members] == list(range(count))
 
 
 def test_coarse_cells_are_divided_by_how_many_rows_they_have_and_how_far_these_spread(monkeypatch):
@@ -127,7 +200,7 @@ def test_coarse_cells_are_divided_by_how_many_rows_they_have_and_how_far_these_s
         return found
 
     monkeypatch.setattr(module, "lloyd", noted)
-    found, _ = module._divide(rows, 90, 3)
+    found = module.Clusters(*module._divide(rows, 90, 3), np.arange(200), np.zeros(len(rows), bool))
     coarse = asked[0][3]
     assert (len(asked[0][0]), *asked[0][1:3]) == (700, 10, 12)  # the root of 90, rounded up
     np.testing.assert_array_equal(found.coarse, coarse)
@@ -140,7 +213,7 @@ def test_coarse_cells_are_divided_by_how_many_rows_they_have_and_how_far_these_s
         if (own == group).any():
             assert fine[rows[own == group].tobytes()] == (shares[group], 6)
     assert len(found) == sum(len(points) for points in found.fine)
-    codes = found.assign(rows)
+    codes = found.ready(rows.dtype)(rows)
     first = 0
     for group, points in enumerate(found.fine):
         members = rows[own == group]
@@ -188,15 +261,15 @@ def test_any_budget_is_met_exactly(keep):
     )
 
 
-def test_one_pick_of_a_cell_is_the_row_nearest_to_its_geometric_median():
+def test_one_pick_of_a_cluster_is_the_row_nearest_to_its_geometric_median():
     rows, _ = blobs()
-    codes = cells_of(rows, 40)
-    selection = gmmatch.select(rows, keep=20, clusters=40)
-    for pick in selection.indices:
-        mine = np.flatnonzero(codes == codes[pick])
-        if len(mine) > 2:
-            center = gmmatch.geometric_median(rows[mine]).point
-            assert pick == mine[np.linalg.norm(rows[mine] - center, axis=1).argmin()]
+    estimator = gmmatch.GMMatching(20).fit(rows)
+    whole = Group(rows, np.arange(len(rows)), None, (0,), 1)
+    groups, _ = divide_into_clusters(whole, "auto", 20, estimator._judged)
+    picks = estimator.sample_indices_
+    for mine in [group.members for group in groups[:20]]:
+        center = gmmatch.geometric_median(rows[mine]).point
+        assert mine[np.linalg.norm(rows[mine] - center, axis=1).argmin()] in picks
 
 
 def test_a_coarse_cell_that_holds_most_of_the_rows_is_divided_in_parts(monkeypatch):
@@ -204,7 +277,8 @@ def test_a_coarse_cell_that_holds_most_of_the_rows_is_divided_in_parts(monkeypat
     rows = np.where(rng.random((3000, 40)) < 0.02, rng.normal(size=(3000, 40)), 0.0)
     rows += 0.05 * rng.normal(size=rows.shape)
     monkeypatch.setattr(module, "_FLAT_WORK", 0.0)
-    whole = cells_of(rows, 300)
+    monkeypatch.setattr(module, "MOST_CLUSTERS", 300)
+    whole = cells_of(rows)
     monkeypatch.setattr(module, "_GROUP_WORK", 1e6)
     sizes = []
     plain = module.lloyd
@@ -214,9 +288,9 @@ def test_a_coarse_cell_that_holds_most_of_the_rows_is_divided_in_parts(monkeypat
         return plain(rows, count, rng, rounds)
 
     monkeypatch.setattr(module, "lloyd", seen)
-    parts = cells_of(rows, 300)
+    parts = cells_of(rows)
     assert max(n * 40 * count for n, count in sizes[1:]) < 1e6
     assert abs(parts.max() - whole.max()) < 0.1 * whole.max()
     assert inertia(rows, parts) < 1.15 * inertia(rows, whole)
     order = rng.permutation(3000)
-    assert cells_of(rows[order], 300).tolist() == parts[order].tolist()
+    assert cells_of(rows[order]).tolist() == parts[order].tolist()

@@ -11,6 +11,7 @@ import gmmatch
 from gmmatch.data import Dataset
 from gmmatch.errors import InvalidInput
 from gmmatch.reporting import inputs, summarise
+from gmmatch.reporting.inputs import prepare
 from gmmatch.reporting.summarise import BINS
 
 
@@ -331,6 +332,29 @@ def test_without_labels_no_gallery_claims_what_a_smaller_budget_keeps(blobs):
     assert "smaller budget" in summarise(gmmatch.select(X, y, keep=40), gmmatch.open(X, y)).galleries[0].about
     bare = summarise(gmmatch.select(X, keep=40), gmmatch.open(X))
     assert all("smaller" not in gallery.about and "class" not in gallery.about for gallery in bare.galleries)
+
+
+def test_without_labels_no_sentence_speaks_of_classes(blobs):
+    X = blobs[0].copy()
+    X[7] = 400.0
+    report = summarise(gmmatch.select(X, keep=40), gmmatch.open(X))
+    assert report.map.reason[report.map.row.index(7)] == "It is far outside the other rows."
+
+
+def test_picks_that_match_other_rows_are_measured_by_one_centre(blobs):
+    """The curve, its end, and what random subsets do are about the same centre, and a note names it."""
+    X, y = blobs
+    selection = gmmatch.select(X, y, keep=40, match_to=np.full((6, 8), 3.0))
+    report = summarise(selection, gmmatch.open(X, y))
+    assert report.glance.objective == report.curve.objective[-1]
+    assert any(note.startswith("The picks match match_to: distances") for note in report.notes)
+    centers = prepare(selection, gmmatch.open(X, y)).centers
+    kept = y[selection.indices]
+    far = [
+        (kept == name).mean() * np.linalg.norm(X[selection.indices][kept == name].mean(axis=0) - center)
+        for name, center in zip(np.unique(kept), centers, strict=True)
+    ]
+    assert report.glance.objective == pytest.approx(sum(far), rel=1e-4)
 
 
 def test_the_python_of_a_page_without_labels_and_with_bad_rows_repeats_it(blobs):

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gmmatch.trust import classifiers as module
-from gmmatch.trust.classifiers import Classifier, Narrowed, Taught, choose, fit, leave_out
+from gmmatch.trust.classifiers import Classifier, Reduced, Taught, choose, fit, leave_out
 from gmmatch.trust.inputs import Inputs
 from gmmatch.trust.lift import Lift, leading_directions
 
@@ -263,16 +263,16 @@ def test_bytes_are_those_of_the_kernel_unless_they_are_too_many() -> None:
 
 
 @pytest.mark.parametrize("n_features", [0, 8])
-def test_a_classifier_of_narrowed_rows_scores_the_rows_themselves_alike(monkeypatch, n_features: int) -> None:
+def test_a_classifier_of_reduced_rows_scores_the_rows_themselves_alike(monkeypatch, n_features: int) -> None:
     monkeypatch.setattr(module, "MOST_DIRECTIONS", 6)
     taught = blobs(n=80, d=20)
     origin = taught.rows.mean(axis=0)
-    view = Narrowed.of(taught.rows, np.arange(80), Inputs(origin, 8.0), 0)  # no row is clipped
+    view = Reduced.of(taught.rows, np.arange(80), Inputs(origin, 8.0), 0)  # no row is clipped
     assert view is not None
     assert_allclose(view.turn.T @ view.turn, np.eye(6), atol=1e-5)
     narrow = replace(taught, rows=view(taught.rows))
     lift = Lift.draw(np.zeros(6), 0.5, n_features, 1) if n_features else None
-    like = Classifier(np.zeros((0, 0)), replace(view.narrow_inputs, lift=lift), 1.0, 0.7, 0.0)
+    like = Classifier(np.zeros((0, 0)), replace(view.own_inputs, lift=lift), 1.0, 0.7, 0.0)
     found, leverage = fit(narrow, like, order_of(taught))
     expected = found.scores(narrow.rows, taught.codes, leverage)
     assert_allclose(

@@ -7,9 +7,14 @@ import pytest
 
 import gmmatch
 from gmmatch.errors import InvalidParameter
-from gmmatch.matching.features import AUTO_FOURIER_FEATURES, MatchedRows, choose_fourier_features
+from gmmatch.matching.features import (
+    AUTO_FOURIER_FEATURES,
+    MatchedRows,
+    choose_fourier_features,
+    effective_dimension,
+)
 from gmmatch.trust import judge
-from gmmatch.trust.lift import Lift, effective_dimension, typical_gap
+from gmmatch.trust.lift import Lift, typical_gap
 
 
 def test_inner_products_are_those_of_a_gaussian_kernel():

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gmmatch.trust import noise as module
-from gmmatch.trust.noise import NoiseModel, fit_noise, fitted_rows, judge_labels, stray_share
+from gmmatch.trust.noise import NoiseModel, fit_noise, fitted_rows, stray_share
 
 
 def draw(
@@ -70,7 +70,7 @@ def test_the_share_of_wrong_labels_comes_out_in_all_and_by_class(name: str) -> N
     n_classes = len(transition)
     scores, given, truth = draw(6000, transition, outside)
     model = fit_noise(scores, given)
-    found = judge_labels(model, scores, given)
+    found = model.judge(scores, given)
     wrong = given != truth
     off = 0.04 if outside else 0.03
     assert abs(found.wrong.mean() - wrong.mean()) < off
@@ -91,7 +91,7 @@ def test_the_share_of_wrong_labels_comes_out_in_all_and_by_class(name: str) -> N
 @pytest.mark.parametrize("name", ["uniform", "much", "two bad classes"])
 def test_of_labels_with_some_probability_so_many_are_wrong(name: str) -> None:
     scores, given, truth = draw(12_000, *CASES[name], gap=3.5)
-    found = judge_labels(fit_noise(scores, given), scores, given)
+    found = fit_noise(scores, given).judge(scores, given)
     wrong = given != truth
     edges = np.digitize(found.wrong, [0.05, 0.2, 0.4, 0.6, 0.8])
     checked = 0
@@ -105,7 +105,7 @@ def test_of_labels_with_some_probability_so_many_are_wrong(name: str) -> None:
 
 def test_rows_that_belong_to_no_class_are_told_from_wrong_labels() -> None:
     scores, given, truth = draw(6000, uniform(5, 0.15), 1.0)
-    found = judge_labels(fit_noise(scores, given), scores, given)
+    found = fit_noise(scores, given).judge(scores, given)
     none = truth == 5
     assert none[found.outside > 0.5].mean() > 0.8
     assert found.outside[none].mean() > 8 * found.outside[~none].mean()
@@ -125,9 +125,7 @@ def test_values_of_the_sharpness_that_are_not_tried_would_change_nothing(name: s
     assert_array_equal(found.sharpness, every.sharpness)
     assert_allclose(found.weights, every.weights, atol=1e-6)
     assert_allclose(found.spread, every.spread, atol=1e-6)
-    assert_allclose(
-        judge_labels(found, scores, codes).wrong, judge_labels(every, scores, codes).wrong, atol=2e-6
-    )
+    assert_allclose(found.judge(scores, codes).wrong, every.judge(scores, codes).wrong, atol=2e-6)
 
 
 def test_a_class_of_three_rows_is_believed() -> None:
@@ -137,7 +135,7 @@ def test_a_class_of_three_rows_is_believed() -> None:
     given[few] = 4
     scores[few] = np.random.default_rng(1).normal(size=(3, 5))
     scores[few, 4] += 2.0
-    found = judge_labels(fit_noise(scores, given), scores, given)
+    found = fit_noise(scores, given).judge(scores, given)
     assert (found.wrong[few] < 0.5).all()
     assert abs(found.wrong[4:].mean() - (given != truth)[4:].mean()) < 0.03
 
@@ -148,7 +146,7 @@ def test_the_interval_holds_the_truth_in_most_draws_and_is_wider_with_few_rows()
         rate = 0.05 + 0.02 * seed
         scores, given, truth = draw(800, uniform(4, rate), gap=4.0, seed=seed)
         model = fit_noise(scores, given)
-        share = judge_labels(model, scores, given).wrong.mean()
+        share = model.judge(scores, given).wrong.mean()
         held += share - model.spread[-1, 0] <= (given != truth).mean() <= share + model.spread[-1, 1]
         widths.append(model.spread[-1].sum())
     assert held >= 17
@@ -179,11 +177,11 @@ def test_with_very_many_classes_the_noise_is_uniform_and_says_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scores, given, _ = draw(6000, uniform(8, 0.2))
-    pairs = judge_labels(fit_noise(scores, given), scores, given)
+    pairs = fit_noise(scores, given).judge(scores, given)
     monkeypatch.setattr(module, "MANY_CLASSES", 7)
     model = fit_noise(scores, given)
     assert model.transition.shape[1:] == (1, 1)
-    found = judge_labels(model, scores, given)
+    found = model.judge(scores, given)
     assert abs(found.wrong.mean() - pairs.wrong.mean()) < 0.01
     assert np.abs(found.wrong - pairs.wrong).mean() < 0.02
     assert (found.suggested == pairs.suggested)[pairs.wrong > 0.5].mean() > 0.99
@@ -202,7 +200,7 @@ def test_no_matrix_of_all_pairs_of_very_many_classes_is_made() -> None:
 
 def test_three_hundred_classes() -> None:
     scores, given, truth = draw(6000, uniform(300, 0.2), gap=9.0)
-    found = judge_labels(fit_noise(scores, given), scores, given)
+    found = fit_noise(scores, given).judge(scores, given)
     wrong = given != truth
     assert abs(found.wrong.mean() - wrong.mean()) < 0.03
     assert wrong[found.wrong > 0.5].mean() > 0.85
@@ -225,7 +223,7 @@ def test_the_posterior_is_that_of_bayes(pairs: bool) -> None:
         np.zeros((n_classes + 1, 2)),
     )
     scores, given = rng.normal(size=(n, n_classes)), rng.integers(0, n_classes, n)
-    found = judge_labels(model, scores, given)
+    found = model.judge(scores, given)
 
     def label_given(at: int, truth: int, label: int) -> float:
         if pairs:
@@ -258,8 +256,8 @@ def test_the_posterior_is_that_of_bayes(pairs: bool) -> None:
 def test_the_order_of_the_rows_does_not_matter() -> None:
     scores, given, _ = draw(1500, TWO_BAD)
     order = np.random.default_rng(0).permutation(1500)
-    plain = judge_labels(fit_noise(scores, given), scores, given)
-    moved = judge_labels(fit_noise(scores[order], given[order]), scores[order], given[order])
+    plain = fit_noise(scores, given).judge(scores, given)
+    moved = fit_noise(scores[order], given[order]).judge(scores[order], given[order])
     for name in ("wrong", "likely", "outside"):
         assert_allclose(getattr(moved, name), getattr(plain, name)[order], atol=2e-6)
     assert_array_equal(moved.suggested, plain.suggested[order])
@@ -295,7 +293,7 @@ def test_two_classes_of_doubtful_rows_are_no_open_set() -> None:
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(600, 2))
     truth = (rng.random(600) < 1 / (1 + np.exp(scores[:, 0] - scores[:, 1]))).astype(int)
-    found = judge_labels(fit_noise(scores, truth), scores, truth)
+    found = fit_noise(scores, truth).judge(scores, truth)
     assert found.outside.max() < 0.1
 
 
@@ -303,7 +301,7 @@ def test_class_weights_of_few_rows_stay_near_the_frequency_of_the_labels() -> No
     scores, given, truth = draw(3000, uniform(150, 0.2), gap=7.0)
     model = fit_noise(scores, given)
     assert np.abs(model.bias[:, :150]).max() < 1.5
-    assert abs(judge_labels(model, scores, given).wrong.mean() - (given != truth).mean()) < 0.04
+    assert abs(model.judge(scores, given).wrong.mean() - (given != truth).mean()) < 0.04
 
 
 def test_rows_that_the_model_is_fitted_to_are_as_many_as_memory_and_time_allow() -> None:

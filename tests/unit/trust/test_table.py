@@ -128,10 +128,10 @@ KINDS_BY_HAND = {
 def test_a_kind_of_evidence_flags_scores_and_tells_the_same_rows(name: str) -> None:
     rng = np.random.default_rng(4)
     n = 200
-    wrong, outlier = rng.random(n), rng.random(n)
+    columns = {name: rng.random(n) for name in ("wrong", "outlier", "likely", "outside")}
     group = np.where(rng.random(n) < 0.3, rng.integers(0, 20, n), -1)
     codes = rng.integers(0, 3, n)
-    found = make_table(evidence(n, wrong=wrong, outlier=outlier), codes, copies(group.tolist()))
+    found = make_table(evidence(n, **columns), codes, copies(group.tolist()))
     kind, names = KINDS[name], NAMES.tolist()
     expected = [bool(KINDS_BY_HAND[name](found, row)) for row in range(n)]
     assert 0 < sum(expected) < n

@@ -113,7 +113,7 @@ def _notes(root: Path, names: list[str], others: list[str], nested: int) -> Iter
     if others:
         counted = Counter(Path(name).suffix.lower() or Path(name).name for name in others)
         kinds = ", ".join(f"{count} {suffix}" for suffix, count in counted.most_common(5))
-        yield f"left out {len(others)} file(s) that are not images by their name: {kinds}"
+        yield f"left out files whose names are not those of images: {kinds}"
     if 0 < nested < len(names):
         yield (
             f"{len(names) - nested} of {len(names)} images lie in {root} itself and the rest in subfolders:"

@@ -3,9 +3,12 @@
 const MODES = ["kept", "class", "distance", "suspicion"]
   .filter((mode) => mode !== "class" || report.labelled)
   .filter((mode) => mode !== "suspicion" || rows.suspicion.some((value) => value !== null));
+const MOST_NAMED = 40; // classes whose names stand on the map
+const MOST_COUNTED = 300; // rows of a class that decide where
 const FAR = 14; // pixels from a point at which it is no longer meant
 
-const map = { colour: new Uint32Array(size), width: new Float32Array(size) }; // and plot, view, points, ring
+// And plot, view, points, names and ring, once they are made.
+const map = { colour: new Uint32Array(size), width: new Float32Array(size) };
 
 function quantile(values, share) {
   const sorted = Float64Array.from(values.filter((value) => value !== null)).sort();
@@ -208,6 +211,27 @@ function stepThrough(event) {
   event.preventDefault();
 }
 
+// The name of each class where most of its believed rows lie, where classes are few.
+function nameClasses(plot) {
+  const { names } = report.classes;
+  const reach = ((rows.window[1] - rows.window[0]) / 25) ** 2;
+  const spots = { x: [], y: [], name: [] };
+  for (const code of report.labelled && names.length <= MOST_NAMED ? names.keys() : []) {
+    const own = Array.from(rows.row.keys()).filter((at) => rows.code[at] === code && rows.tier[at] <= 0);
+    const some = own.slice(-MOST_COUNTED);
+    const near = some.map((at) => some.filter((other) => squareBetween(at, other) < reach).length);
+    const at = some[near.indexOf(Math.max(...near))];
+    if (at === undefined) continue;
+    spots.x.push(rows.x[at]);
+    spots.y.push(rows.y[at]);
+    spots.name.push(names[code].length > 20 ? `${names[code].slice(0, 19)}…` : names[code]);
+  }
+  const source = new Bokeh.ColumnDataSource({ data: spots });
+  const look = { text_align: "center", text_baseline: "bottom", text_font_size: "13px", y_offset: -6 };
+  const ground = { background_fill_alpha: 0.75, padding: 2, border_radius: 4 };
+  return plot.text({ field: "x" }, { field: "y" }, { field: "name" }, { source, ...look, ...ground });
+}
+
 async function makeMap() {
   const [x, y] = [Float64Array.from(rows.x), Float64Array.from(rows.y)];
   map.points = new Bokeh.ColumnDataSource({ data: { x, y, colour: map.colour, width: map.width } });
@@ -229,6 +253,7 @@ async function makeMap() {
     nonselection_fill_color: { field: "colour" },
     nonselection_fill_alpha: 0.25,
   });
+  map.names = nameClasses(plot);
   scatter(map.ring, { size: 17, fill_color: null, line_width: 3, line_color: "#000" });
   for (const axis of [...plot.xaxis, ...plot.yaxis]) axis.visible = false;
   paint();
@@ -266,7 +291,9 @@ async function makeMap() {
 
 function restyleMap() {
   styleAxes(map.plot);
-  const [, ring] = map.plot.renderers;
+  const ring = map.plot.renderers.at(-1);
   ring.glyph.line_color = cssColour("ink");
+  const colours = { text_color: cssColour("ink"), background_fill_color: cssColour("surface") };
+  Object.assign(map.names.glyph, colours);
   paint();
 }

@@ -84,11 +84,9 @@ function showOnMap(at) {
 
 // The rows that are nearest on the map.
 function neighbours(at, amount) {
-  const far = (other) => (rows.x[other] - rows.x[at]) ** 2 + (rows.y[other] - rows.y[at]) ** 2;
-  const others = Array.from(rows.row.keys()).filter((other) => other !== at);
-  const distances = Float64Array.from(rows.row.keys(), far);
+  const distances = Float64Array.from(rows.row.keys(), (other) => squareBetween(at, other));
   const reach = distances.slice().sort()[Math.min(amount, size - 1)];
-  const near = others.filter((other) => distances[other] <= reach);
+  const near = Array.from(rows.row.keys()).filter((other) => other !== at && distances[other] <= reach);
   return near.sort((a, b) => distances[a] - distances[b]).slice(0, amount);
 }
 

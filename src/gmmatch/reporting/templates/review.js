@@ -16,7 +16,7 @@ const KINDS = {
     beside: (at) => `Typical of ${classOf(betterOf(at))}`,
   },
   outliers: {
-    score: "Distance, 0.5 being the most that the class allows",
+    score: `Distance, 0.5 being the most that ${report.labelled ? "the class" : "the data"} allows`,
     beside: (at) => (report.labelled ? `Typical of ${classOf(rows.code[at])}` : "Typical row"),
   },
   duplicates: { score: "Likeness", beside: () => "The row to keep" },
@@ -257,10 +257,12 @@ function labelFile() {
   return `${lines.join("\r\n")}\r\n`;
 }
 
-function saveLabels() {
-  download("labels.csv", labelFile());
+// Without labels, or with too many of them, the rows that were called wrong are saved.
+function saveDecisions() {
+  if (review.labels) download("labels.csv", labelFile());
+  else saveRows([...reviewed.decisions.keys()].filter((at) => reviewed.decisions.get(at).choice !== "right"));
   reviewed.saved = true;
-  byId("review-saved").textContent = "Saved as labels.csv.";
+  byId("review-saved").textContent = `Saved as ${review.labels ? "labels" : "rows"}.csv.`;
 }
 
 function forgetAll() {
@@ -275,7 +277,7 @@ function makeReview() {
   recallDecisions();
   drawReview();
   byId("review-forget").addEventListener("click", forgetAll);
-  byId("review-save").addEventListener("click", saveLabels);
+  byId("review-save").addEventListener("click", saveDecisions);
   byId("review-tabs").addEventListener("keydown", (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;

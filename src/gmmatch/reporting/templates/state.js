@@ -36,6 +36,8 @@ const isKept = (at) => rows.rank[at] >= 0 && rows.rank[at] < budget();
 const isLost = (at) => rows.rank[at] >= budget();
 const nameOf = (at) => (rows.id ? rows.id[at] : `row ${count(rows.row[at])}`);
 const classOf = (code) => (code < 0 ? "a class that is not listed" : report.classes.names[code]);
+const squareBetween = (one, other) =>
+  (rows.x[one] - rows.x[other]) ** 2 + (rows.y[one] - rows.y[other]) ** 2;
 const pickOrder = Array.from({ length: size }, (_, at) => at)
   .filter((at) => rows.rank[at] >= 0)
   .sort((a, b) => rows.rank[a] - rows.rank[b]);
