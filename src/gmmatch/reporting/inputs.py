@@ -117,7 +117,6 @@ def prepare(
         rows = MappedRows(rows, unit_rows)
     by_class = selection.labels is not None and selection.params.get("by_class", True)
     groups = _groups(selection, classes, codes) if by_class else np.zeros(len(rows), np.int64)
-    groups = groups.copy()
     # Strata and the parts of a reference have other centres than the groups that are shown.
     centers = None if PARTS & set(selection.info.aims or ()) else selection.centers
     own_centers = centers is not None
