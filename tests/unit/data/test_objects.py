@@ -244,3 +244,14 @@ def test_a_module_of_the_user_called_datasets_is_none_of_hugging_face(monkeypatc
     for name in [name for name in sys.modules if name.startswith("datasets.")]:
         monkeypatch.delitem(sys.modules, name)
     assert open_dataset(Pairs(torch.eye(3), [0, 1, 0])).kind == "torch"
+
+
+def test_labels_of_another_index_than_the_table_are_refused():
+    table = pd.DataFrame(ROWS).sample(frac=1.0, random_state=0)
+    labels = pd.Series(np.arange(len(table)) % 2)
+    with pytest.raises(InvalidInput, match=r"another index than the table .* labels\.loc\[table\.index\]"):
+        open_dataset(table, labels)
+    joined = open_dataset(table, labels.loc[table.index]).labels
+    assert joined.tolist() == (table.index.to_numpy() % 2).tolist()
+    assert open_dataset(table, labels.to_numpy()).labels.tolist() == labels.tolist()
+    assert open_dataset(ROWS, labels.iloc[::-1]).labels.tolist() == labels.iloc[::-1].tolist()
