@@ -405,9 +405,10 @@ def run(plan: Plan) -> Outcome:
         resolved = aims.resolve(used, believed, evidence, params, seed, plan.keep)
         if resolved.keep is not None:
             params["keep"] = resolved.keep
-        fit = partial(pick, plan, params | trained, aims, used, believed)
+        budget = aims.cost_budget(plan.keep, resolved.shared, used)
+        fit = partial(pick, plan, params | trained, aims, budget, used, believed)
         picked = fit(resolved.wanted, checkpoint)
-        wanted = {**resolved.told, **aims.told(plan.keep, picked, resolved.wanted)}
+        wanted = {**resolved.told, **aims.told(budget, picked)}
         remarks = (*remarks, *aims.notes(picked, resolved.wanted))
         if resolved.without_quality is not None:
             others = fit(resolved.without_quality, None)
@@ -531,12 +532,13 @@ def pick(
     plan: Plan,
     params: Mapping[str, object],
     aims: OpenAims,
+    budget: float,
     checked: CheckedRows,
     verdict: Verdict | None,
     wanted: Wanted,
     checkpoint: FileCheckpoint | None,
 ) -> Selection:
-    """Pick rows: as many as were asked for or, where rows have a cost, the first that it pays for.
+    """Pick rows: as many as were asked for or, where rows have a cost, the first that `budget` pays for.
 
     The picks are one sequence, so that a run with about as many rows as the budget buys is cut where it ends.
     """
@@ -550,7 +552,7 @@ def pick(
     if aims.cost is None:
         return fit(params["keep"], checkpoint)
     allowed = checked.pickable() if wanted.allowed is None else wanted.allowed
-    budget, least = aims.cost_budget(plan.keep, allowed), aims.least_rows(checked, wanted, params)
+    least = aims.least_rows(checked, wanted, params)
     rows = max(aims.cost.rows_for(budget, allowed), least)
     while True:
         found = fit(rows)

@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 
 from gmmatch import load_selection
 from gmmatch.checkpoints import FileCheckpoint
-from gmmatch.data import open_dataset
+from gmmatch.data import Unreadable, open_dataset
 from gmmatch.data.columns import read_values
 from gmmatch.data.images import as_pixels
-from gmmatch.data.items import Unreadable
 from gmmatch.encoders.store import KEY_BYTES, VectorStore
 from gmmatch.encoders.torch_file import read_weights
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.data import http, remote
+from gmmatch.data import remote
 from gmmatch.errors import InvalidInput, InvalidParameter
 
 from .web import Site, serve
@@ -49,7 +49,7 @@ FILES = {"rows.npy": npy_of(ROWS), "rows.parquet": parquet_of(ROWS), "rows.arrow
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch):
     monkeypatch.setattr(remote, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(http, "_SECONDS", 0.5)
+    monkeypatch.setattr(remote, "_SECONDS", 0.5)
     monkeypatch.setenv("GMMATCH_PATIENCE", "2")
 
 

@@ -18,7 +18,7 @@ import gmmatch
 from gmmatch import run as runs
 from gmmatch import trust, validation
 from gmmatch.cli import app
-from gmmatch.data import opening
+from gmmatch.data import open_dataset
 
 
 def run(words):
@@ -66,7 +66,7 @@ def data_of(page):
 
 WATCHED = {
     "judge": trust.judge,
-    "open": opening.open_dataset,
+    "open": open_dataset,
     "as_rows": validation.as_rows,
     "as_labels": validation.as_labels,
     "fingerprint": validation.fingerprint,

@@ -22,7 +22,7 @@ from gmmatch import run as run_module
 from gmmatch.cli import app
 from gmmatch.compute import blocks
 from gmmatch.data import spill
-from gmmatch.data.arrow import Decoder
+from gmmatch.data.formats.arrow import Decoder
 from gmmatch.matching import batches
 from gmmatch.matching import pick as picking
 from gmmatch.matching.budgets import class_budgets

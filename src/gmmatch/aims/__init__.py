@@ -93,6 +93,11 @@ class Resolved:
     without_quality: Wanted | None = None  # what is wanted but for quality
     keep: int | None = None  # how many rows to keep, where that is not as it was asked for
 
+    @property
+    def shared(self) -> Wanted:
+        """What a share to keep is a share of: all rows that compete, whatever their quality."""
+        return self.without_quality or self.wanted
+
 
 @dataclass(frozen=True, eq=False)
 class OpenAims:
@@ -197,8 +202,9 @@ class OpenAims:
         codes = parts.codes if parts is not None else checked.judged(by_class)[0]
         own = np.zeros(len(allowed), np.int64) if codes is None else codes
         share = 0.0
-        if self.cost is None and not isinstance(params["keep"], str):
-            share = resolve_keep(params["keep"], int(every.sum())) / int(every.sum())
+        if self.cost is None and not isinstance(params["keep"], str):  # a share is one of all these rows
+            keep = keep or resolve_keep(params["keep"], int(every.sum()))
+            share = keep / int(every.sum())
         best = self.quality.best(own, every, share)
         best[first] = True
         told["quality"] = {"weight": self.quality.weight, "compete": int(best.sum())}
@@ -229,9 +235,14 @@ class OpenAims:
             return resolve_keep(keep, int(allowed.sum()))
         return self.cost.rows_for(self.cost.budget(keep, allowed), allowed)
 
-    def cost_budget(self, keep: object, allowed: Mask) -> float:
-        """Return the most that the picks may cost, those that are in already among them."""
-        assert self.cost is not None
+    def cost_budget(self, keep: object, shared: Wanted, checked: CheckedRows) -> float:
+        """Return the most that the picks may cost, those that are in already among them; 0 without a cost.
+
+        `shared`: the rows that a share to keep is a share of.
+        """
+        if self.cost is None:
+            return 0.0
+        allowed = checked.pickable() if shared.allowed is None else shared.allowed
         extra = self.cost.values[self.include.rows].sum() if isinstance(check_keep(keep), Beyond) else 0.0
         return self.cost.budget(keep, allowed) + float(extra)
 
@@ -249,13 +260,12 @@ class OpenAims:
             notes.append(f"kept {len(picked):,} rows, the most that strata allow; {asked:,} were asked for")
         return [note for note in notes if note]
 
-    def told(self, keep: object, picked: Selection, wanted: Wanted) -> dict[str, Any]:
-        """Say how far the aims were met, once rows are picked."""
+    def told(self, budget: float, picked: Selection) -> dict[str, Any]:
+        """Say how far the aims were met, once rows are picked; `budget`: what they may cost."""
         if self.cost is None:
             return {}
-        allowed = np.ones(picked.n_rows, bool) if wanted.allowed is None else wanted.allowed
         spent = float(self.cost.values[picked.indices].sum())
-        return {"cost": {"of": self.cost.name, "budget": self.cost_budget(keep, allowed), "spent": spent}}
+        return {"cost": {"of": self.cost.name, "budget": budget, "spent": spent}}
 
 
 def open_aims(

@@ -5,7 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-from ..encoders.files import cache_limit, default_cache_dir
+from ..encoders import default_cache_dir
+from ..encoders.store import cache_limit
 from ..files import remove_unused
 from . import options
 from .friendly import say

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data import ForwardRows, StackedRows
-from ..data.formats.npy import unheld
+from ..data.formats.arrays import unheld
 from ..errors import InvalidInput
 from ..validation import glance
 

@@ -2,11 +2,10 @@
 
 from ..arrays import Rows
 from .columns import read_values, values_of_rows
-from .dataset import Dataset
+from .dataset import Dataset, Items, Kind, Unreadable
 from .formats import FORMATS, Format, register_format
-from .items import Items, Kind, Unreadable
 from .memory import machine_memory
-from .opening import open_dataset, write_rows
+from .open import open_dataset, write_rows
 from .remote import as_address, check_free, send
 from .rows import ChosenRows, MappedRows, StackedRows, View, ViewOf
 from .spill import ForwardRows, temporary_room

@@ -1,40 +1,61 @@
-"""Labels, ids and scores: read in this one place, by the same rules for every command and for Python.
+"""Labels, ids, scores and costs: read here, by the same rules for every command and for Python.
 
 They may be an array or a list, a column of the data, or a file: `.npy`, `.npz`, IDX, text with one value
 per line, or a table (`.csv`, `.tsv`, `.jsonl`, `.parquet`, `.arrow`) of which one column is taken. Where
-the file has a column of ids, its values belong to rows by id.
+the file has a column of ids, its values belong to rows by id; else by position; never by luck.
 """
 
+from __future__ import annotations
+
+import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ..arrays import IntArray
+from ..arrays import IntArray, Labels
 from ..errors import InvalidInput, InvalidInputType
 from ..files import file_and_column
-from ..validation import is_missing, label_values, nearest
-from .arrow import arrow_table
-from .dataset import Dataset
-from .delimited import DELIMITERS, Delimited, is_number, read_delimited, readable
+from ..records import METADATA_KEY
+from ..validation import LARGEST_WHOLE_FLOAT, is_missing, label_values, nearest
+from .dataset import Dataset, Entries, Unreadable, spelled
+from .formats.arrays import load_npz, map_npy, npz_shapes
 from .formats.arrow import ipc_columns
-from .formats.base import SHARDS
-from .formats.idx import is_idx, read_idx
-from .formats.npy import map_npy
-from .formats.npz import load_npz, npz_shapes
+from .formats.image_files import is_idx, read_idx
 from .formats.parquet import parquet_columns
-from .formats.text import JSON_ENDINGS
-from .items import Unreadable
-from .joining import Values, id_column, join, pair_files, position_notes, whole_numbers
-from .json_lines import json_table
-from .places import Place, find_place, order_notes
+from .formats.tables import Table
+from .formats.text import (
+    DELIMITERS,
+    JSON_ENDINGS,
+    Delimited,
+    delimited_table,
+    is_number,
+    json_table,
+    read_delimited,
+)
 from .remote import fetched, is_remote
-from .request import all_bad, listed, names_file, names_shards, no_column, no_file, refuse_bad
-from .tables import Table
+from .request import (
+    SHARDS,
+    Place,
+    all_bad,
+    find_place,
+    listed,
+    names_file,
+    names_shards,
+    natural_order,
+    no_column,
+    no_file,
+    order_notes,
+    refuse_bad,
+)
 
 # What columns go by in files of values, most usual first.
 NAMES = {
@@ -44,9 +65,56 @@ NAMES = {
 }
 KINDS = ".npy, .npz, IDX, .txt, .csv, .tsv, .jsonl, .parquet or .arrow"
 UNLABELLED = "unlabelled"
+# What a column of ids is called, most usual first.
+ID_NAMES = ("id", "ids", "path", "file", "file_name", "filename")
+ROW_COLUMN = "row"  # holds row numbers, in the files that gmmatch writes
+# What else it may be called; without a name, or with such a one, it is an index that pandas wrote.
+_LIKE_IDS = re.compile(
+    r"|(.*[ _-])?(id|path|file|filename|name|key|index|idx|image|img)s?|filepaths?|[ug]?uid"
+    r"|unnamed: ?[0-9]+|__index_level_[0-9]+__"
+)
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})\.0")
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
-def read_values(given: Any, what: str, n_rows: int | None = None) -> npt.NDArray[Any]:
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+# What of two names must agree: all of them; all but `.0` behind a whole number; all but how accents are
+# encoded; their last parts; or these without the ending.
+NAME_FORMS: tuple[Callable[[str], str], ...] = (
+    str,
+    lambda name: name[:-2] if _WHOLE_FLOAT.fullmatch(name) else name,
+    _composed,
+    lambda name: _composed(name).rpartition("/")[2],
+    lambda name: _ENDING.sub("", _composed(name).rpartition("/")[2]),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Values as a file holds them."""
+
+    entries: Entries
+    keys: Entries | None  # the ids beside them, where there are some
+    name: str
+    key_column: str = ""  # what their column is called
+    # What was found when they were put in the order of the rows: the rows whose ids it does not have, and
+    # sentences for the user.
+    absent: Mapping[int, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def whole_numbers(cells: Entries) -> list[object]:
+    """Return text as whole numbers where all of it is, else as it stands; '007' is no number."""
+    if all(cell is None or _WHOLE.fullmatch(cell) for cell in cells):
+        return [None if cell is None else int(cell) for cell in cells]
+    return list(cells)
+
+
+def read_values(given: Any, what: str, n_rows: int | None = None) -> Labels:
     r"""Return labels or scores of a file, or of an array, that belong to rows by their order.
 
     `given`: a file, or the values themselves. `what`: `labels`, `ids` or `scores`.
@@ -63,7 +131,7 @@ def read_values(given: Any, what: str, n_rows: int | None = None) -> npt.NDArray
     return _complete(values, what)
 
 
-def values_of_rows(dataset: Dataset, given: Any, what: str, parameter: str | None = None) -> npt.NDArray[Any]:
+def values_of_rows(dataset: Dataset, given: object, what: str, parameter: str | None = None) -> Labels:
     """Return labels or scores of a dataset's rows: a column of it, a file, or the values themselves.
 
     As labels do, those of a file that has ids belong to rows by id. `parameter`: what the user calls them.
@@ -71,7 +139,7 @@ def values_of_rows(dataset: Dataset, given: Any, what: str, parameter: str | Non
     return _complete(_find(dataset, given, what, parameter), what, dataset.bad)
 
 
-def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -> npt.NDArray[Any]:
+def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -> Labels:
     """Return values of which none is missing but those of bad rows."""
     array, missing = _typed(values, what)
     missing = np.setdiff1d(missing, list(bad or ()))
@@ -84,9 +152,9 @@ def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -
 
 
 def attach(
-    dataset: Dataset, labels: Any, ids: Any, on_bad_rows: str = "error", unlabelled: str = "error"
+    dataset: Dataset, labels: object, ids: object, on_bad_rows: str = "error", unlabelled: str = "error"
 ) -> Dataset:
-    """Return a dataset with the ids and labels that were asked for, and with its bad rows dealt with.
+    """Return a dataset with the ids and labels that were requested, and its bad rows refused or marked.
 
     `dataset`: as its format opened it. `labels`, `ids`: a column, a file or the values; None for those that
     it has. `on_bad_rows`: `error` refuses rows without a value, `drop` lets them take no part. `unlabelled`:
@@ -122,8 +190,8 @@ def attach(
     return dataset.replace(bad=bad, notes=(*dataset.notes, *notes))
 
 
-def repeated_ids(ids: npt.NDArray[Any], missing: IntArray) -> tuple[str, ...]:
-    """Say that ids are not unique, if they are not.
+def repeated_ids(ids: Labels, missing: IntArray) -> tuple[str, ...]:
+    """Report that ids are not unique, if they are not.
 
     >>> repeated_ids(np.array(["a", "b", "a"]), np.empty(0, np.int64))
     ("1 id is there more than once (first: 'a'): labels and previews that are joined by id may be refused",)
@@ -139,9 +207,7 @@ def repeated_ids(ids: npt.NDArray[Any], missing: IntArray) -> tuple[str, ...]:
     )
 
 
-def _filled(
-    array: npt.NDArray[Any], missing: IntArray, bad: dict[int, str], unlabelled: str
-) -> npt.NDArray[Any]:
+def _filled(array: Labels, missing: IntArray, bad: dict[int, str], unlabelled: str) -> Labels:
     """Give rows without a label one that exists, or one of their own."""
     if not missing.size and not bad:
         return array
@@ -166,7 +232,7 @@ def _filled(
     return array
 
 
-def _is_text(given: Any) -> bool:
+def _is_text(given: object) -> bool:
     return isinstance(given, (str, os.PathLike))
 
 
@@ -174,13 +240,8 @@ def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None)
     """Return values that are a column of the data, a file, or given."""
     if not _is_text(given):
         values = Values(given, None, what, notes=position_notes(dataset, given, what))
-    elif isinstance(given, str) and given in dataset.columns and dataset.read_column is not None:
-        entries = dataset.read_column(given)
-        if isinstance(entries, list):
-            entries = [None if isinstance(entry, Unreadable) else entry for entry in entries]
-        if dataset.kind == "csv":
-            entries = whole_numbers(entries)
-        values = Values(entries, None, f"column {given!r} of {dataset.name}")
+    elif isinstance(given, str) and given in dataset.columns:
+        values = Values(_column(dataset, given), None, f"column {given!r} of {dataset.name}")
     elif isinstance(given, os.PathLike) or names_file(given):
         name = os.fspath(given)
         shards = not is_remote(name) and names_shards(name)
@@ -193,6 +254,14 @@ def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None)
         raise no_column(given, parameter or what, dataset.columns, dataset.name)
     _check_length(values, len(dataset), what, dataset.name)
     return values
+
+
+def _column(dataset: Dataset, name: str) -> Entries:
+    """Return the values of a column of the data, None where one cannot be read."""
+    entries = () if dataset.read_column is None else dataset.read_column(name)
+    if isinstance(entries, list):
+        entries = [None if isinstance(entry, Unreadable) else entry for entry in entries]
+    return whole_numbers(entries) if dataset.kind == "csv" else entries
 
 
 def _check_length(values: Values, n_rows: int, what: str, where: str) -> None:
@@ -213,7 +282,7 @@ def _length(entries: Any) -> int:
         return 0
 
 
-def _typed(values: Values, what: str) -> tuple[npt.NDArray[Any], IntArray]:
+def _typed(values: Values, what: str) -> tuple[Labels, IntArray]:
     """Return values as an array of one kind, and the rows that have none."""
     if what != "scores":
         return label_values(values.entries, what if values.name == what else f"{what} ({values.name})")
@@ -223,6 +292,9 @@ def _typed(values: Values, what: str) -> tuple[npt.NDArray[Any], IntArray]:
         return np.array([np.nan if entry is None else float(entry) for entry in entries]), missing
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputType(f"{values.name} must hold numbers, one score per row: {error}") from None
+
+
+# ---- files of values ----
 
 
 def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = None) -> Values:
@@ -262,7 +334,7 @@ def _read_shards(name: str, what: str, dataset: Dataset) -> Values:
             raise InvalidInput(
                 f"some files of {name} have ids, and some have none; expected one kind of file"
             )
-        keys = [key for part in parts for key in part.keys or ()]
+        keys = [key for part in parts if part.keys is not None for key in part.keys]
         return Values([entry for part in parts for entry in part.entries], keys, name, parts[0].key_column)
     if len(dataset.files) < 2 or len(dataset.sizes) != len(dataset.files):
         notes = tuple(order_notes(files))
@@ -286,7 +358,7 @@ def _archive_values(path: Path, what: str, column: str | None) -> Values:
     return Values(entries, keys, str(path), beside or "")
 
 
-def _flat(array: npt.NDArray[Any], path: Path, what: str) -> npt.NDArray[Any]:
+def _flat(array: Labels, path: Path, what: str) -> Labels:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -298,29 +370,37 @@ def open_table(path: Path) -> Table:
     """Open a file of Parquet, Arrow or JSON lines as a table."""
     kind = SHARDS.get(path.suffix.lower())
     if kind == "parquet":
-        return arrow_table(parquet_columns(Place(str(path), (str(path),))))
+        return parquet_columns(Place(str(path), (str(path),)))
     if kind == "arrow":
-        return arrow_table(ipc_columns([str(path)], str(path), path.parent))
+        return ipc_columns([str(path)], str(path))
     return json_table(path)
 
 
 def _table_values(table: Table, what: str, path: Path, column: str | None) -> Values:
+    """Read a column of a table, with the ids where another column holds them."""
     for row, reason in table.broken.items():
         raise InvalidInput(f"row {row} of {path} cannot be read as {what}: {reason}")
-    column = pick_column(table.names, what, path, column)
+    if not table.n_rows:
+        raise InvalidInput(f"{path} holds no {what}")
 
-    def read(name: str) -> Any:
+    def read(name: str) -> Entries:
+        values = table.values(name)
+        for row, value in enumerate(values):
+            if isinstance(value, Unreadable):
+                raise InvalidInput(f"row {row} of {path} cannot be read as {what}: it is {value}")
+        return values
+
+    def read_ids(name: str) -> Entries:
         of_content = isinstance(next(iter(table.values(name, 0, 1)), None), (dict, list, bytes))
-        return () if of_content else table.values(name)  # images, vectors: large, and no ids
+        return () if of_content else read(name)  # images, vectors: large, and no ids
 
-    beside = None if what == "ids" else id_column(table.names, column, read)
-    if beside is None:
-        return Values(table.values(column), None, str(path))
-    return Values(table.values(column), table.values(beside), str(path), beside)
+    column = pick_column(table.names, what, path, column)
+    beside = None if what == "ids" else id_column(table.names, column, read_ids)
+    return Values(read(column), None if beside is None else read(beside), str(path), beside or "")
 
 
 def pick_column(names: Sequence[str], what: str, path: Path, column: str | None = None) -> str:
-    """Return the column that holds the values: the one asked for, the only one, or one with a usual name."""
+    """Return the column that holds the values: the one named, the only one, or one with a usual name."""
     if column is not None:
         if column not in names:
             raise InvalidInput(
@@ -338,37 +418,12 @@ def pick_column(names: Sequence[str], what: str, path: Path, column: str | None 
 
 def _delimited_values(found: Delimited, what: str, n_rows: int | None, column: str | None) -> Values:
     place, has_header = label_column(found, what, n_rows, column)
-    first = found.records[0].cells
-    entries = whole_numbers(cells_of(found, place, has_header, what))
-    if not has_header or what == "ids":
-        return Values(entries, None, str(found.path))
-
-    def read(name: str) -> list[Any]:
-        return whole_numbers(cells_of(found, first.index(name), True, "ids"))
-
-    beside = id_column(first, first[place], read)
-    return Values(entries, None if beside is None else read(beside), str(found.path), beside or "")
-
-
-def cells_of(found: Delimited, place: int, has_header: bool, what: str = "labels") -> list[str | None]:
-    """Return the cells of a column, None where they are empty."""
-    values: list[str | None] = []
-    for number, record in enumerate(found.records[has_header:], start=has_header + 1):
-        if not record.cells and found.width == 1:
-            values.append(None)
-            continue
-        if len(record.cells) != found.width:
-            raise InvalidInput(
-                f"record {number} of {found.path} is {listed(record.cells)!r}; expected"
-                f" {found.width} column(s) with a {what[:-1]}"
-            )
-        cell = readable(record.cells[place])
-        if isinstance(cell, Unreadable):
-            raise InvalidInput(f"record {number} of {found.path} cannot be read as {what}: it is {cell}")
-        values.append(cell or None)
-    if not values:
-        raise InvalidInput(f"{found.path} holds no {what}")
-    return values
+    table = delimited_table(found, has_header)
+    values = _table_values(
+        table, what, found.path, table.names[place] if not has_header else found.records[0].cells[place]
+    )
+    entries = whole_numbers([entry or None for entry in values.entries])
+    return replace(values, entries=entries, keys=None if values.keys is None else whole_numbers(values.keys))
 
 
 def label_column(
@@ -396,3 +451,244 @@ def label_column(
     if numbers:
         return 0, not is_number(first[0])
     return 0, n_rows is not None and len(found.records) == n_rows + 1 and first[0] not in below
+
+
+# ---- which value belongs to which row ----
+
+
+def id_column(names: Sequence[str], taken: str, read: Callable[[str], Iterable[Any]]) -> str | None:
+    """Return the column that holds the ids of a file of values: one with a usual name, or of row numbers.
+
+    A column called `doc_id`, `image`, `name`, `index` or the like holds ids where each of its values is there
+    once.
+    `taken`: the column of the values. `read`: function of a column's name that returns its values.
+    """
+    lower = {name.strip().lower(): name for name in reversed(names) if name != taken}
+    for usual in ID_NAMES:
+        if usual in lower:
+            return lower[usual]
+    for word, name in lower.items():
+        if _LIKE_IDS.fullmatch(word):
+            entries = [entry for entry in read(name) if not is_missing(entry)]
+            if entries and len(set(map(id_text, entries))) == len(entries):
+                return name
+    return lower.get(ROW_COLUMN)
+
+
+def join(values: Values, dataset: Dataset, what: str) -> Values:
+    """Return values in the order of the rows, by their ids.
+
+    The rows' ids are those they were given, a column of the data, the names of the files, or those that
+    `gmmatch embed` wrote beside its vectors. Without any, ids that are exactly the row numbers will do.
+
+    Raises `InvalidInput`: ids that are missing, that occur twice, or that are not the rows'.
+    """
+    keys = _checked_keys(values, what)
+    numbered = values.key_column.strip().lower() == ROW_COLUMN
+    found = None if numbered else _row_ids(dataset, values.key_column)
+    if found is None:
+        if set(keys) != set(map(str, range(len(dataset)))):
+            raise _without_ids(values, keys, dataset)
+        found = list(range(len(dataset)))
+    names = [None if is_missing(entry) else id_text(entry) for entry in found]
+    places = match_names(keys, names)
+    if places is None:
+        raise _not_the_rows(values, keys, names, dataset)
+    entries = values.entries
+    absent = {
+        row: f"no {what[:-1]} for its id {names[row]!r}"
+        if names[row] is not None
+        else f"no id, so no {what[:-1]}"
+        for row, place in enumerate(places)
+        if place is None
+    }
+    ordered = [None if place is None else entries[place] for place in places]
+    surplus = sorted(set(range(len(keys))).difference(places))
+    notes = []
+    if surplus:
+        listed = named([keys[place] for place in surplus])
+        notes.append(f"{values.name} has {what} for {len(surplus):,} ids that no row has: {listed}")
+    shared = [name for name, count in Counter(names).items() if name is not None and count > 1]
+    if shared:
+        notes.append(
+            f"{len(shared):,} ids of {dataset.name} are those of several rows, whose {what} are the same:"
+            f" {named(shared)}"
+        )
+    return Values(ordered, None, values.name, absent=absent, notes=tuple(notes))
+
+
+def id_text(entry: object) -> str:
+    """Return an id as text: 7, 7.0 and '7' are the same, '007' is another.
+
+    >>> [id_text(entry) for entry in (7, 7.0, "7", "007", 7.5)]
+    ['7', '7', '7', '007', '7.5']
+    """
+    if isinstance(entry, (str, bool, np.bool_)):
+        return str(entry)
+    if isinstance(entry, bytes):
+        return entry.decode("utf-8", "backslashreplace")
+    if isinstance(entry, (float, np.floating)):
+        number = float(entry)
+        return str(int(number) if number.is_integer() and abs(number) < LARGEST_WHOLE_FLOAT else number)
+    return str(entry)
+
+
+def named(ids: Sequence[str], most: int = 2) -> str:
+    """Return the first ids of several, and how many more there are.
+
+    >>> named(["a", "b", "c"])
+    "'a', 'b' and 1 more"
+    """
+    shown = [repr(entry if len(entry) <= 80 else f"{entry[:80]}...") for entry in ids[:most]]
+    if len(ids) > most:
+        return f"{', '.join(shown)} and {len(ids) - most:,} more"
+    return " and ".join(shown)
+
+
+def pair_files(files: Sequence[str], others: Sequence[str], name: str, other_name: str) -> list[str]:
+    """Return files in the order of the others that they belong to: by name, or by the numbers in it.
+
+    >>> pair_files(["y/part0.npy", "y/part1.npy"], ["x/part1.npy", "x/part0.npy"], "y", "x")
+    ['y/part1.npy', 'y/part0.npy']
+    """
+
+    def stem(file: str) -> object:
+        return Path(file).stem
+
+    def number(file: str) -> object:
+        return tuple(map(int, re.findall("[0-9]+", Path(file).stem)))
+
+    for form in (stem, number):
+        known = {form(file): file for file in files}
+        wanted = [form(other) for other in others]
+        if len(known) == len(files) == len(wanted) == len(set(wanted)) and known.keys() == set(wanted):
+            return [known[form(other)] for other in others]
+    raise InvalidInput(
+        f"the {len(files):,} files of {name} ({named(files)}) are not those of {other_name}, {len(others):,}"
+        f" ({named(others)}); expected a file for each, of the same name or number"
+    )
+
+
+def position_notes(dataset: Dataset, given: object, what: str) -> tuple[str, ...]:
+    """Report in which order images are that values belong to by position, where it could be another.
+
+    Images are in the order of the letters of their paths, as `ImageFolder` of torchvision has them.
+    """
+    if dataset.kind != "image-folder" or given is dataset.labels:
+        return ()
+    for file, other in zip(dataset.files, natural_order(dataset.files), strict=True):
+        if file != other:
+            first, then = (spelled(os.path.basename(path)) for path in (file, other))
+            return (
+                f"the {what} belong to the images of {dataset.name} by position, and these are in the order"
+                f" of their letters: {first} before {then}",
+            )
+    return ()
+
+
+def _checked_keys(values: Values, what: str) -> list[str]:
+    """Return the ids of a file as text: each row has one, and each is there once."""
+    given = () if values.keys is None else list(values.keys)
+    missing = [row for row, key in enumerate(given) if is_missing(key) or isinstance(key, Unreadable)]
+    if missing:
+        first = ", ".join(map(str, missing[:10]))
+        raise InvalidInput(
+            f"{values.name} has no id in {len(missing):,} of its {len(given):,} rows (first: {first});"
+            f" expected an id for each of its {what}"
+        )
+    keys = [id_text(key) for key in given]
+    twice = [key for key, count in Counter(keys).items() if count > 1]
+    if twice:
+        raise InvalidInput(
+            f"{values.name} has {len(twice):,} ids more than once: {named(twice)}; expected each id once"
+        )
+    return keys
+
+
+def _row_ids(dataset: Dataset, key_column: str) -> list[Any] | None:
+    """Return the id of each row, wherever there is one; None: the rows have none."""
+    if dataset.ids is not None:
+        return list(dataset.ids.tolist())
+    for name in (key_column, *ID_NAMES):
+        if name in dataset.columns:
+            return list(_column(dataset, name))
+    if dataset.content is not None and dataset.content.paths is not None:
+        return list(dataset.content.paths)
+    return _ids_beside(dataset)
+
+
+def _ids_beside(dataset: Dataset) -> list[object] | None:
+    """Return the ids that `gmmatch embed` wrote beside its vectors."""
+    if dataset.kind != "npy" or len(dataset.files) != 1 or is_remote(dataset.files[0]):
+        return None
+    path = Path(dataset.files[0]).with_suffix(".parquet")
+    try:
+        with path.open("rb") as file:
+            table = pq.read_table(file, columns=["id"])
+        written = json.loads((table.schema.metadata or {})[METADATA_KEY])
+    except (OSError, KeyError, ValueError, pa.ArrowException):
+        return None
+    ours = isinstance(written, dict) and "encoder" in written and table.num_rows == len(dataset)
+    return list(table.column("id").to_pylist()) if ours else None
+
+
+def match_names(keys: Sequence[str], names: Sequence[str | None]) -> list[int | None] | None:
+    """Return the place of each name among the keys, by the form of names that finds most of them.
+
+    A form by which two names, or two keys, would be one is left out. None: no form finds any.
+
+    >>> match_names(["1.png", "2.png"], ["a/2.png", "a/3.png"])
+    [1, None]
+    >>> match_names(["1.png"], ["a/1.png", "b/1.png"]) is None
+    True
+    """
+    best: list[int | None] | None = None
+    most = 0
+    for form in NAME_FORMS:
+        formed = [form(key) for key in keys]
+        known = {key: place for place, key in enumerate(formed)}
+        wanted = [None if name is None else form(name) for name in names]
+        hits = sum(name in known for name in wanted)
+        if hits <= most or (form is not str and _ambiguous(formed, names, wanted, known)):
+            continue
+        best, most = [None if name is None else known.get(name) for name in wanted], hits
+        if hits == len(names):
+            break
+    return best
+
+
+def _ambiguous(
+    formed: list[str], names: Sequence[str | None], wanted: list[str | None], known: Mapping[str, int]
+) -> bool:
+    """Return True if a row that is found could be meant by two keys, or a key by two rows of other names."""
+    owners = {form: name for name, form in zip(names, wanted, strict=True) if form in known}
+    if any(owners[form] != name for name, form in zip(names, wanted, strict=True) if form in owners):
+        return True
+    return any(count > 1 and key in owners for key, count in Counter(formed).items())
+
+
+def _without_ids(values: Values, keys: list[str], dataset: Dataset) -> InvalidInput:
+    return InvalidInput(
+        f"{values.name} has ids ({named(keys)}), and the rows of {dataset.name} have none but their numbers,"
+        f" 0 to {len(dataset) - 1}; give the rows' ids as well (ids), or, if the file is in the order of the"
+        f" rows, its own (ids='{values.name}:{values.key_column}')"
+    )
+
+
+def _not_the_rows(values: Values, keys: list[str], names: list[str | None], dataset: Dataset) -> InvalidInput:
+    there = [name for name in names if name is not None]
+    for form in NAME_FORMS[1:]:
+        formed = {form(key): key for key in keys}
+        shared = [(name, formed[form(name)]) for name in there if form(name) in formed]
+        if shared:  # by a form that cannot tell them apart
+            key = shared[0][1]
+            could_be = sorted({name for name, other in shared if other == key})
+            meant = [other for other in keys if form(other) == form(key)]
+            return InvalidInput(
+                f"the ids in {values.name} do not tell the rows of {dataset.name} apart: {named(meant)} could"
+                f" be {named(could_be)}; expected ids like {named(there[:2])}"
+            )
+    return InvalidInput(
+        f"the ids in {values.name} are not the rows' ids: it has {named(keys[:2])}, {dataset.name} has"
+        f" {named(there[:2])}"
+    )

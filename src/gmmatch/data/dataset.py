@@ -1,42 +1,134 @@
-"""A dataset: rows to choose from, wherever they are, and what belongs to them."""
+"""A dataset: rows to choose from, wherever they are, and the images or texts that they stand for."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping
+import stat
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray
-from ..errors import InvalidInput
+from ..arrays import AnyArray, FloatArray, IntArray, Labels
+from ..errors import InvalidInput, InvalidInputType
 from ..records import verb
 from ..validation import as_labels, fingerprint
-from .http import shown
-from .items import PLURALS, Items
-from .remote import is_remote
-from .remote import stamps_of as remote_stamps
+from .remote import shown, stamps_of
 
-Stamp = tuple[int, int] | str | None
+Kind = Literal["image", "text", "rows"]
+Entries = Sequence[Any] | AnyArray
+"""One value per row."""
 
-
-def stamps_of(files: Iterable[str]) -> dict[str, Stamp]:
-    """Return the size and the modification time of files, or what a store says of them; None: it is gone."""
-    names = list(files)
-    return {file: _stamp_of(file) for file in names if not is_remote(file)} | remote_stamps(
-        file for file in names if is_remote(file)
-    )
+PLURALS: dict[Kind, str] = {"image": "images", "text": "texts", "rows": "rows of numbers"}
 
 
-def _stamp_of(file: str) -> Stamp:
-    try:
-        found = os.stat(file)
-    except (OSError, ValueError):
-        return None
-    return found.st_size, found.st_mtime_ns
+class Unreadable(InvalidInput):
+    """One image, text or row that cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Images, texts or vectors, one per row.
+
+    >>> Items("text", 2, lambda start, stop: ["one", "two"][start:stop]).read(1, 2)
+    ['two']
+    """
+
+    kind: Kind  # what they are
+    n_items: int
+    # Function of a first and a last row (exclusive) that returns what is between: the bytes of an image file,
+    # a uint8 array, a text or a vector; or an :class:`Unreadable` that says why there is none.
+    read: Callable[[int, int], list[object]]
+    paths: Sequence[str] | None = None  # one path per row, where there are some
+    array: AnyArray | None = None  # all of them as one array, where they are held so
+
+    def __len__(self) -> int:
+        return self.n_items
+
+    def chosen(self, rows: Sequence[int]) -> Items:
+        """Return the images or texts of some rows, in the order requested."""
+
+        def read(start: int, stop: int) -> list[object]:
+            return [self.read(row, row + 1)[0] for row in rows[start:stop]]
+
+        paths = None if self.paths is None else [self.paths[row] for row in rows]
+        return Items(self.kind, len(rows), read, paths)
+
+    def all(self) -> list[object]:
+        """Return all of them."""
+        return self.read(0, self.n_items)
+
+
+def list_items(
+    kind: Kind,
+    values: Entries,
+    content: Callable[[Any], object] = lambda value: value,
+    paths: Sequence[str] | None = None,
+    array: AnyArray | None = None,
+) -> Items:
+    """Return what a sequence holds, each value as the function `content` returns it.
+
+    >>> list_items("text", ["a", "b"], str.upper).all()
+    ['A', 'B']
+    """
+
+    def read(start: int, stop: int) -> list[object]:
+        return [content(value) for value in values[start:stop]]
+
+    return Items(kind, len(values), read, paths, array)
+
+
+def array_items(images: AnyArray, name: str) -> Items:
+    """Return images held in an array (rows, height, width[, channels])."""
+    if images.dtype != np.uint8 or not (
+        images.ndim == 3 or (images.ndim == 4 and images.shape[3] in (1, 3, 4))
+    ):
+        raise InvalidInputType(
+            f"{name} holds {images.dtype} of shape {images.shape}; expected uint8 images of shape"
+            " (rows, height, width) or (rows, height, width, 1, 3 or 4)"
+        )
+    return list_items("image", images, array=images)
+
+
+def file_items(paths: Sequence[Path]) -> Items:
+    """Return images that are whole files."""
+
+    def content(path: Path) -> bytes | Unreadable:
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe would wait for ever
+                return Unreadable("is a pipe, a socket, a device or a folder; expected a file")
+            return path.read_bytes()
+        except OSError as error:
+            return Unreadable(f"cannot be read: {error.strerror or error}")
+
+    return list_items("image", paths, content, [spelled(str(path)) for path in paths])
+
+
+def spelled(name: str) -> str:
+    r"""Return the name of a file with the bytes that are not UTF-8 spelled out.
+
+    >>> print(spelled("caf\udce9.png"))
+    caf\xe9.png
+    """
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def joined_items(parts: Sequence[Items]) -> Items:
+    """Return several lists of one kind end to end."""
+    starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
+
+    def read(start: int, stop: int) -> list[object]:
+        content: list[object] = []
+        for part, first in zip(parts, starts, strict=False):
+            low, high = max(start - first, 0), min(stop - first, len(part))
+            if low < high:
+                content += part.read(low, high)
+        return content
+
+    return Items(parts[0].kind, starts[-1], read)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,18 +179,18 @@ class Dataset:
     rows: Any
     name: str
     kind: str
-    ids: npt.NDArray[Any] | None = None
-    labels: npt.NDArray[Any] | None = None
+    ids: Labels | None = None
+    labels: Labels | None = None
     files: tuple[str, ...] = ()
     content: Items | None = None
     bad: Mapping[int, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    read_column: Callable[[str], Any] | None = None
+    read_column: Callable[[str], Entries] | None = None
     original: Any = None
-    stamps: Mapping[str, Stamp] = field(default_factory=dict)
+    stamps: Mapping[str, str] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
-    groups: npt.NDArray[Any] | None = None
+    groups: Labels | None = None
     drop: bool = False
     unlabelled: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -141,7 +233,7 @@ class Dataset:
         return self.rows
 
     def take(self, rows: IntArray) -> FloatArray:
-        """Return some rows, in the order asked for."""
+        """Return some rows, in the order requested."""
         order = np.argsort(rows, kind="stable")
         taken = self.numbers()[rows[order]]
         back: FloatArray = np.empty_like(taken)
@@ -163,7 +255,7 @@ class Dataset:
         return self.replace(labels=labels, bad=bad, drop=True, unlabelled=np.empty(0, np.int64))
 
     def chosen(self, rows: IntArray) -> Dataset:
-        """Return a dataset of some rows, in the order asked for; numbers are in memory, no files behind it.
+        """Return a dataset of some rows, in the order requested; numbers are in memory, no files behind it.
 
         >>> data = Dataset(np.eye(3), "X", "array", labels=np.array(["a", "b", "a"]))
         >>> data.chosen(np.array([1, 0])).labels.tolist()

@@ -13,7 +13,8 @@ import numpy as np
 from ..arrays import UInt8Array
 from ..errors import InvalidInput, first_line, require
 from ..progress import task
-from .items import Items, Unreadable
+from .dataset import Items, Unreadable
+from .request import first_reasons
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -32,7 +33,7 @@ _AS_THEY_ARE = 256  # pixels of a side: the most that is stacked as it is
 _ORIENTATION, _LYING = 0x0112, 5  # the EXIF tag, and the first of its values that turns width into height
 
 
-def as_pixels(item: Any, size: int | None) -> UInt8Array:
+def as_pixels(item: object, size: int | None) -> UInt8Array:
     """Return an image as uint8 of shape (height, width, channels).
 
     `item`: the bytes of an image file, a path, a Pillow image, or a uint8 array of shape (height, width) or
@@ -101,12 +102,12 @@ def stack_images(
     return images, bad, note
 
 
-def _each(items: Items) -> Iterator[tuple[int, Any]]:
+def _each(items: Items) -> Iterator[tuple[int, object]]:
     for row in range(len(items)):
         yield row, items.read(row, row + 1)[0]
 
 
-def _shape_of(item: Any, bad: dict[int, str], row: int) -> tuple[int, int, int] | None:
+def _shape_of(item: object, bad: dict[int, str], row: int) -> tuple[int, int, int] | None:
     """Return height, width and channels, by the head of the file; None, and why, where there is none."""
     try:
         if isinstance(item, Unreadable):
@@ -129,11 +130,10 @@ def _shape_of(item: Any, bad: dict[int, str], row: int) -> tuple[int, int, int] 
 
 def _unreadable(items: Items, name: str, bad: dict[int, str]) -> InvalidInput:
     """Return the sentence that names the images that cannot be read, and the way out."""
-    called = {row: f"image {row}" if items.paths is None else str(items.paths[row]) for row in bad}
-    first = "; ".join(f"{called[row]}: {bad[row]}" for row in sorted(bad)[:10])
-    more = " (first ten)" if len(bad) > 10 else ""
-    way = "" if len(bad) == len(items) else "; on_bad_rows='drop' leaves them out"
-    return InvalidInput(f"{len(bad)} of {len(items)} images of {name} cannot be used{more}: {first}{way}")
+    called = "image {}".format if items.paths is None else items.paths.__getitem__
+    advice = "" if len(bad) == len(items) else "; on_bad_rows='drop' leaves them out"
+    reasons = first_reasons(bad, called)
+    return InvalidInput(f"{len(bad)} of {len(items)} images of {name} cannot be used{reasons}{advice}")
 
 
 def _open(item: Any, size: int | None) -> Image:
@@ -149,7 +149,7 @@ def _open(item: Any, size: int | None) -> Image:
     except (pil.DecompressionBombError, pil.DecompressionBombWarning):
         raise Unreadable(f"more than the {MOST_PIXELS:,} pixels that are read at most") from None
     _checked(image)
-    if size is not None and hasattr(image, "draft"):
+    if size is not None:
         # JPEG can be decoded at a half, a quarter or an eighth; twice the size leaves enough to resample.
         image.draft(None, (2 * size, 2 * size))
     return image
@@ -216,7 +216,7 @@ def _check_array(array: Any) -> None:
         )
 
 
-def save_png(item: Any, path: Path) -> None:
+def save_png(item: object, path: Path) -> None:
     """Write an image as a PNG file, pixel by pixel."""
     pixels = as_pixels(item, None)
     _from_array(pixels).save(path, "PNG")

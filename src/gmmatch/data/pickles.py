@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import AnyArray
 from ..errors import InvalidInput
 
-Symbols = Mapping[str, Any]
+Symbols = Mapping[str, object]
 
 _NUMBERS = frozenset(["INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"])
 _BYTES = frozenset(["STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"])
 _TEXTS = frozenset(["UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"])
 _PUSH = _NUMBERS | _BYTES | _TEXTS
-_CONSTANTS: Mapping[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_CONSTANTS: Mapping[str, object] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _TUPLES: Mapping[str, int] = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _SKIP = frozenset(["PROTO", "FRAME", "STOP"])
 _MARK = object()
@@ -43,26 +43,26 @@ _DAMAGED = (
 class Symbol:
     """A name that the pickle would have imported, and what stands in its place."""
 
-    stand_in: Any
+    stand_in: object
 
 
 class _Array:
     """An array under construction: its shape, type and bytes come in the BUILD instruction."""
 
-    def __init__(self, *_: Any) -> None:
-        self.value: npt.NDArray[Any] | None = None
+    def __init__(self, *_: object) -> None:
+        self.value: AnyArray | None = None
 
 
 class _Type:
     """A NumPy type under construction: its byte order comes in the BUILD instruction."""
 
-    def __init__(self, code: Any, *_: Any) -> None:
+    def __init__(self, code: object, *_: object) -> None:
         self.value = np.dtype(_text(code))
         if self.value.hasobject:
             raise InvalidInput("an array of Python objects; expected numbers")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
@@ -76,7 +76,7 @@ NUMPY: Symbols = {
 
 
 def read_pickle(
-    stream: IO[bytes], symbols: Symbols = NUMPY, persistent: Callable[[Any], Any] | None = None
+    stream: IO[bytes], symbols: Symbols = NUMPY, persistent: Callable[[object], object] | None = None
 ) -> Any:
     """Return the data of one pickle, leaving `stream` behind it.
 
@@ -121,11 +121,11 @@ def read_pickle(
 class _Machine:
     """The pickle machine's stack and memo, without its powers."""
 
-    def __init__(self, symbols: Symbols, persistent: Callable[[Any], Any] | None) -> None:
+    def __init__(self, symbols: Symbols, persistent: Callable[[object], object] | None) -> None:
         self.symbols = symbols
         self.persistent = persistent
         self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: dict[int, object] = {}
 
     def step(self, name: str, argument: Any) -> None:
         stack = self.stack
@@ -182,7 +182,7 @@ class _Machine:
             raise InvalidInput(f"the pickle holds the instruction {name}, which is not data and is not run")
 
     def to_mark(self) -> list[Any]:
-        items: list[Any] = []
+        items: list[object] = []
         while (item := self.stack.pop()) is not _MARK:
             items.append(item)
         return items[::-1]
@@ -195,7 +195,7 @@ class _Machine:
         return Symbol(self.symbols[where])
 
 
-def _build(target: Any, state: Any) -> None:
+def _build(target: object, state: Any) -> None:
     """Finish an array or a type; other objects' state (torch's metadata) is left out."""
     if isinstance(target, _Type):
         if _text(state[1]) == ">":
@@ -207,7 +207,7 @@ def _build(target: Any, state: Any) -> None:
         target.value = flat.reshape(shape, order="F" if fortran else "C")
 
 
-def _finished(value: Any) -> Any:
+def _finished(value: object) -> object:
     """Return an array in place of its construction site."""
     if isinstance(value, (_Array, _Type)):
         if value.value is None:

@@ -1,33 +1,57 @@
 """Files behind an address: `s3://`, `gs://`, `az://`, `hf://`, `https://` and whatever fsspec knows.
 
-Object stores are reached through Arrow's own file systems, the web by `http.py`, the rest through fsspec
-(extra `remote`). What is lost on the way is asked for again, with growing pauses; what asking again would not
-mend is said at once.
+Object stores are reached through Arrow's own file systems, the web by `HttpFile`, the rest through fsspec
+(extra `remote`). A lost request is repeated, with growing pauses; an answer that repeating would not change
+is reported at once.
+
+On the web, files are read in ranges of one and the same content: its length, the `ETag` and the
+`Last-Modified` that a server sends are compared on every request. A file whose server sends neither of the
+latter, or no ranges, is fetched whole, once.
 """
 
+from __future__ import annotations
+
 import atexit
+import base64
+import http.client
+import io
+import itertools
 import os
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, ParamSpec, TypeVar
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
+from ..arrays import FloatArray
 from ..errors import GmmatchError, InvalidInput, InvalidParameter, require
-from .http import HttpFile, Unavailable, describe, fetch, is_http, path_of, shown
+from ..version import __version__
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 PATIENCE_SECONDS = 60.0  # without any success: an object store that is gone for longer is gone
 _ADDRESS = re.compile(r"(s3a?|gc?s|az|abfss?|hf|https?|memory|file):/{1,2}([^/].*)")
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 5.0
+_SECONDS = 10.0  # without a byte from a web server
+_LEAST_RATE = 1024  # bytes per second that a web server must send, over as many seconds
+_CHUNK = 1 << 16
+_SKIPPED = 1 << 18  # bytes that are read and discarded rather than requested anew
+_UNLIKE = itertools.count()
 # What object stores say where asking again would not help, and what that means. First match counts.
 _REASONS = (
     (("NO_SUCH_BUCKET", "NoSuchBucket", "bucket does not exist"), "there is no such bucket or container"),
@@ -48,79 +72,53 @@ class Lost(Exception):
     """A store did not answer, or not in full; asking again may help."""
 
 
-LOST = (Lost, Unavailable)
+class Unavailable(Lost):
+    """A web server did not answer, or not in full, or only slowly, for a reason that may pass."""
 
 
-def is_remote(name: Any) -> bool:
-    """Tell an address from a path."""
+def is_remote(name: object) -> bool:
+    """Return True for an address, False for a path."""
     return isinstance(name, str) and "://" in name
 
 
-@lru_cache(maxsize=64)
-def _file_system(scheme: str, host: str, process: int) -> Any:
-    if scheme in ("s3", "s3a"):
-        # One attempt each: asking again is `patiently`'s, which can be interrupted and says so.
-        options: dict[str, Any] = {
-            "region": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
-            "endpoint_override": os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"),
-            "retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=2),
-            "connect_timeout": 5.0,
-            "request_timeout": 30.0,
-        }
-        return fs.S3FileSystem(**{name: value for name, value in options.items() if value is not None})
-    if scheme in ("gs", "gcs"):
-        return fs.GcsFileSystem()
-    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
-    if scheme in ("az", "abfs", "abfss") and account:
-        return fs.AzureFileSystem(
-            account_name=account, account_key=os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
-        )
-    fsspec = require("fsspec", "fsspec", "remote")
-    options = {} if scheme not in ("http", "https") else {"skip_instance_cache": True}
-    try:
-        return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme, **options)))
-    except (ImportError, ValueError) as error:
-        raise InvalidInput(f"addresses that begin with {scheme}:// cannot be opened: {error}") from None
+def is_http(name: str) -> bool:
+    """Return True for an address of the web."""
+    return name.startswith(("http://", "https://"))
 
 
-def find_file_system(address: str) -> tuple[Any, str]:
-    """Return the file system of an address, and the path in it."""
-    scheme, _, path = address.partition("://")
-    found = _file_system(scheme, path.partition("/")[0], os.getpid())
-    return found, address if scheme in ("http", "https") else path
+def as_address(path: object) -> str | None:
+    """Return the address that a path names, also one that lost a slash on its way through `Path`."""
+    found = _ADDRESS.match(os.fspath(path)) if isinstance(path, (str, os.PathLike)) else None
+    return None if found is None else f"{found[1]}://{found[2]}"
 
 
-def open_bytes(file: str) -> AbstractContextManager[Any]:
-    """Open a file, here or behind an address, for reading bytes at any place."""
-    if is_http(file):
-        web: AbstractContextManager[Any] = pa.PythonFile(
-            HttpFile(file, lambda: next(patiently(file))), mode="r"
-        )
-        return web
-    if is_remote(file):
-        system, path = find_file_system(file)
-        found: AbstractContextManager[Any] = system.open_input_file(path)
-        return found
-    if not is_text(file):  # no name that Arrow opens
-        return open(file, "rb")
-    local: AbstractContextManager[Any] = pa.OSFile(file)
-    return local
+def path_of(name: str) -> str:
+    """Return the path of an address, without a query, which may hold a signature; other names as they are.
+
+    >>> path_of("https://host/rows.npy?token=1"), path_of("rows.npy")
+    ('/rows.npy', 'rows.npy')
+    """
+    return urlsplit(name).path if is_http(name) else name
 
 
-def is_text(name: str) -> bool:
-    """Return True if a name is UTF-8, as names of files need not be."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def shown(name: str) -> str:
+    """Return what to call an address in messages: without password and query, which may be secrets.
+
+    >>> shown("https://me:word@host/rows.npy?token=1")
+    'https://host/rows.npy?...'
+    """
+    if not is_http(name):
+        return name
+    parts = urlsplit(name)
+    bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return f"{bare}?..." if parts.query else bare
 
 
 class Attempt:
-    """Tries to read from a store, one after the other, with longer and longer pauses between them."""
+    """Repeated requests to one store, with longer and longer pauses between them."""
 
-    def __init__(self, name: str, patience: float) -> None:
-        self.name, self.patience = shown(name), patience
+    def __init__(self, name: str) -> None:
+        self.name, self.patience = shown(name), patience_seconds()
         self.succeeded()
 
     def succeeded(self) -> None:
@@ -128,26 +126,29 @@ class Attempt:
         self.since, self.pause = time.monotonic(), _FIRST_PAUSE
 
     def failed(self, error: Exception) -> None:
-        """Wait before the next try, or raise a sentence where trying is of no use or patience is over."""
-        said = str(error) or type(error).__name__
-        told = said.replace(self.name, "").replace(self.name.partition("://")[2], "")
-        for words, meaning in () if isinstance(error, Unavailable) else _REASONS:
-            if any(word in told for word in words):
-                raise InvalidInput(f"{self.name} cannot be read: {meaning} ({_short(said)})") from None
+        """Wait before the next try; raise `InvalidInput` where trying is of no use or patience is over."""
+        message = str(error) or type(error).__name__
+        bare = message.replace(self.name, "").replace(self.name.partition("://")[2], "")
+        meaning = None if isinstance(error, Unavailable) else _meaning(bare)
+        if meaning is not None:
+            raise InvalidInput(f"{self.name} cannot be read: {meaning} ({_short(message)})") from None
         if time.monotonic() - self.since > self.patience:
             raise InvalidInput(
-                f"{self.name} cannot be read: no answer for {self.patience:.0f} s ({_short(said)});"
+                f"{self.name} cannot be read: no answer for {self.patience:.0f} s ({_short(message)});"
                 " resume=True goes on from what was saved"
             ) from None
         time.sleep(self.pause)
         self.pause = min(2 * self.pause, _LONGEST_PAUSE)
 
 
-def patiently(name: str) -> Iterator[Attempt]:
-    """Yield tries for as long as one fails and there is patience left."""
-    attempt = Attempt(name, patience_seconds())
-    while True:
-        yield attempt
+def _meaning(message: str) -> str | None:
+    """Return what the words of a store mean where asking again would not help."""
+    return next((meaning for words, meaning in _REASONS if any(word in message for word in words)), None)
+
+
+def _short(message: str) -> str:
+    first = message.splitlines()[0] if message else ""
+    return first if len(first) <= 200 else f"{first[:200]}..."
 
 
 def patience_seconds() -> float:
@@ -162,21 +163,100 @@ def patience_seconds() -> float:
     return seconds
 
 
-def ask(name: str, function: Any, *arguments: Any) -> Any:
+def ask(name: str, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
     """Call a function until it succeeds: again after a pause where an answer is lost, as patience lasts."""
-    for attempt in patiently(name):
+    attempt = Attempt(name)
+    while True:
         try:
-            return function(*arguments)
+            return function(*arguments, **options)
         except GmmatchError:
             raise
-        except (*LOST, OSError, pa.ArrowException) as error:
+        except (Lost, OSError, pa.ArrowException) as error:
             attempt.failed(error)
-    raise AssertionError  # tries do not end
+
+
+def resumed(
+    name: str, blocks: Callable[[int], Iterator[FloatArray]], start: int, stop: int
+) -> Iterator[FloatArray]:
+    """Yield the rows between two; where a connection is lost, go on with the first row that did not come.
+
+    `blocks`: function of a row that yields the blocks from there on, none beyond `stop`.
+    """
+    attempt, at = Attempt(name), start
+    while at < stop:
+        try:
+            for block in blocks(at):
+                at += len(block)
+                attempt.succeeded()
+                yield block
+                if at == stop:
+                    return
+            raise InvalidInput(f"{shown(name)} changed while it was read: {stop} rows were expected")
+        except Lost as error:
+            attempt.failed(error)
+
+
+# ---- object stores ----
+
+
+@lru_cache(maxsize=64)
+def _file_system(scheme: str, host: str, process: int) -> fs.FileSystem:
+    if scheme in ("s3", "s3a"):
+        # Few attempts: repeating is the business of `Attempt`, which can be interrupted and reports why.
+        options: dict[str, object] = {
+            "region": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+            "endpoint_override": os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"),
+            "retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=2),
+            "connect_timeout": 5.0,
+            "request_timeout": 30.0,
+        }
+        return fs.S3FileSystem(**{name: value for name, value in options.items() if value is not None})
+    if scheme in ("gs", "gcs"):
+        return fs.GcsFileSystem()
+    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    if scheme in ("az", "abfs", "abfss") and account:
+        key = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
+        return fs.AzureFileSystem(account_name=account, account_key=key)
+    fsspec = require("fsspec", "fsspec", "remote")
+    options = {} if scheme not in ("http", "https") else {"skip_instance_cache": True}
+    try:
+        return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme, **options)))
+    except (ImportError, ValueError) as error:
+        raise InvalidInput(f"addresses that begin with {scheme}:// cannot be opened: {error}") from None
+
+
+def find_file_system(address: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of an address, and the path in it."""
+    scheme, _, path = address.partition("://")
+    found = _file_system(scheme, path.partition("/")[0], os.getpid())
+    return found, address if scheme in ("http", "https") else path
+
+
+def open_bytes(file: str) -> AbstractContextManager[Any]:
+    """Open a file, here or behind an address, for reading bytes at any position."""
+    opened: AbstractContextManager[object]
+    if is_http(file):
+        opened = pa.PythonFile(HttpFile(file), mode="r")
+    elif is_remote(file):
+        system, path = find_file_system(file)
+        opened = system.open_input_file(path)
+    else:  # Arrow opens no file whose name is not UTF-8
+        opened = pa.OSFile(file) if is_text(file) else open(file, "rb")  # noqa: SIM115
+    return opened
+
+
+def is_text(name: str) -> bool:
+    """Return True if a name is UTF-8, as names of files need not be."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def find_files(name: str, endings: tuple[str, ...]) -> tuple[str, ...]:
     """Return the files of these kinds that an address names: a file, a folder, or a pattern with `*`."""
-    found: tuple[str, ...] = ask(name, _find_files, name, endings)
+    found = ask(name, _find_files, name, endings)
     if not found:
         raise InvalidInput(f"there is no file of {', '.join(endings)} at {shown(name)}")
     return found
@@ -189,43 +269,49 @@ def _find_files(name: str, endings: tuple[str, ...]) -> tuple[str, ...]:
     system, path = find_file_system(name)
     prefix = name[: len(name) - len(path)]
     if any(mark in path for mark in marks):
-        from fnmatch import fnmatchcase
-
         folder = path[: min(path.index(mark) for mark in marks if mark in path)].rpartition("/")[0]
-        infos = system.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
-        infos = [
-            info for info in infos if fnmatchcase(info.path, path) and info.path.count("/") == path.count("/")
-        ]
+        below = system.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
+        depth = path.count("/")
+        infos = [info for info in below if fnmatchcase(info.path, path) and info.path.count("/") == depth]
     else:
-        (info,) = system.get_file_info([path])
-        infos = [info]
-        if info.type == fs.FileType.Directory:
+        infos = system.get_file_info([path])
+        if infos[0].type == fs.FileType.Directory:
             infos = system.get_file_info(fs.FileSelector(path, recursive=True))
     files = (info.path for info in infos if info.is_file)
     return tuple(prefix + file for file in files if path_of(file).lower().endswith(endings))
 
 
-def remote_stamp(file: str) -> str:
-    """Return what changes when a file behind an address does."""
+def file_stamp(file: str) -> str:
+    """Return a text that changes when a file does, here or behind an address."""
     if is_http(file):
-        return f"{file} {describe(file).stamp()}"
-    system, path = find_file_system(file)
-    (info,) = system.get_file_info([path])
-    if not info.is_file:
-        raise Lost(f"404: there is no file {file}")
-    return f"{file} {info.size} {info.mtime_ns}"
+        return describe(file).stamp()
+    if is_remote(file):
+        system, path = find_file_system(file)
+        info = system.get_file_info(path)
+        if not info.is_file:
+            raise Lost(f"404: there is no file {file}")
+        return f"{info.size} {info.mtime_ns}"
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return "gone"
+    return f"{os.path.abspath(file)} {status.st_size} {status.st_mtime_ns}"
 
 
 def stamps_of(files: Iterable[str]) -> dict[str, str]:
-    """Return what changes when files behind addresses do; many are asked for at a time."""
+    """Return the stamp of each file; those behind addresses are requested side by side."""
     names = list(files)
-    with ThreadPoolExecutor(16) as pool:
-        return dict(zip(names, pool.map(lambda file: ask(file, remote_stamp, file), names), strict=True))
+    far = [name for name in names if is_remote(name)]
+    stamps = {name: file_stamp(name) for name in names if not is_remote(name)}
+    if far:
+        with ThreadPoolExecutor(16) as pool:
+            stamps |= zip(far, pool.map(lambda file: ask(file, file_stamp, file), far), strict=True)
+    return stamps
 
 
 def fetched(address: str, most: int | None = None) -> str:
     """Return the path of a copy of a file, of at most so many bytes, which goes with this process."""
-    return _fetched(address, ask(address, remote_stamp, address), most)
+    return _fetched(address, ask(address, file_stamp, address), most)
 
 
 @lru_cache(maxsize=16)
@@ -246,7 +332,7 @@ def _fetched(address: str, stamp: str, most: int | None) -> str:
     return target
 
 
-def read_in_parts(files: tuple[str, ...], most: int | None) -> tuple[str, ...]:
+def read_in_parts(files: Iterable[str], most: int | None) -> tuple[str, ...]:
     """Return files that can be read in parts: in place of those whose server sends them whole, copies."""
     return tuple(
         file if not is_http(file) or ask(file, describe, file).is_constant else fetched(file, most)
@@ -254,17 +340,11 @@ def read_in_parts(files: tuple[str, ...], most: int | None) -> tuple[str, ...]:
     )
 
 
-def as_address(path: Any) -> str | None:
-    """Return the address that a path names, also one that lost a slash on its way through `Path`."""
-    found = _ADDRESS.match(os.fspath(path)) if isinstance(path, (str, os.PathLike)) else None
-    return None if found is None else f"{found[1]}://{found[2]}"
-
-
 def check_free(address: str, overwrite: bool) -> None:
     """Refuse to write where something is, or where nothing may be written or read."""
-    with remote_errors(address, "written"):
+    with _write_errors(address):
         system, path = find_file_system(address)
-        (info,) = system.get_file_info([path])
+        info = system.get_file_info(path)
     if info.type != fs.FileType.NotFound and not overwrite:
         raise InvalidInput(f"cannot write {address}: it exists already; overwrite=True replaces it")
 
@@ -274,26 +354,229 @@ def send(path: Path, address: str) -> None:
     files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
     for file in files:
         target = address if file == path else f"{address.rstrip('/')}/{file.relative_to(path).as_posix()}"
-        with remote_errors(target, "written"):
-            system, place = find_file_system(target)
-            with file.open("rb") as source, system.open_output_stream(place) as sink:
-                while content := source.read(8 << 20):
-                    sink.write(content)
+        with _write_errors(target):
+            system, inside = find_file_system(target)
+            with file.open("rb") as source, system.open_output_stream(inside) as sink:
+                shutil.copyfileobj(source, sink, 8 << 20)
 
 
 @contextmanager
-def remote_errors(name: str, what: str) -> Iterator[None]:
-    """Say in one sentence why something behind an address cannot be written."""
+def _write_errors(name: str) -> Iterator[None]:
+    """Report in one sentence why something behind an address cannot be written."""
     try:
         yield
     except GmmatchError:
         raise
     except (OSError, pa.ArrowException) as error:
-        said = str(error)
-        meaning = next((text for words, text in _REASONS if any(word in said for word in words)), "it failed")
-        raise InvalidInput(f"{name} cannot be {what}: {meaning} ({_short(said)})") from None
+        meaning = _meaning(str(error)) or "it failed"
+        raise InvalidInput(f"{name} cannot be written: {meaning} ({_short(str(error))})") from None
 
 
-def _short(said: str) -> str:
-    first = said.splitlines()[0] if said else ""
-    return first if len(first) <= 200 else f"{first[:200]}..."
+# ---- the web ----
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a server says of a file."""
+
+    size: int | None
+    tag: str | None
+    modified: str | None
+    ranges: bool
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether parts of it can be requested, and told from parts of another content."""
+        return self.ranges and self.size is not None and (self.tag or self.modified) is not None
+
+    def stamp(self) -> str:
+        """Return what is another text where the content is, or may be, another."""
+        unlike = "" if self.is_constant else f" {next(_UNLIKE)}"
+        return f"{self.size} {self.tag} {self.modified}{unlike}"
+
+
+_KNOWN: dict[str, Content] = {}  # as last described; every part that is read must be of this
+
+
+def describe(address: str) -> Content:
+    """Ask a server about a file: what its first byte comes with. Later parts must be of this content."""
+    with _request(address, 0, 1) as answer:
+        found = _content(answer)
+    _KNOWN[address] = found
+    return found
+
+
+def fetch(address: str, file: IO[bytes], most: int | None = None) -> None:
+    """Write a whole file; refuse more than `most` bytes."""
+    with _request(address) as answer:
+        size = _content(answer).size
+        file.seek(0)
+        file.truncate()
+        pace, done = _Pace(), 0
+        while content := pace.read(answer, _CHUNK):
+            done += len(content)
+            if most is not None and max(done, size or 0) > most:
+                raise InvalidInput(
+                    f"{shown(address)} must be read whole, because its server sends no ranges, or nothing by"
+                    f" which a change would be noticed, and it is larger than memory allows"
+                    f" ({most / 1e6:,.0f} MB); download it and open the copy"
+                )
+            file.write(content)
+    if size is not None and done != size:
+        raise Unavailable(f"{done} of {size} bytes came")
+
+
+class HttpFile:
+    """A file of the web, as Arrow reads one: bytes from any position, in one request while they follow on."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.content = _KNOWN.get(address) or describe(address)
+        if not self.content.is_constant:
+            raise InvalidInput(f"{shown(address)} cannot be read in parts: its server sends no ranges")
+        self.closed = False
+        self._at = 0
+        self._answer: http.client.HTTPResponse | None = None
+        self._answer_at = 0
+        self._pace = _Pace()
+
+    def tell(self) -> int:
+        """Return where the next byte is read."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position; nothing is requested yet."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.content.size or 0}[whence]
+        self._at = start + offset
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return all of the bytes that were requested, up to the end of the file."""
+        left = (self.content.size or 0) - self._at
+        wanted = max(0, left if size is None or size < 0 else min(size, left))
+        parts, attempt, since = [], Attempt(self.address), 0
+        while wanted:
+            try:
+                content = self._next(min(wanted, _CHUNK))
+            except Unavailable as error:
+                self._stop()
+                if since > _CHUNK:
+                    attempt.succeeded()
+                attempt.failed(error)
+                since = 0
+                continue
+            except BaseException:
+                self._stop()
+                raise
+            parts.append(content)
+            wanted, since = wanted - len(content), since + len(content)
+            self._at = self._answer_at
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """End the answer that is under way."""
+        self._stop()
+        self.closed = True
+
+    def _next(self, size: int) -> bytes:
+        """Return the bytes at the current position, from the answer under way or from a new one."""
+        if self._answer is None or not 0 <= self._at - self._answer_at <= _SKIPPED:
+            self._stop()
+            self._answer = _request(self.address, self._at)
+            self._answer_at, self._pace = self._at, _Pace()
+            found = _content(self._answer)
+            if not found.ranges:
+                raise Unavailable("the server sent another part than was asked for")
+            if found != replace(self.content, ranges=True):
+                raise InvalidInput(
+                    f"{shown(self.address)} changed while it was in use: its length, ETag or Last-Modified is"
+                    " not what it was; start again when nothing writes to it"
+                )
+        while True:
+            ahead = self._at - self._answer_at
+            content = self._pace.read(self._answer, min(ahead, _CHUNK) or size)
+            if not content:
+                raise Unavailable("the answer ended early")
+            self._answer_at += len(content)
+            if not ahead:
+                return content
+
+    def _stop(self) -> None:
+        if self._answer is not None:
+            self._answer.close()
+            self._answer = None
+
+
+class _Pace:
+    """Reads from answers, and refuses to wait for one that hardly comes."""
+
+    def __init__(self) -> None:
+        self.since, self.bytes = time.monotonic(), 0
+
+    def read(self, answer: http.client.HTTPResponse, size: int) -> bytes:
+        """Return some bytes; none at the end."""
+        if self.bytes == 0:
+            self.since = time.monotonic()  # what passed between two reads is not the server's
+        try:
+            content = answer.read1(size)
+        except (OSError, http.client.HTTPException) as error:
+            raise Unavailable(str(error) or type(error).__name__) from None
+        self.bytes += len(content)
+        passed = time.monotonic() - self.since
+        if passed >= _SECONDS:
+            if content and self.bytes < _LEAST_RATE * passed:
+                raise Unavailable(f"only {self.bytes} bytes came in {passed:.0f} s")
+            self.bytes = 0
+        return content
+
+
+def _request(address: str, begin: int | None = None, length: int | None = None) -> http.client.HTTPResponse:
+    """Ask for a file, or for the part from a byte on; return the answer, whose body is not read yet."""
+    parts = urlsplit(address)
+    bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, ""))
+    headers = {"User-Agent": f"gmmatch/{__version__}", "Accept-Encoding": "identity"}
+    if parts.username is not None:
+        words = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {base64.b64encode(words.encode()).decode()}"
+    if begin is not None:
+        headers["Range"] = f"bytes={begin}-{'' if length is None else begin + length - 1}"
+    try:
+        request = urllib.request.Request(bare, headers=headers)
+        answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=_SECONDS)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _refusal(address, error.code) from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise Unavailable(str(reason) or type(reason).__name__) from None
+    except ValueError as error:
+        raise InvalidInput(f"{shown(address)} is not an address: {error}") from None
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        answer.close()
+        raise InvalidInput(f"{shown(address)} cannot be read: its server packs it, although asked not to")
+    return answer
+
+
+def _refusal(address: str, code: int) -> Exception:
+    """Return what a status of HTTP means: to be asked again, or a sentence."""
+    if code in (408, 425, 429) or code >= 500:
+        return Unavailable(f"the server answered {code}")
+    meaning = f"the server answered {code}"
+    if code in (404, 410):
+        meaning = f"it is not there, or no longer ({meaning})"
+    elif code in (401, 403, 407):
+        meaning = f"credentials are missing, or do not allow it ({meaning})"
+    elif code == 416:
+        meaning = "it is empty, or shorter than it was"
+    return InvalidInput(f"{shown(address)} cannot be read: {meaning}")
+
+
+def _content(answer: http.client.HTTPResponse) -> Content:
+    """Return what an answer says of the file that it is, or is a part of."""
+    headers = answer.headers
+    size, ranges = headers.get("Content-Length"), False
+    if answer.status == 206:
+        found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", headers.get("Content-Range", "").strip())
+        size, ranges = (None, False) if found is None else (found[3], True)
+    number = int(size) if size is not None and size.isdigit() else None
+    return Content(number, headers.get("ETag"), headers.get("Last-Modified"), ranges)

@@ -1,18 +1,145 @@
-"""What a caller asks of data before it is opened."""
+"""What a caller asks for: where the data is (:class:`Place`), and what to take from it (:class:`Request`)."""
+
+from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
 
 from ..errors import InvalidInput, InvalidParameter, brief
 from ..files import file_and_column
 from ..validation import nearest
-from .items import Kind
-from .remote import is_remote
+from .dataset import Kind
+from .remote import find_files, is_remote, path_of, read_in_parts, shown
 
 _MOST_LISTED = 50  # names in a sentence
+SHARDS = {
+    ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".npy": "npy", ".npz": "npz", ".safetensors": "safetensors",
+}  # fmt: skip
+"""Endings of files that may stand together as the shards of one dataset, and their kinds."""
+REMOTE_ENDINGS = tuple(ending for ending, kind in SHARDS.items() if kind in ("parquet", "arrow", "npy"))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where data is."""
+
+    name: str  # as the user named it
+    files: tuple[str, ...]  # the files, in natural order of their names; of a folder those right in it
+    folder: Path | None = None  # the folder, where the user named one
+
+    @property
+    def path(self) -> Path:
+        """The folder or the first file."""
+        return self.folder or Path(self.files[0])
+
+    @property
+    def base(self) -> Path | None:
+        """The folder that relative paths in it begin at; None behind an address."""
+        return None if is_remote(self.name) else self.folder or self.path.parent
+
+    @property
+    def endings(self) -> frozenset[str]:
+        """How the files' names end, in lower case."""
+        return frozenset(ending_of(file) for file in self.files)
+
+    def of_kind(self, kind: str) -> Place:
+        """Return the same place with only the files of this kind."""
+        files = tuple(file for file in self.files if SHARDS.get(ending_of(file)) == kind)
+        return Place(self.name, files, self.folder)
+
+    def only_file(self, kind: str) -> Path:
+        """Return the file where there must be one."""
+        if len(self.files) != 1:
+            raise InvalidInput(f"{self.name} names {len(self.files)} {kind} files; expected one")
+        return Path(self.files[0])
+
+
+def natural_order(files: Iterable[str]) -> list[str]:
+    """Return files in the order of their names, in which numbers count as numbers.
+
+    >>> natural_order(["part10", "part2", "part1"])
+    ['part1', 'part2', 'part10']
+    """
+
+    def key(file: str) -> tuple[list[str | int], str]:
+        parts = re.split(r"([0-9]+)", file)
+        return [int(part) if place % 2 else part for place, part in enumerate(parts)], file
+
+    return sorted(files, key=key)
+
+
+def order_notes(files: Sequence[str]) -> Iterator[str]:
+    """Report in which order files are read where their names could be put in another."""
+    for before, after in pairwise(files):
+        if before > after:
+            first, then = os.path.basename(before), os.path.basename(after)
+            if first == then:  # in folders that have numbers
+                first, then = before, after
+            yield f"the {len(files):,} files are read in the order of their numbers: {first} before {then}"
+            return
+
+
+def kind_of_entry(entry: os.DirEntry[str]) -> Literal["file", "folder", "special", "nothing"]:
+    """Return what an entry of a folder is, or what it leads to: nothing, where a link is broken or a loop.
+
+    What is special (a pipe, a socket, a device) is not to be read: that could take for ever.
+    """
+    try:
+        if entry.is_file(follow_symlinks=False):  # as the folder itself says, without another look
+            return "file"
+        if entry.is_dir():
+            return "folder"
+        if entry.is_file():
+            return "file"
+    except OSError:
+        pass
+    return "special" if os.path.exists(entry.path) else "nothing"
+
+
+def ending_of(file: str) -> str:
+    """Return how the name of a file ends, in lower case; of an address, its path."""
+    return Path(path_of(file)).suffix.lower()
+
+
+def find_place(path: str | os.PathLike[str], most: int | None = None) -> Place:
+    """Return what a path, a glob or an address names.
+
+    `most`: bytes that may be fetched of a file whose server does not send parts of it. Raises `InvalidInput`:
+    nothing is there, or neither a file nor a folder.
+    """
+    name = os.fspath(path)
+    if is_remote(name):
+        return Place(shown(name), read_in_parts(natural_order(find_files(name, REMOTE_ENDINGS)), most))
+    if os.path.isdir(name):
+        try:
+            entries = {entry.path: kind_of_entry(entry) for entry in os.scandir(name)}
+        except OSError as error:
+            raise InvalidInput(f"cannot read the folder {name}: {error.strerror or error}") from error
+        files = []
+        for path, kind in entries.items():
+            if kind == "special" and ending_of(path) in SHARDS:
+                raise InvalidInput(f"{path} is a pipe, a socket or a device; expected files")
+            if kind in ("file", "nothing") and not os.path.basename(path).startswith((".", "_")):
+                files.append(path)
+        return Place(name, tuple(natural_order(files)), Path(name))
+    files = natural_order(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
+    if not files:
+        raise InvalidInput(f"no file matches {name}")
+    for file in files:
+        if not os.path.exists(file):
+            raise InvalidInput(f"there is no file {file}")
+        if not os.path.isfile(file):
+            if os.path.isdir(file):
+                raise InvalidInput(f"{name} matches the folder {file}; expected files, as in {name}/*")
+            raise InvalidInput(f"{file} is neither a file nor a folder; expected one of them")
+    return Place(name, tuple(files))
 
 
 @dataclass(frozen=True)
@@ -24,8 +151,8 @@ class Request:
     text: str | None = None
     image: str | None = None
     # As they were given: a column or a file, where they are text.
-    labels: Any = None
-    ids: Any = None
+    labels: object = None
+    ids: object = None
     # What to look for: images, texts or rows of numbers; None for whatever is there.
     holds: Kind | None = None
     split: str = "train"  # `train` or `test`, where the data has both
@@ -36,7 +163,7 @@ class Request:
 
     @property
     def wanted(self) -> Kind | None:
-        """What to look for: what was asked for, or what a named column of texts or images implies."""
+        """What to look for: what was requested, or what a named column of texts or images implies."""
         if self.holds is not None:
             return self.holds
         return "text" if self.text is not None else "image" if self.image is not None else None
@@ -52,6 +179,11 @@ class Request:
         for what, given in (("labels", self.labels), ("ids", self.ids)):
             if isinstance(given, str) and given not in names and not names_file(given):
                 raise no_column(given, what, names, where)
+
+    def refuse_texts(self, where: str) -> None:
+        """Refuse to look for texts in data that can have none."""
+        if self.wanted == "text":
+            raise InvalidInput(f"{where} holds no texts; expected a table or lines of text")
 
     def refuse_columns(self, where: str) -> None:
         """Refuse names of columns for data that has none."""
@@ -89,6 +221,14 @@ def no_column(given: str, what: str, names: Sequence[str], where: str) -> Invali
     )
 
 
+def check_column(name: str, names: Collection[str], where: str, option: str, kind: str = "column") -> str:
+    """Return the name of a column, or of an array, that exists."""
+    if name not in names:
+        there = f"{nearest(name, names)}; it has: {listed(list(names))}"
+        raise InvalidInput(f"{where} has no {kind} {name!r} ({option}=...){there}")
+    return name
+
+
 def no_file(name: str) -> InvalidInput:
     """Return the sentence for what cannot be read as a file is: more than once, and from any place on."""
     return InvalidInput(f"{name} is a pipe, a socket or a device; expected a file: write it to one first")
@@ -108,15 +248,25 @@ def refuse_bad(
         known = str(row) if ids is None else str(ids[row])
         return f"row {row}" if not known or known in f"{row} {bad[row]}" else f"row {row} ({known})"
 
-    first = "; ".join(f"{called(row)}: {bad[row]}" for row in sorted(bad)[:10])
-    more = " (first ten)" if len(bad) > 10 else ""
     advice = "; on_bad_rows='drop' leaves them out"
     if unlabelled:
         advice += (
             ", unlabelled='class' makes them a class of their own, unlabelled='pick' picks some to label"
         )
     also = "".join(f"; {note}" for note in notes)
-    return InvalidInput(f"{len(bad)} of {n_rows} rows of {name} cannot be used{more}: {first}{also}{advice}")
+    return InvalidInput(
+        f"{len(bad)} of {n_rows} rows of {name} cannot be used{first_reasons(bad, called)}{also}{advice}"
+    )
+
+
+def first_reasons(bad: Mapping[int, str], called: Callable[[int], object]) -> str:
+    """Return what is wrong with the first ten of some rows; `called`: what to call one.
+
+    >>> first_reasons({3: "no label", 1: "no id"}, "row {}".format)
+    ': row 1: no id; row 3: no label'
+    """
+    more = " (first ten)" if len(bad) > 10 else ""
+    return f"{more}: " + "; ".join(f"{called(row)}: {bad[row]}" for row in sorted(bad)[:10])
 
 
 def all_bad(bad: Mapping[int, str], n_rows: int, name: str) -> InvalidInput:

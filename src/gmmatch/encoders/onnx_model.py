@@ -9,10 +9,9 @@ import numpy as np
 
 from ..arrays import Float32Array, UInt8Array
 from ..data.images import PIXELS_VERSION
-from ..errors import InvalidInput, InvalidParameter, brief
-from .base import cores, require
-from .files import file_digest
-from .images import ImageEncoder, check_size
+from ..errors import InvalidInput, InvalidParameter, brief, require
+from .base import ImageEncoder, check_size, cores
+from .store import file_digest
 
 # What nearly every network trained on ImageNet expects.
 MEAN = (0.485, 0.456, 0.406)
@@ -109,7 +108,7 @@ def _image_input(session: Any, path: Any) -> tuple[Any, bool, int | None]:
     return first, channels_last, fixed
 
 
-def _agree(size: int | None, fixed: int | None, path: Any) -> int:
+def _agree(size: int | None, fixed: int | None, path: object) -> int:
     if size is None:
         return fixed or 224
     if fixed is not None and check_size(size) != fixed:

@@ -1,13 +1,12 @@
 """Encoders that only copy: pixels as they are, and vectors that exist already."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..arrays import Float32Array, UInt8Array
-from .base import Kind, Unreadable
-from .images import ImageEncoder, check_one_shape, check_size
+from ..data import Kind, Unreadable
+from .base import ImageEncoder, check_one_shape, check_size
 
 
 class PixelEncoder(ImageEncoder):
@@ -29,17 +28,9 @@ class PixelEncoder(ImageEncoder):
         """Values per image, known after the first one."""
         return None if self._shape is None else int(np.prod(self._shape))
 
-    def encode(self, batch: Sequence[Any]) -> Float32Array:
-        """Return the flattened images, row by row of pixels."""
-        pixels = [self.prepare(item) for item in batch]
-        if not pixels:
-            return np.empty((0, self.dimension or 0), dtype=np.float32)
-        if self._shape is None:
-            self._shape = pixels[0].shape
-        check_one_shape([np.empty(self._shape, np.uint8), *pixels], self.name)
-        return self._forward(np.stack(pixels))
-
     def _forward(self, pixels: UInt8Array) -> Float32Array:
+        self._shape = self._shape or pixels.shape[1:]
+        check_one_shape([np.empty(self._shape, np.uint8), pixels[0]], self.name)
         scaled: Float32Array = pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255)
         return scaled
 
@@ -60,14 +51,14 @@ class PrecomputedEncoder:
     def __init__(self) -> None:
         self.dimension: int | None = None
 
-    def prepare(self, item: Any) -> Float32Array:
+    def prepare(self, item: object) -> Float32Array:
         """Return the row as float32, or refuse values that are not finite."""
         row = np.asarray(item, dtype=np.float32)
         if row.ndim != 1 or not np.isfinite(row).all():
             raise Unreadable("NaN or infinite values; expected finite numbers")
         return row
 
-    def encode(self, batch: Sequence[Any]) -> Float32Array:
+    def encode(self, batch: Sequence[object]) -> Float32Array:
         """Return the rows as one array."""
         rows = [self.prepare(item) for item in batch]
         if not rows:

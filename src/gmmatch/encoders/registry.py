@@ -3,17 +3,17 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from ..data import Kind
 from ..errors import InvalidParameter
 from ..plugins import Registry
 from ..validation import check_parameters, nearest
-from .base import Encoder, Kind
+from .base import Encoder
 from .efficientnet import efficientnet_lite0
 from .onnx_model import OnnxEncoder
 from .plain import PixelEncoder, PrecomputedEncoder
-from .sentences import SentenceEncoder, minilm
-from .texts import WordLlamaEncoder
+from .store import PathLike
+from .texts import SentenceEncoder, WordLlamaEncoder, minilm
 from .torch_modules import open_clip_encoder, timm_encoder
 
 
@@ -45,7 +45,7 @@ _OWN = {
 }
 
 
-def _family(name: str, found: Any) -> Family:
+def _family(name: str, found: object) -> Family:
     """Return what the entry point of an installed package gives, if it is a family."""
     if not isinstance(found, Family):
         raise InvalidParameter(f"an encoder must be a gmmatch.encoders.Family; got {type(found).__name__}")
@@ -94,7 +94,7 @@ def register_encoder(
     return FAMILIES.register(name, Family(build, kind, argument, extra, summary))
 
 
-def encoder(spec: str, **params: Any) -> Encoder:
+def encoder(spec: str, **params: object) -> Encoder:
     """Return the encoder that a spec string names.
 
     `spec`: ``FAMILY`` or ``FAMILY:ARGUMENT``, such as ``efficientnet-lite0`` or ``onnx:model.onnx``.
@@ -112,6 +112,22 @@ def encoder(spec: str, **params: Any) -> Encoder:
     family, argument = find_family(spec)
     check_parameters(params, parameters(spec), f"the encoder {spec.partition(':')[0]}")
     return family.build(*([] if argument is None else [argument]), **params)
+
+
+def make_encoder(chosen: str | Encoder, cache_dir: PathLike | None, params: dict[str, object]) -> Encoder:
+    """Return the encoder that a spec string names, or one that is made already.
+
+    `cache_dir`: folder of its files; `params` gets it where the encoder takes one.
+    """
+    if isinstance(chosen, str):
+        if cache_dir is not None and "cache_dir" in parameters(chosen):
+            params.setdefault("cache_dir", cache_dir)
+        return encoder(chosen, **params)
+    if params:
+        raise InvalidParameter(
+            f"an encoder that is made already takes no parameters; got {', '.join(params)}"
+        )
+    return chosen
 
 
 def parameters(spec: str) -> list[str]:

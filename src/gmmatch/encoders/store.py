@@ -7,7 +7,9 @@ leaves at most vectors without keys, which do not count; several runs may add to
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import time
 import uuid
 import weakref
@@ -17,21 +19,64 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Float32Array, IntArray, UInt8Array
 from ..errors import InvalidInput
-from ..files import remove_unused, use_folder
+from ..files import make_folder, remove_unused, use_folder
+from ..validation import as_size
 
 KEY_BYTES = 16
+_KEY = f"S{KEY_BYTES}"
 _RECORD = np.dtype([("key", np.uint8, KEY_BYTES), ("checksum", "<u4")])
 _UNSORTED = 1 << 16
 _LOOKED_AT = 64  # vectors of a file by which it is told from those of other programs
 
 Keys = UInt8Array
+PathLike = str | os.PathLike[str]
+
+
+def cache_limit() -> int:
+    """Return how many bytes of vectors are kept: ``GMMATCH_CACHE_LIMIT``, or 20 GB."""
+    return as_size(os.environ.get("GMMATCH_CACHE_LIMIT", "20GB"), "GMMATCH_CACHE_LIMIT")
+
+
+def digest(content: bytes) -> str:
+    """Return 128 bits of BLAKE2 in hexadecimal.
+
+    >>> digest(b"rows")
+    'f2305e3ea413d261c40604673f9fbe7d'
+    """
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def file_digest(path: PathLike) -> str:
+    """Return the digest of a file's content."""
+    try:
+        with Path(path).open("rb") as stream:
+            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+
+
+def folder_name(name: str, revision: str) -> str:
+    """Return a folder name that differs for every revision of an encoder.
+
+    >>> folder_name("onnx:/models/a.onnx", "1")
+    'onnx-models-a.onnx-...'
+    """
+    readable = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[-48:]
+    return f"{readable}-{digest(revision.encode())[:16]}"
+
+
+def make_cache_folder(folder: Path) -> Path:
+    """Make a folder of the cache if it is not there."""
+    return make_folder(
+        folder, "cannot make the cache folder", "; cache_dir=... or GMMATCH_CACHE names another"
+    )
 
 
 class _Segment:
@@ -80,7 +125,7 @@ class VectorStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._unlock: Callable[[], Any] | None = None
+        self._unlock: Callable[[], object] | None = None
         self._use()
         self.dimension: int | None = None
         self._segments: list[_Segment] = []
@@ -88,9 +133,8 @@ class VectorStore:
         self._count = 0
         self._open_segments()
         self._earlier = self._count
-        self._sorted = np.empty(0, dtype=np.uint64)
+        self._sorted = np.empty(0, dtype=_KEY)
         self._order = np.empty(0, dtype=np.int64)
-        self._keys = np.empty((0, KEY_BYTES), dtype=np.uint8)
         self._recent_keys: list[Keys] = [segment.records["key"] for segment in self._segments]
         self._recent: dict[bytes, int] = {}
         self._sort()
@@ -112,15 +156,15 @@ class VectorStore:
     def find(self, keys: Keys) -> IntArray:
         """Return the position of each key's vector, -1 where there is none or it was damaged."""
         positions = np.full(len(keys), -1, dtype=np.int64)
-        wanted = _prefixes(keys)
+        wanted = _comparable(keys)
         if len(self._sorted):
             # The last of equals is the newest, which stands in for a damaged one.
             at = np.searchsorted(self._sorted, wanted, side="right") - 1
-            candidates = self._order[at]
-            same = (self._keys[candidates] == keys).all(axis=1)
-            positions[same] = candidates[same]
+            same = self._sorted[at] == wanted
+            positions[same] = self._order[at[same]]
         for row in np.flatnonzero((positions >= 0) & (positions < self._earlier)):
-            if not self._intact(int(positions[row])):
+            segment = next(one for one in reversed(self._segments) if one.first <= positions[row])
+            if not segment.is_intact(int(positions[row]) - segment.first):
                 positions[row] = -1
         if self._recent:
             recent = (self._recent.get(key.tobytes(), -1) for key in keys)
@@ -213,16 +257,11 @@ class VectorStore:
 
     def _sort(self) -> None:
         """Move the recent keys, held in a dictionary, into the sorted arrays, a tenth of the size."""
-        self._keys = np.concatenate([self._keys, *self._recent_keys])
-        prefixes = _prefixes(self._keys)
-        self._order = np.argsort(prefixes, kind="stable")
-        self._sorted = prefixes[self._order]
+        keys = np.concatenate([self._sorted, *map(_comparable, self._recent_keys)])
+        order = np.argsort(keys, kind="stable")
+        recent = np.arange(len(self._order), len(keys))
+        self._sorted, self._order = keys[order], np.concatenate([self._order, recent])[order]
         self._recent_keys, self._recent = [], {}
-
-    def _intact(self, position: int) -> bool:
-        """Return True if a vector written by an earlier run is what was written."""
-        segment = next(s for s in reversed(self._segments) if s.first <= position)
-        return segment.is_intact(position - segment.first)
 
 
 def trim(root: Path, most: int) -> None:
@@ -238,9 +277,9 @@ def trim(root: Path, most: int) -> None:
             remove_unused(file.parent, pair)
 
 
-def _prefixes(keys: Keys) -> npt.NDArray[np.uint64]:
-    """Return the first half of each key as a number; a clash only costs one more encoding."""
-    return np.ascontiguousarray(keys[:, :8]).view(np.uint64).reshape(-1)
+def _comparable(keys: Keys) -> npt.NDArray[np.bytes_]:
+    """Return keys as values that can be sorted."""
+    return np.ascontiguousarray(keys).view(_KEY).reshape(-1)
 
 
 def _write_all(stream: IO[bytes], content: bytes) -> None:

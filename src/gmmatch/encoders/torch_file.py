@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
+from ..arrays import AnyArray
 from ..data.pickles import read_pickle
 from ..errors import InvalidInput
 
@@ -36,7 +36,7 @@ class _Tensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
-    def cut_from(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def cut_from(self, values: AnyArray) -> AnyArray:
         last = self.offset + sum(
             (side - 1) * step for side, step in zip(self.shape, self.strides, strict=True)
         )
@@ -47,7 +47,7 @@ class _Tensor:
         return as_strided(values[self.offset :], self.shape, steps, writeable=False)
 
 
-def read_weights(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
+def read_weights(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
     """Return the arrays of a saved dictionary of tensors by name.
 
     Raises `InvalidInput`: another layout, or damaged.
@@ -59,7 +59,7 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
         raise InvalidInput(f"cannot read the weights {os.fspath(path)}: {error}") from error
 
 
-def _read(stream: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
+def _read(stream: IO[bytes]) -> dict[str, AnyArray]:
     kinds: dict[str, str] = {}
 
     def storage(reference: Any) -> str:
@@ -67,7 +67,11 @@ def _read(stream: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
         kinds[name] = kind.stand_in
         return str(name)
 
-    symbols = {**_STORAGES, "collections OrderedDict": dict, "torch._utils _rebuild_tensor_v2": _tensor}
+    symbols = {
+        **_STORAGES,
+        "collections OrderedDict": dict,
+        "torch._utils _rebuild_tensor_v2": lambda *values: _Tensor(*values[:4]),
+    }
     if read_pickle(stream) != _MAGIC:
         raise InvalidInput("not in the layout that torch wrote before version 1.6")
     for _ in ("protocol", "machine"):
@@ -82,7 +86,3 @@ def _read(stream: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
         content = stream.read(size)
         values[name] = np.frombuffer(content, dtype=kinds[name], count=count)
     return {name: tensor.cut_from(values[tensor.storage]) for name, tensor in tensors.items()}
-
-
-def _tensor(storage: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> _Tensor:
-    return _Tensor(storage, offset, shape, strides)

@@ -8,9 +8,8 @@ import numpy as np
 
 from ..arrays import Float32Array, UInt8Array
 from ..data.images import PIXELS_VERSION
-from ..errors import InvalidParameter
-from .base import require
-from .images import ImageEncoder, check_size
+from ..errors import InvalidParameter, require
+from .base import ImageEncoder, check_size
 
 
 class TorchEncoder(ImageEncoder):
@@ -20,7 +19,7 @@ class TorchEncoder(ImageEncoder):
         self,
         name: str,
         module: Any,
-        function: Callable[[Any], Any],
+        function: Callable[[object], Any],
         size: int,
         mean: Sequence[float],
         std: Sequence[float],
@@ -44,7 +43,7 @@ class TorchEncoder(ImageEncoder):
         return vectors
 
 
-def resolve_device(device: Any = "auto") -> Any:
+def resolve_device(device: object = "auto") -> Any:
     """Return a device of torch by its name; ``auto`` takes CUDA, then Apple's MPS, then the CPU.
 
     >>> resolve_device("cpu")

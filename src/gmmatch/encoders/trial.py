@@ -9,12 +9,11 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..data import Dataset
+from ..files import cache_folder
 from .base import Encoder
-from .files import default_cache_dir, folder_name
-from .registry import encoder as find_encoder
-from .registry import find_family, parameters
+from .registry import find_family, make_encoder
 from .run import Run, content_key
-from .store import KEY_BYTES, VectorStore
+from .store import KEY_BYTES, VectorStore, folder_name
 
 _WARM = 4  # rows that are encoded before the clock starts
 _TRIALS = (16, 128, 1024)  # rows, until that took long enough to measure
@@ -35,14 +34,9 @@ def try_encoder(chosen: str | Encoder, found: Dataset) -> Trial | None:
     """Encode some rows of a dataset; None where the encoder would be downloaded, or no row can be encoded."""
     with tempfile.TemporaryDirectory(prefix="gmmatch-") as passing:
         folder = Path(passing)
-        made = chosen
-        if isinstance(chosen, str):
-            if find_family(chosen)[0].extra == "hub":
-                return None
-            made = find_encoder(
-                chosen, **({"cache_dir": folder} if "cache_dir" in parameters(chosen) else {})
-            )
-        assert not isinstance(made, str)
+        if isinstance(chosen, str) and find_family(chosen)[0].extra == "hub":
+            return None
+        made = make_encoder(chosen, folder, {})
         order = np.random.default_rng(0).permutation(len(found))
         if _run(made, found, order[:_WARM], folder / "warm") is None:
             return None
@@ -61,7 +55,7 @@ def _run(made: Encoder, found: Dataset, rows: IntArray, folder: Path) -> int | N
     """Encode rows; return how long their vectors are."""
     with VectorStore(folder) as store:
         run = Run(found.chosen(rows), made, store)
-        run.encode_all(made.batch_size)
+        run.encode(0, len(rows), made.batch_size)
         good = run.positions[run.positions >= 0]
         return int(store.gather(good[:1]).shape[1]) if len(good) else None
 
@@ -70,7 +64,7 @@ def _share_known(made: Encoder, found: Dataset, rows: IntArray) -> float:
     """Return the share of rows whose vectors are kept already."""
     if made.revision is None or found.content is None:
         return 0.0
-    folder = default_cache_dir() / "vectors" / folder_name(made.name, made.revision)
+    folder = cache_folder() / "vectors" / folder_name(made.name, made.revision)
     if not folder.is_dir():
         return 0.0
     keys = b"".join(content_key(found.content.read(row, row + 1)[0]) for row in rows.tolist())

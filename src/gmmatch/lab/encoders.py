@@ -9,10 +9,10 @@ import numpy as np
 from ..arrays import Float32Array, UInt8Array
 from ..data.images import PIXELS_VERSION, as_pixels
 from ..encoders import Family
-from ..encoders.base import require
-from ..encoders.files import file_digest
-from ..encoders.images import ImageEncoder, check_one_shape, check_size
+from ..encoders.base import ImageEncoder, check_one_shape, check_size
+from ..encoders.store import file_digest
 from ..encoders.torch_modules import resolve_device
+from ..errors import require
 from . import training
 
 

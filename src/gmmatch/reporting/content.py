@@ -13,8 +13,8 @@ import numpy.typing as npt
 from ..arrays import IntArray
 from ..compute.blocks import map_in_order
 from ..data import Dataset, Unreadable, open_dataset
+from ..data.columns import id_text, match_names
 from ..data.images import as_pixels
-from ..data.joining import id_text, match_names
 from ..errors import InvalidInput
 from ..progress import task
 

@@ -117,7 +117,8 @@ def prepare(
         rows = MappedRows(rows, unit_rows)
     by_class = selection.labels is not None and selection.params.get("by_class", True)
     groups = _groups(selection, classes, codes) if by_class else np.zeros(len(rows), np.int64)
-    centers, groups = _centers(selection), groups.copy()
+    # Strata and the parts of a reference have other centres than the groups that are shown.
+    centers = None if PARTS & set(selection.info.aims or ()) else selection.centers
     own_centers = centers is not None
     groups[source.bad_rows] = -1  # they take no part, however well their numbers fit
     if centers is None:
@@ -153,11 +154,6 @@ def prepare(
         same_input=same,
         usable_labels=~np.isin(np.arange(len(rows)), source.bad_rows),
     )
-
-
-def _centers(selection: Selection) -> Vector | None:
-    """Return the centres of the groups that are shown; strata and the parts of a reference have others."""
-    return None if PARTS & set(selection.info.aims or ()) else selection.centers
 
 
 def _groups(selection: Selection, classes: Labels, codes: IntArray) -> IntArray:

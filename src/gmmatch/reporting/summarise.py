@@ -144,9 +144,7 @@ def _dropped_nearest(inputs: Inputs, measures: Measures, usual: Vector) -> IntAr
     rows = np.flatnonzero(waiting)
     unit = np.where(usual > 0, usual, 1.0)
     nearness = measures.distances[rows] / unit[inputs.groups[rows]]
-    few = rows if len(rows) <= GALLERY_ROWS else rows[np.argpartition(nearness, GALLERY_ROWS)[:GALLERY_ROWS]]
-    near = measures.distances[few] / unit[inputs.groups[few]]
-    return few[np.lexsort((few, near))]
+    return rows[np.argsort(nearness, kind="stable")[:GALLERY_ROWS]]
 
 
 def _previews(
@@ -187,8 +185,6 @@ def _glance(
         classes=len(inputs.classes) if inputs.labelled else None,
         kept=len(selection),
         method=selection.method,
-        params=plain(selection.params),
-        seed=selection.random_state,
         guard=None if not guard or guard.get("mode") == "off" else plain(guard),
         seconds=selection.info.seconds if seconds is None else round(seconds, 3),
         center=selection.info.center,

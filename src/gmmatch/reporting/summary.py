@@ -22,8 +22,6 @@ class Glance:
     kept: int
     # What chose the rows. `guard` is what it found, or None where it was off.
     method: str
-    params: dict[str, Any]
-    seed: int | None
     guard: dict[str, Any] | None
     seconds: float | None  # time of the selection; None where it is not known
     center: str | None  # what was matched, by name; None where nothing was

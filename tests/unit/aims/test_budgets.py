@@ -240,3 +240,13 @@ def test_a_saved_state_belongs_to_its_aims() -> None:
     recipes = [open_aims(Aims(**own), data, checked, 0).recipe().get("aims") for own in asked]
     assert recipes[0] is None
     assert len(set(recipes)) == len(recipes)
+
+
+def test_a_share_is_one_of_all_rows_whatever_their_quality() -> None:
+    wished = {"quality": np.arange(len(ROWS)) % 7.0}
+    k = len(gmmatch.select(ROWS, LABELS, keep=0.1))
+    assert len(gmmatch.select(ROWS, LABELS, keep=0.1, **wished)) == k
+    assert len(gmmatch.select(ROWS, keep="10%", **wished)) == k
+    paid = gmmatch.select(ROWS, LABELS, keep=0.1, cost=np.ones(len(ROWS)), **wished)
+    assert len(paid) == k
+    assert paid.info.aims["cost"]["budget"] == pytest.approx(0.1 * len(ROWS))

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 import gmmatch
 from gmmatch.cli import app
-from gmmatch.data import columns, open_dataset, opening, read_values
+from gmmatch.data import columns, open_dataset, read_values
+from gmmatch.data import open as door
 from gmmatch.errors import InvalidInput, InvalidInputType
 
 N = 40
@@ -136,7 +137,7 @@ def seen(monkeypatch):
         found.append(columns.attach(*args, **options))
         return found[-1]
 
-    monkeypatch.setattr(opening, "attach", spy)
+    monkeypatch.setattr(door, "attach", spy)
     return found
 
 
@@ -190,7 +191,7 @@ WRONG = {
     "several columns": "which column of LABELS holds the labels? It has: a, b",
     "fractions": "labels (LABELS) must be classes (whole numbers or text); got 0.5 at row 0",
     "a table without rows": "LABELS holds no labels",
-    "broken": "record 41 of LABELS is '1'; expected 2 column(s) with a label",
+    "broken": "row 39 of LABELS cannot be read as labels: 1 values for 2 columns",
     "another kind": "LABELS is of a kind that holds no labels; expected .npy",
     "nowhere": "there is no column and no file 'LABELS' to take as labels (--labels); INPUT has no columns",
 }

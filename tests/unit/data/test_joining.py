@@ -14,8 +14,8 @@ import gmmatch
 from gmmatch.checkpoints import FileCheckpoint
 from gmmatch.cli import app
 from gmmatch.data import open_dataset
-from gmmatch.data.joining import id_column
-from gmmatch.data.places import natural_order
+from gmmatch.data.columns import id_column
+from gmmatch.data.request import natural_order
 from gmmatch.errors import InvalidInput, InvalidParameter
 
 N = 30
@@ -288,6 +288,14 @@ class TestOrderOfFiles:
         with pytest.raises(InvalidInput, match="some files of named have ids, and some have none"):
             open_dataset("shards/*.npy", "named", ids)
 
+    def test_whole_numbers_are_ids_in_shards_of_parquet(self, shards):
+        os.mkdir("numbered")
+        for part, rows in enumerate(np.array_split(ORDER, 3)):
+            columns = {"id": 1000 + rows, "label": LABELS[rows]}
+            pq.write_table(pa.table(columns), f"numbered/{part}.parquet")
+        found = open_dataset("shards/*.npy", "numbered", np.arange(1000, 1024))
+        assert found.labels.tolist() == LABELS[:24].tolist()
+
     def test_words_in_shards_have_headers_or_none(self, shards):
         os.mkdir("words")
         for part in range(12):
@@ -311,7 +319,7 @@ class TestOrderOfFiles:
     def test_what_an_earlier_version_chose_is_refused(self, shards, monkeypatch):
         """0.2 read these files in the order of their letters."""
         with monkeypatch.context() as earlier:
-            earlier.setattr("gmmatch.data.places.natural_order", sorted)
+            earlier.setattr("gmmatch.data.request.natural_order", sorted)
             gmmatch.select("shards/*.npy", keep=6, labels="labels.npy", output="kept.parquet")
             fingerprint = open_dataset("shards/*.npy", "labels.npy").fingerprint()
         FileCheckpoint(Path("x.state"), fingerprint, {}).save({"theta": ROWS})

@@ -1,5 +1,8 @@
 """What is in memory already: arrays, tensors, tables, datasets, lists."""
 
+import sys
+import types
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -9,7 +12,7 @@ import pytest
 import gmmatch
 from gmmatch.data import ChosenRows, Dataset, Format, MappedRows, Rows, StackedRows, open_dataset
 from gmmatch.data.formats import FORMATS
-from gmmatch.data.places import Place
+from gmmatch.data.request import Place
 from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
 from gmmatch.trust.judge import UsableRows
 
@@ -232,3 +235,23 @@ def test_what_is_neither_a_file_nor_a_folder_is_refused_at_once(tmp_path, name):
             server.bind(str(path))
     with pytest.raises(InvalidInput, match="is neither a file nor a folder"):
         open_dataset(path)
+
+
+def test_a_module_of_the_user_called_datasets_is_none_of_hugging_face(monkeypatch):
+    module = types.ModuleType("datasets")
+    module.Dataset = Pairs
+    monkeypatch.setitem(sys.modules, "datasets", module)
+    for name in [name for name in sys.modules if name.startswith("datasets.")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert open_dataset(Pairs(torch.eye(3), [0, 1, 0])).kind == "torch"
+
+
+def test_labels_of_another_index_than_the_table_are_refused():
+    table = pd.DataFrame(ROWS).sample(frac=1.0, random_state=0)
+    labels = pd.Series(np.arange(len(table)) % 2)
+    with pytest.raises(InvalidInput, match=r"another index than the table .* labels\.loc\[table\.index\]"):
+        open_dataset(table, labels)
+    joined = open_dataset(table, labels.loc[table.index]).labels
+    assert joined.tolist() == (table.index.to_numpy() % 2).tolist()
+    assert open_dataset(table, labels.to_numpy()).labels.tolist() == labels.tolist()
+    assert open_dataset(ROWS, labels.iloc[::-1]).labels.tolist() == labels.iloc[::-1].tolist()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gmmatch.encoders import FAMILIES, Encoder, Unreadable, encoder, spec_form
-from gmmatch.encoders.images import ImageEncoder
+from gmmatch.encoders.base import ImageEncoder
 from gmmatch.encoders.onnx_model import OnnxEncoder
 from gmmatch.errors import InvalidInput, InvalidParameter, MissingExtra, UnknownParameter
 

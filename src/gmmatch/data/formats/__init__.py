@@ -5,46 +5,30 @@ Packages add their own through the entry point group ``gmmatch.formats``, each e
 """
 
 import dataclasses
-from typing import Any
 
 from ...errors import InvalidInput, InvalidParameter
 from ...plugins import Registry
-from ..places import Place
-from ..request import Request
-from . import (
-    arrow,
-    cifar,
-    frames,
-    hugging_face,
-    idx,
-    image_folder,
-    npy,
-    npz,
-    objects,
-    parquet,
-    ray_data,
-    safetensors,
-    text,
-)
+from ..request import Place, Request
+from . import arrays, arrow, frames, image_files, objects, parquet, text
 from .base import Format
 
 __all__ = ["FORMATS", "Format", "find_format", "register_format"]
 
 # The first that recognises what was given opens it.
 OWN: tuple[Format, ...] = (
-    ray_data.FORMAT,
-    hugging_face.FORMAT,
-    npy.FORMAT,
-    npz.FORMAT,
+    frames.RAY,
+    frames.HUGGING_FACE,
+    arrays.NPY,
+    arrays.NPZ,
     parquet.FORMAT,
     arrow.FORMAT,
-    safetensors.FORMAT,
+    arrays.SAFETENSORS,
     text.DELIMITED,
     text.JSON,
-    idx.FORMAT,
-    cifar.FORMAT,
-    image_folder.FORMAT,
-    frames.FORMAT,
+    image_files.IDX,
+    image_files.CIFAR,
+    image_files.FOLDER,
+    frames.TABLE,
     objects.TORCH,
     objects.LIST,
     objects.ARRAY,
@@ -55,7 +39,7 @@ KNOWN = (
 )
 
 
-def _as_format(name: str, given: Any) -> Format:
+def _as_format(name: str, given: object) -> Format:
     """Check what a package, or a user, offers as a format."""
     if not isinstance(given, Format):
         raise InvalidParameter(f"a format must be a gmmatch.data.Format; got {type(given).__name__}")
@@ -88,7 +72,7 @@ def register_format(added: Format) -> Format:
     return added
 
 
-def find_format(x: Any, request: Request) -> Format:
+def find_format(x: object, request: Request) -> Format:
     """Return the format that recognises what was given; those that were added are asked first."""
     own = {known.name for known in OWN}
     for known in sorted(FORMATS.values(), key=lambda known: known.name in own):

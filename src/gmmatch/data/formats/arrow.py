@@ -1,5 +1,8 @@
-"""Arrow IPC files and streams, one or many."""
+"""Columns that Arrow reads where they are, as a table and as rows of numbers; Arrow IPC files and streams."""
 
+import itertools
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,28 +12,323 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from ...arrays import IntArray
+from ...arrays import AnyArray, FloatArray, IntArray, Rows
 from ...errors import InvalidInput
-from ..arrow import Columns, arrow_errors, arrow_table, take_table
-from ..dataset import Dataset
-from ..places import Place
-from ..remote import ask, is_remote, is_text, open_bytes
-from ..request import Request
-from ..tables import table_dataset
-from .base import Format, is_shards
+from ..dataset import Dataset, Entries
+from ..remote import ask, is_remote, is_text, open_bytes, resumed
+from ..request import Place, Request, refuse_bad
+from ..spill import ForwardRows, rows_per_block
+from .base import Format, file_errors, is_shards
+from .tables import Table, table_dataset
+
+BATCH_ROWS = 8192
+_HELD_BYTES = 128 << 20  # columns up to this size are decoded once, and held
+_PACKED = ("bfloat16", "float16", "float32", "float64", "int8")
+
+
+class File(ABC):
+    """What Arrow reads from the front on: a file, or a part of a table in memory."""
+
+    name: str
+    n_rows: int
+    travels: bool = True  # whether another process can read it
+
+    @property
+    def begins(self) -> Sequence[int]:
+        """The rows that reading can begin at without decoding others; 0 is the first."""
+        return (0,)
+
+    def count_rows(self) -> int:
+        """Return how many rows there are now."""
+        return self.n_rows
+
+    def check(self) -> None:
+        """Refuse other content than what was described."""
+        found = self.count_rows()
+        if found != self.n_rows:
+            raise InvalidInput(f"{self.name} has {found} rows; expected {self.n_rows}")
+
+    @abstractmethod
+    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns between two rows, `rows` at a time; those of files are checked in full.
+
+        The last batch may go on beyond `stop`.
+        """
+
+
+class Columns(Table):
+    """A table that Arrow reads in chunks, and what its schema says before anything is read."""
+
+    def __init__(self, name: str, schema: pa.Schema, files: Sequence[File], base: Path | None = None) -> None:
+        twice, times = Counter(schema.names).most_common(1)[0] if schema.names else ("", 0)
+        if times > 1:
+            raise InvalidInput(f"{name} has {times} columns called {twice!r}; expected one of each name")
+        self.name, self.names, self.base = name, tuple(schema.names), base
+        self.schema, self.files = schema, files
+        self.sizes = tuple(file.n_rows for file in files)
+        self.n_rows = sum(self.sizes)
+        self.lists = tuple(field.name for field in schema if _is_list(field.type) or _packed(field))
+        self.numbers = tuple(field.name for field in schema if _is_number(field.type))
+
+    def batches(self, names: list[str], start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows between two, in order, some thousand at a time."""
+        begin, stop = 0, self.n_rows if stop is None else stop
+        for file in self.files:
+            at, end = max(start - begin, 0), min(stop - begin, file.n_rows)
+            if at < end:
+                for batch in file.batches(names, at, end, BATCH_ROWS):
+                    yield batch.slice(0, end - at)
+                    at += batch.num_rows
+                    if at >= end:
+                        break
+            begin += file.n_rows
+
+    def values(self, name: str, start: int = 0, stop: int | None = None) -> Entries:
+        """Return values of a column."""
+        parts = [batch.column(0) for batch in self.batches([name], start, stop)]
+        if parts and pa.types.is_integer(parts[0].type) and not any(part.null_count for part in parts):
+            return np.concatenate([plain_numbers(part) for part in parts])
+        return [value for part in parts for value in part.to_pylist()]
+
+    def rows(self, names: Sequence[str], request: Request) -> tuple[Rows, dict[int, str]]:
+        """Return the rows that columns hold, decoded as they are read or, where they are few, in memory."""
+        decoder = _decoder(self, names, request.drop)
+        begins = itertools.accumulate(self.sizes, initial=0)
+        shards = [
+            ColumnShard(file, decoder, first)
+            for file, first in zip(self.files, begins, strict=False)
+            if file.n_rows
+        ]
+        rows = ForwardRows(shards, decoder.width, decoder.dtype)
+        if rows.nbytes > min(_HELD_BYTES, request.memory // 2):
+            return rows, {}
+        held = np.concatenate([block for shard in shards for block in shard.blocks(0, shard.n_rows)])
+        bad = np.flatnonzero(np.isnan(held).any(1)).tolist() if request.drop else []
+        return held, dict.fromkeys(bad, f"no number in column {names[0]!r}")
+
+    def take(self, rows: IntArray) -> pa.Table:
+        """Return some rows with all their columns, in the order requested."""
+        order = np.argsort(rows, kind="stable")
+        wanted, taken, start = rows[order], [], 0
+        for batch in self.batches(list(self.names)):
+            low, high = np.searchsorted(wanted, (start, start + batch.num_rows))
+            taken.append(batch.take(pa.array(wanted[low:high] - start)))
+            start += batch.num_rows
+        return pa.Table.from_batches(taken).take(pa.array(np.argsort(order)))
+
+    def write(self, rows: IntArray, folder: Path) -> None:
+        """Write some rows, with all their columns, as Parquet."""
+        with (folder / "kept.parquet").open("wb") as file:  # whose name may be none that Arrow opens
+            pq.write_table(self.take(rows), file)
 
 
 @dataclass(frozen=True)
-class ArrowFile:
+class Decoder:
+    """How columns become rows: a column of lists, or one column per feature."""
+
+    names: tuple[str, ...]
+    width: int
+    dtype: str
+    packed: str  # type of the numbers where the column does not say so: `bfloat16`, or of a binary column
+    scale: float  # that whole numbers are to be multiplied by
+    scales: str | None  # column with a scale for each row
+    where: str
+    drop: bool  # whether rows without numbers are NaN; else they are refused
+
+    def rows(self, batch: pa.RecordBatch, start: int) -> FloatArray:
+        """Return the rows of a batch that begins at row `start`, NaN where there are no numbers."""
+        bad: dict[int, str] = {}
+        if len(self.names) > 1 or not (_is_list(batch.column(0).type) or self.packed):
+            rows = np.empty((batch.num_rows, self.width), self.dtype)
+            for place, name in enumerate(self.names):
+                column = batch.column(place)
+                rows[:, place] = column.to_numpy(zero_copy_only=False)
+                for row in _nulls(column):
+                    bad.setdefault(start + row, f"no number in column {name!r}")
+        else:
+            rows = self._unpacked(batch, start, bad)
+        if bad and not self.drop:
+            last = start + batch.num_rows - 1
+            raise refuse_bad(bad, batch.num_rows, f"{self.where} (of rows {start} to {last})")
+        return rows
+
+    def _unpacked(self, batch: pa.RecordBatch, start: int, bad: dict[int, str]) -> FloatArray:
+        column, name = batch.column(0), self.names[0]
+        if pa.types.is_fixed_size_binary(column.type):
+            bad |= {start + row: f"no value in column {name!r}" for row in _nulls(column)}
+            size = column.type.byte_width
+            begin = column.offset * size
+            content = np.frombuffer(column.buffers()[1], np.uint8)[begin : begin + size * len(column)]
+            kind = "uint16" if self.packed == "bfloat16" else self.packed
+            matrix: AnyArray = content.reshape(len(column), size).view(kind)
+        else:
+            matrix = list_matrix(column, self.width, name, start, bad)
+        if self.packed == "bfloat16":
+            matrix = (matrix.astype(np.uint32) << 16).view(np.float32)
+        rows: FloatArray = matrix.astype(self.dtype, copy=False)
+        if self.scales is not None:
+            rows = rows * batch.column(1).to_numpy(zero_copy_only=False).astype(self.dtype)[:, None]
+        if self.scale != 1.0:
+            rows = rows * np.dtype(self.dtype).type(self.scale)
+        if bad:
+            rows = rows.copy()
+            rows[np.array(sorted(bad)) - start] = np.nan
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnShard:
+    """The rows that columns of a file hold."""
+
+    file: File
+    decoder: Decoder
+    first: int  # number of its first row among all
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it has."""
+        return self.file.n_rows
+
+    @property
+    def begins(self) -> Sequence[int]:
+        """The rows that reading can begin at without decoding others."""
+        return self.file.begins
+
+    @property
+    def travels(self) -> bool:
+        """Whether another process can read it."""
+        return self.file.travels
+
+    def check(self) -> None:
+        """Refuse other content than what was described."""
+        self.file.check()
+
+    def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
+        """Yield the rows between two; where a connection is lost, the rest is requested again."""
+        decoder = self.decoder
+        names = [*decoder.names, *([decoder.scales] if decoder.scales else [])]
+        size = rows_per_block(decoder.width * np.dtype(decoder.dtype).itemsize)
+
+        def blocks(at: int) -> Iterator[FloatArray]:
+            for batch in self.file.batches(names, at, stop, size):
+                yield decoder.rows(batch.slice(0, stop - at), self.first + at)
+                at += batch.num_rows
+
+        return resumed(self.file.name, blocks, start, stop)
+
+
+def _decoder(columns: Columns, names: Sequence[str], drop: bool) -> Decoder:
+    first = columns.schema.field(names[0])
+    packed = _packed(first)
+    if len(names) > 1 or not (_is_list(first.type) or packed):
+        small = all(_is_small(columns.schema.field(name).type) for name in names)
+        dtype = "float32" if small else "float64"
+        return Decoder(tuple(names), len(names), dtype, "", 1.0, None, columns.name, drop)
+    written = (first.metadata or {}).get(b"scale", b"1")
+    try:
+        scale = float(written)
+    except ValueError:
+        raise InvalidInput(f"the scale of column {names[0]!r} is {written!r}; expected a number") from None
+    scales = f"{names[0]}_scale" if f"{names[0]}_scale" in columns.names else None
+    if packed:
+        small = packed != "float64"
+    else:
+        kind, scaled = first.type.value_type, scale != 1.0 or scales is not None
+        small = _is_small(kind) or (scaled and kind == pa.int8())
+    dtype = "float32" if small else "float64"
+    width = _width(columns, first, packed)
+    return Decoder(tuple(names), width, dtype, packed, scale, scales, columns.name, drop)
+
+
+def _width(columns: Columns, entry: pa.Field, packed: str) -> int:
+    if pa.types.is_fixed_size_list(entry.type) and entry.type.list_size:
+        return int(entry.type.list_size)
+    if pa.types.is_fixed_size_binary(entry.type) and entry.type.byte_width:
+        return int(entry.type.byte_width) // (2 if packed == "bfloat16" else np.dtype(packed).itemsize)
+    for batch in columns.batches([entry.name]):
+        for value in batch.column(0):
+            if value.is_valid and len(value):
+                return len(value)
+    raise InvalidInput(f"column {entry.name!r} of {columns.name} has no values")
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(lists and _is_number(kind.value_type))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+
+
+def _is_small(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_float16(kind) or pa.types.is_float32(kind))
+
+
+def _packed(entry: pa.Field) -> str:
+    """Return the type of numbers that a column's metadata names, where the column itself cannot."""
+    named: str = (entry.metadata or {}).get(b"dtype", b"").decode(errors="replace")
+    if named == "bfloat16" and _is_list(entry.type) and entry.type.value_type == pa.uint16():
+        return named
+    return named if named in _PACKED and pa.types.is_fixed_size_binary(entry.type) else ""
+
+
+def _nulls(column: pa.Array) -> list[int]:
+    rows: list[int] = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
+    return rows
+
+
+def plain_numbers(column: pa.Array) -> AnyArray:
+    """Return numbers without gaps as they lie in memory; `to_numpy` imports pandas, where that is there."""
+    kind = np.dtype(column.type.to_pandas_dtype())
+    buffer = column.buffers()[1]
+    if buffer is None:
+        return np.empty(0, kind)
+    return np.frombuffer(buffer, kind, len(column), column.offset * kind.itemsize)
+
+
+def list_matrix(column: pa.Array, width: int, name: str, start: int, bad: dict[int, str]) -> AnyArray:
+    """Return a list column as a matrix, NaN where a row has no list, another length or a missing number.
+
+    `bad`: gets the reasons for such rows, of which the first has the number `start`.
+    """
+    if pa.types.is_fixed_size_list(column.type) and column.type.list_size == width and not column.null_count:
+        values = column.values.slice(column.offset * width, len(column) * width)  # flatten() would copy
+        if not values.null_count:
+            return plain_numbers(values).reshape(len(column), width)
+    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(lengths != width).tolist():
+        found = f"{lengths[row]} numbers in column {name!r}, expected {width}"
+        bad[start + row] = f"no value in column {name!r}" if lengths[row] < 0 else found
+    whole = lengths == width
+    good = column if whole.all() else column.filter(pa.array(whole))
+    values = good.flatten()
+    numbers = np.flatnonzero(whole)
+    for row in np.unique(np.array(_nulls(values), np.int64) // width).tolist():
+        bad[start + int(numbers[row])] = f"a missing number in column {name!r}"
+    matrix = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(good), width)
+    if whole.all():
+        return matrix
+    spread = np.full((len(column), width), np.nan)
+    spread[whole] = matrix
+    return spread
+
+
+# ---- Arrow IPC ----
+
+
+@dataclass(frozen=True)
+class ArrowFile(File):
     """One file or stream: its batches are mapped where that is possible, and checked before they are used."""
 
     name: str
     ends: tuple[int, ...]  # rows up to the end of each batch
-    travels = True
 
     @property
-    def n_rows(self) -> int:
+    def n_rows(self) -> int:  # type: ignore[override]
         """How many rows it has."""
         return self.ends[-1] if self.ends else 0
 
@@ -39,98 +337,73 @@ class ArrowFile:
         """The first row of each batch."""
         return (0, *self.ends[:-1])
 
-    def check(self) -> None:
-        """Refuse other content than what was described."""
-        found = ask(self.name, _describe, self.name)[1].n_rows
-        if found != self.n_rows:
-            raise InvalidInput(f"{self.name} has {found} rows; expected {self.n_rows}")
+    def count_rows(self) -> int:
+        """Return how many rows there are now."""
+        return ask(self.name, _describe, self.name)[1].n_rows
 
     def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns between two rows."""
         first = int(np.searchsorted(self.ends, start, side="right"))
-        with arrow_errors(self.name, "Arrow"), _reading(self.name, names) as (_, batches):
-            begin = self.ends[first - 1] if first else 0
-            for batch in batches(first):
-                _check(batch)
+        begin = self.ends[first - 1] if first else 0
+        with file_errors(self.name, "Arrow file"), _reading(self.name, names) as reader:
+            for batch in _batches(reader, first):
+                batch.validate(full=True)  # before anybody looks at its buffers
                 chosen = batch.select(names)
                 for at in range(max(start - begin, 0), batch.num_rows, rows):
                     yield chosen.slice(at, rows)
                 begin += batch.num_rows
 
 
-def _check(batch: pa.RecordBatch) -> None:
-    """Refuse a batch whose buffers do not hold what it says, before anybody looks at them."""
-    batch.validate(full=True)
-
-
 @contextmanager
-def _reading(file: str, names: list[str] | None = None) -> Iterator[tuple[pa.Schema, Any]]:
-    """Open a file or a stream; yield its schema, and what yields its batches from one on."""
-    near = not is_remote(file)
-    with pa.memory_map(file) if near and is_text(file) else open_bytes(file) as handle:
-        try:
-            whole = pa.ipc.open_file(handle)
-        except pa.ArrowInvalid:
-            whole = None
-            handle.seek(0)
-            stream = pa.ipc.open_stream(handle)
-            schema = stream.schema
-        else:
-            schema = whole.schema
+def _reading(file: str, names: list[str] | None = None) -> Iterator[Any]:
+    """Open a file or a stream, of which only some columns are read if they are named."""
+    near = not is_remote(file) and is_text(file)
+    with pa.memory_map(file) if near else open_bytes(file) as handle:
+        reader = _reader(handle)
         if names is not None:
-            fields = [schema.get_field_index(name) for name in names]
-            options = pa.ipc.IpcReadOptions(included_fields=fields)
-            handle.seek(0)
-            if whole is not None:
-                whole = pa.ipc.open_file(handle, options=options)
-            else:
-                stream = pa.ipc.open_stream(handle, options=options)
+            fields = [reader.schema.get_field_index(name) for name in names]
+            reader = _reader(handle, pa.ipc.IpcReadOptions(included_fields=fields))
+        yield reader
 
-        def batches(first: int) -> Iterator[pa.RecordBatch]:
-            if whole is not None:
-                yield from (whole.get_batch(number) for number in range(first, whole.num_record_batches))
-                return
-            for number, batch in enumerate(stream):
-                if number >= first:
-                    yield batch
 
-        yield schema, batches
+def _reader(handle: Any, options: pa.ipc.IpcReadOptions | None = None) -> Any:
+    handle.seek(0)
+    try:
+        return pa.ipc.open_file(handle, options=options)
+    except pa.ArrowInvalid:
+        handle.seek(0)
+        return pa.ipc.open_stream(handle, options=options)
+
+
+def _batches(reader: Any, first: int = 0) -> Iterator[pa.RecordBatch]:
+    if isinstance(reader, pa.ipc.RecordBatchFileReader):
+        return (reader.get_batch(number) for number in range(first, reader.num_record_batches))
+    return itertools.islice(reader, first, None)
 
 
 def _describe(file: str) -> tuple[pa.Schema, ArrowFile]:
-    with arrow_errors(file, "Arrow"), _reading(file) as (schema, batches):
-        ends = np.cumsum([batch.num_rows for batch in batches(0)], dtype=np.int64).tolist()
-    return schema, ArrowFile(file, tuple(ends))
+    with file_errors(file, "Arrow file"), _reading(file) as reader:
+        ends = itertools.accumulate(batch.num_rows for batch in _batches(reader))
+        return reader.schema, ArrowFile(file, tuple(ends))
 
 
-def ipc_columns(files: Sequence[str], name: str, base: Path | None) -> Columns:
+def ipc_columns(files: Sequence[str], name: str, base: Path | None = None) -> Columns:
     """Describe Arrow files of one schema."""
     described = [ask(file, _describe, file) for file in files]
     for (before, _), (after, file) in pairwise(described):
         if not after.equals(before):
             raise InvalidInput(f"{file.name} has other columns than {files[0]}")
-    if not sum(file.n_rows for _, file in described):
-        raise InvalidInput(f"{name} has no rows")
     return Columns(name, described[0][0], [file for _, file in described], base)
 
 
 def _open(place: Place, request: Request) -> Dataset:
-    place = place.of_kind(".arrow", ".feather", ".ipc")
-    base = None if is_remote(place.name) else place.folder or place.path.parent
-    columns = ipc_columns(place.files, place.name, base)
-    return table_dataset(arrow_table(columns), request, "arrow", place.files).replace(sizes=columns.sizes)
-
-
-def kept_rows(files: Sequence[str], name: str, rows: IntArray) -> pa.Table:
-    """Return some rows of Arrow files, with all their columns."""
-    columns = ipc_columns(files, name, None)
-    return take_table(
-        (pa.Table.from_batches([batch]) for batch in columns.batches(columns.schema.names)), rows
-    )
+    place = place.of_kind("arrow")
+    columns = ipc_columns(place.files, place.name, place.base)
+    return table_dataset(columns, request, "arrow", place.files).replace(sizes=columns.sizes)
 
 
 def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
-    kept = kept_rows(dataset.files, dataset.name, rows)
+    kept = ipc_columns(dataset.files, dataset.name).take(rows)
     with (folder / "kept.arrow").open("wb") as file, pa.ipc.new_file(file, kept.schema) as writer:
         writer.write_table(kept)
 

@@ -1,20 +1,35 @@
 """What a format is: how to recognise a kind of data, open it, and write some of its rows back."""
 
 import re
-from collections.abc import Callable
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
-from ...arrays import IntArray
-from ...errors import InvalidInput
-from ..dataset import Dataset
-from ..items import Unreadable
-from ..places import Place
-from ..request import Request
+from ...arrays import Arrays, IntArray
+from ...errors import GmmatchError, InvalidInput, first_line
+from ..dataset import Dataset, Unreadable
+from ..remote import Lost, is_remote, shown
+from ..request import SHARDS, Place, Request
+
+# What NumPy raises for headers that are not what they should be.
+DAMAGED = (
+    OSError, ValueError, EOFError, TypeError, SyntaxError, MemoryError, OverflowError, RecursionError,
+    TokenError,
+)  # fmt: skip
+_UNREADABLE = (
+    *DAMAGED, KeyError, AttributeError, RuntimeError, pa.ArrowException, zipfile.BadZipFile, zlib.error,
+    struct.error,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -27,7 +42,7 @@ class Format:
         What a dataset of this kind says in `kind`.
     recognise
         Function of what was given and of the request: is it of this kind? A path, a glob or an address
-        is given as a :class:`gmmatch.data.places.Place`, anything else as it is.
+        is given as a :class:`gmmatch.data.request.Place`, anything else as it is.
     open
         Function of the same that returns the dataset, without labels and ids that a file or column names.
     write
@@ -41,15 +56,8 @@ class Format:
     write: Callable[[Dataset, IntArray, Path], None]
 
 
-SHARDS = {
-    ".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
-    ".feather": "arrow", ".ipc": "arrow", ".safetensors": "safetensors",
-}  # fmt: skip
-"""Endings of files that may stand together as the shards of one dataset, and their kinds."""
-
-
-def is_shards(x: Any, request: Request, kind: str) -> bool:
-    """Tell whether a place is files of one kind that follow each other."""
+def is_shards(x: object, request: Request, kind: str) -> bool:
+    """Return True if a place is files of one kind that follow each other."""
     if not isinstance(x, Place) or not x.files:
         return False
     kinds = {SHARDS.get(ending) for ending in x.endings}
@@ -60,9 +68,41 @@ def is_shards(x: Any, request: Request, kind: str) -> bool:
     return kinds == {kind}
 
 
-def is_file(x: Any, *endings: str) -> bool:
-    """Tell whether a place is files, not a folder, whose names end so."""
+def is_file(x: object, *endings: str) -> bool:
+    """Return True if a place is files, not a folder, whose names end so."""
     return isinstance(x, Place) and x.folder is None and x.endings <= set(endings)
+
+
+def is_instance(x: object, *kinds: str) -> bool:
+    """Return True if an object is of one of some classes, named as ``module:Class``; none is imported.
+
+    >>> is_instance(np.eye(2), "numpy:ndarray"), is_instance([], "numpy:ndarray", "no.such.module:Class")
+    (True, False)
+    """
+    for module, _, name in (kind.partition(":") for kind in kinds):
+        found = getattr(sys.modules.get(module), name, None)
+        if isinstance(found, type) and isinstance(x, found):
+            return True
+    return False
+
+
+@contextmanager
+def file_errors(file: str | Path, kind: str) -> Iterator[None]:
+    """Turn what is raised on a damaged or missing file into one sentence; `kind`: what it should be."""
+    name = str(file)
+    try:
+        yield
+    except (GmmatchError, Lost):
+        raise
+    except FileNotFoundError:
+        raise Lost("404") if is_remote(name) else InvalidInput(f"there is no file {name}") from None
+    except PermissionError:
+        raise InvalidInput(f"{name} may not be read: permission denied") from None
+    except _UNREADABLE as error:
+        if is_remote(name) and isinstance(error, OSError):
+            raise Lost(first_line(error)) from None
+        reason = "it holds Python objects" if "allow_pickle" in str(error) else first_line(error)[:300]
+        raise InvalidInput(f"{shown(name)} is not a readable {kind}: {reason}") from None
 
 
 def write_arrays(dataset: Dataset, rows: IntArray, folder: Path) -> None:
@@ -71,7 +111,7 @@ def write_arrays(dataset: Dataset, rows: IntArray, folder: Path) -> None:
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
-def kept_arrays(dataset: Dataset, rows: IntArray) -> dict[str, npt.NDArray[Any]]:
+def kept_arrays(dataset: Dataset, rows: IntArray) -> Arrays:
     """Return the images or embeddings, the labels and the ids of some rows, as arrays by name."""
     if dataset.content is not None and dataset.content.array is not None:
         arrays = {"images": dataset.content.array[rows]}

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from ...data import read_values
 from ...data.columns import label_column, open_table, pick_column
-from ...data.delimited import Delimited, Record, read_delimited
-from ...data.formats.npy import map_npy
-from ...data.formats.npz import load_npz, npz_shapes, write_archive
+from ...data.formats.arrays import load_npz, map_npy, npz_shapes, write_archive
+from ...data.formats.text import Delimited, Record, read_delimited
 from ...errors import InvalidInput
 from ...files import whole_files
 from ...validation import nearest

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...data import open_dataset
-from ...data.formats.idx import is_idx
+from ...data.formats.image_files import is_idx
 from ...errors import InvalidInput, InvalidParameter
 from ...files import check_apart, check_new, remove_partials
 from ...validation import nearest

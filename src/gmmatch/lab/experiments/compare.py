@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from ... import data as opened
 from ...arrays import IntArray
-from ...data import open_dataset
+from ...data import Kind, open_dataset
 from ...data.images import stack_images
-from ...data.items import Kind
 from ...data.request import names_file
 from ...encoders import choose_encoder
 from ...encoders.embed import DEFAULT_ENCODERS

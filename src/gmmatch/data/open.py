@@ -2,25 +2,23 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 from ..arrays import IntArray
 from ..errors import InvalidInput, InvalidParameter, first_line
 from ..validation import check_choice
 from .columns import attach
-from .dataset import Dataset, stamps_of
+from .dataset import Dataset, Kind
 from .formats import FORMATS, find_format
-from .formats.base import SHARDS, write_arrays, write_images
-from .items import Kind
+from .formats.base import write_arrays, write_images
 from .memory import machine_memory
-from .places import Place, find_place, order_notes
-from .request import Request
+from .remote import stamps_of
+from .request import SHARDS, Place, Request, find_place, order_notes
 
 
 def open_dataset(
-    x: Any,
-    labels: Any = None,
-    ids: Any = None,
+    x: object,
+    labels: object = None,
+    ids: object = None,
     *,
     embedding: str | None = None,
     text: str | None = None,
@@ -110,8 +108,8 @@ def open_dataset(
 
 
 def written_arrays(
-    path: str | os.PathLike[str], labels: Any, ids: Any
-) -> tuple[str | os.PathLike[str], Any, Any]:
+    path: str | os.PathLike[str], labels: object, ids: object
+) -> tuple[str | os.PathLike[str], object, object]:
     """Return the array of a folder that `write_rows` wrote, its labels and ids; else what was given."""
     folder = Path(path)
     try:
@@ -129,7 +127,7 @@ def written_arrays(
 
 
 def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
-    """Write some rows of a dataset, in the order asked for, as the kind of data that they came from.
+    """Write some rows of a dataset, in the order requested, as the kind of data that they came from.
 
     Images are linked or copied, in their folders; rows of tables keep all their columns; a Hugging Face
     dataset becomes a folder that `load_from_disk` opens.
@@ -142,10 +140,10 @@ def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     >>> np.load(folder / "embeddings.npy").tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    known = FORMATS.get(dataset.kind)
+    kind = FORMATS.get(dataset.kind)
     try:
-        if known is not None:
-            known.write(dataset, rows, folder)
+        if kind is not None:
+            kind.write(dataset, rows, folder)
         else:
             (write_arrays if dataset.rows is not None else write_images)(dataset, rows, folder)
     except OSError as error:
