@@ -531,6 +531,17 @@ def sections(
     return {part: made[part]() for part in _HEADS if part in parts}
 
 
+def counted(cells: Sequence[Found]) -> str:
+    """Return how many cells of each part are measured, and by how many draws."""
+    words = []
+    for part in _HEADS:
+        own = [cell for cell in cells if cell.part == part]
+        draws = sorted(len(cell.draws) for cell in own if cell.draws)
+        spread = f" ({draws[0]} to {draws[-1]})" if draws else ""
+        words.append(f"{part} {len(draws)} of {len(own)}{spread}")
+    return ", ".join(words) + "."
+
+
 def page(found: dict[str, dict[str, tuple[list[Bar], str]]]) -> tuple[str, list[str]]:
     """Return the answer and the parts of the page: for each group of sets first all bars, then all cells."""
     parts, answers = [], []

@@ -11,6 +11,7 @@ import argparse
 import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +73,17 @@ WITHOUT_LABELS = {"default": _off(), "guard": _off(guard="off"), "clusters": _of
 def page(lines: Sequence[Line]) -> Page:
     """Return the page of all that was measured."""
     cells, keeps = by_cell(lines, LEARNERS), sorted({line["keep"] for line in lines})
-    rows, worth = [], {}
+    rows, worth, lowest = [], {}, (0.0, "")
     studies = (("labels", WITH_LABELS, LABELLED), ("no labels", WITHOUT_LABELS, UNLABELLED))
     for study, methods, names in studies:
         for part in [name for name in methods if name != "default"]:
             row, every = [study, part], []
             for keep in keeps:
-                found = [gaps(cells, "default", part, name, keep) for name in names]
-                means = np.array([values.mean(axis=0) for values in found if len(values)])
+                found = {name: gaps(cells, "default", part, name, keep) for name in names}
+                for name, values in found.items():
+                    if len(values):
+                        lowest = min(lowest, (float(values.mean()), f"{part} on {name} at {keep:.0%}"))
+                means = np.array([values.mean(axis=0) for values in found.values() if len(values)])
                 every += list(means.mean(axis=1)) if len(means) else []
                 each = " / ".join(f"{gap:+.1f}" for gap in means.mean(axis=0)) if len(means) else "-"
                 row.append(each)
@@ -94,13 +98,15 @@ def page(lines: Sequence[Line]) -> Page:
                if values.mean() <= 0]  # fmt: skip
     order = sorted(known, key=lambda key: -float(known[key].mean()))
     ranked = ", ".join(f"{part} ({study}) {known[study, part].mean():+.1f}" for study, part in order)
-    worst = min(((float(values.min()), key) for key, values in known.items()), default=(0.0, ("", "")))
+    alike = [f"{first[1]} and {second[1]}" for first, second in combinations(known, 2)
+             if first[0] == second[0] and np.allclose(known[first], known[second])]  # fmt: skip
     answer = (
         ("On average these parts cost more than they gain here: " + ", ".join(useless) if useless
          else "No part costs more than it gains on average")
-        + f"; the worst single cell is {worst[1][1]} ({worst[1][0]}), where the default is {worst[0]:+.1f}"
-        f" points beside itself without that part. What each part is worth, in points over all budgets and"
-        f" both learners: {ranked}. Parts that are off where the data do not call for them show zero."
+        + f"; the worst single cell is {lowest[1]}, where the default is {lowest[0]:+.1f} points beside"
+        " itself without that part. What each part is worth, in points over all budgets and both learners:"
+        f" {ranked}."
+        + (f" Switched off, the same rows are picked here by {', '.join(alike)}." if alike else "")
     )  # fmt: skip
     seeds = len({line["seed"] for line in lines})
     return Page(

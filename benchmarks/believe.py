@@ -141,9 +141,10 @@ def main() -> None:
                     measure(cell, draw, store, asked.rivals_only)
                 seconds = time.perf_counter() - start
                 print(f"{part}: {cell.sets}, {cell.name}: {seconds:.0f} s", flush=True)
-    found = {}
+    found, counts = {}, []
     for sets, title in _TITLES.items():
         cells = [store.found(cell) for part in PARTS.values() for cell in part(sets == "report")]
+        counts.append(f"{title}: {_believe_page.counted(cells)}")
         found[title] = _believe_page.sections(cells, _before(), list(PARTS))
         if sets in asked.sets:
             for part in asked.part:
@@ -155,7 +156,7 @@ def main() -> None:
         "Which labels does `gmmatch` believe, and is that right: on small classes, tables, long tails and"
         " balanced data, with and without what a user knows of the rows?",
         answer,
-        _COMMAND,
+        f"{_COMMAND} Cells measured, with draws. {' '.join(counts)}",
         "labels that are wrong as the rows look, data of more than 12,000 rows, or encoders that were trained"
         " on the rows.",
         parts,
