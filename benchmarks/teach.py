@@ -145,8 +145,8 @@ def _answer(every: Sequence[Any], others: Sequence[str]) -> str:
     before = ""
     if "old" in known:
         before = (
-            f"The default loses more than half a point to version 0.2.0 {told_losses(every, 'old')}. Against"
-            f" 0.2.0 it gains {_average(every, 'old', SMALL):+.1f} points on average at 2 to 10 % and"
+            f"The default loses more than half a point to version 0.2.0 {told_losses(every, 'old')}. Its"
+            f" average lead on 0.2.0 is {_average(every, 'old', SMALL):+.1f} points at 2 to 10 % and"
             f" {_average(every, 'old', [0.3]):+.1f} at 30 %. "
         )
     return before + worst + (f"; its leads are: {rest}." if rest else ".")
