@@ -25,6 +25,8 @@ _PAGE = """# Performance
 cores, Python {python}, {versions}.{missing} Other processes took {others} of the processors meanwhile
 (most: {worst}).{left}
 
+**Picks** `{picks}`
+
 ![Seconds of every line, and how they grow](performance.png)
 
 All who do the work of a line take turns in one run, each in a process of its own with as many threads as it
@@ -64,7 +66,7 @@ def page(scale: str, run: dict[str, Any]) -> str:
     left = [line.name for line in lines(scale) if line.name not in shares]
     absent = [name for name, number in run["versions"].items() if number is None]
     return _PAGE.format(
-        **{name: run[name] for name in ("commit", "made", "processor", "cores", "python")},
+        **{name: run[name] for name in ("commit", "picks", "made", "processor", "cores", "python")},
         scale=scale,
         first=" --first-version FOLDER" if run.get("first") else "",
         scale_words="" if scale == "full" else "This is the small form, whose ratios CI compares. ",

@@ -27,6 +27,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tools.check_figures import digest
+
 from . import _data, _performance_page
 from ._lines import SCALES, Column, Line, lines
 
@@ -186,6 +188,7 @@ def about() -> dict[str, Any]:
             versions[name] = None
     return {
         "commit": _commit(ROOT),
+        "picks": digest(),
         "made": date.today().isoformat(),
         "python": platform.python_version(),
         "processor": model[0] if model else platform.machine(),
