@@ -381,7 +381,7 @@ def list_suspects(
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
     seed = as_seed(random_state)
     with open_runner(engine, replace(opened, rows=checked.rows)) as runner:
-        checked = replace(checked, rows=runner.rows)
+        checked = checked.read_by(runner.rows)
         checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
         check_suspects(opened, checked)
         like = {**opening, "labels": labels}

@@ -387,7 +387,7 @@ def run(plan: Plan) -> Outcome:
         check_memory(plan.entry.build(**params), checked, plan.cap)
     opening = open_runner(plan.engine, data, plan.address, plan.workers)
     with opening as runner, count_reads(runner.rows) as counter:
-        checked = replace(checked, rows=runner.rows)
+        checked = checked.read_by(runner.rows)
         checked = look_at_all(checked, data, plan.on_bad_rows, seed, plan.entry.build(**params))
         known, remarks = gather_known(data, checked, plan.reference, plan.probabilities, vars(plan))
         aims = open_aims(plan.aims, data, checked, seed, plan.encoder, plan.text)
@@ -416,7 +416,7 @@ def run(plan: Plan) -> Outcome:
         found = None
         if plan.suspects is not None:
             found = find_suspects(data, checked, verdict, by_class, plan.random_state, known, given)
-    checked = replace(checked, rows=rows)  # which outlive the runner
+    checked = checked.read_by(rows)  # which outlive the runner
     data.check_unchanged()
     selection = replace(picked, ids=None if data.ids is None else data.ids[picked.indices])
     if verdict is not None and picked.evidence is None:

@@ -9,9 +9,9 @@ import numbers
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, NoReturn, Self, TypeGuard
 
 import numpy as np
 
@@ -109,6 +109,13 @@ class CheckedRows:
     def fingerprint(self) -> str:
         """A short digest of the input, of all rows and their classes."""
         return fingerprint(self.rows, self.codes, self.digest)
+
+    def read_by(self, rows: Rows) -> Self:
+        """Return the same rows as a runner, or the caller, reads them; what is known of them stays known."""
+        found = replace(self, rows=rows)
+        if "fingerprint" in vars(self):
+            vars(found)["fingerprint"] = self.fingerprint
+        return found
 
     @property
     def n_usable(self) -> int:

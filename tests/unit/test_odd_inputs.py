@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -269,3 +270,16 @@ def test_semicolons_may_stand_between_cells(tmp_path):
     kept = next((tmp_path / "kept").glob("*.csv")).read_text().splitlines()
     assert kept[0] == "customer;a;b;c;d;e;f;kind"
     assert len(kept) == 31
+
+
+def test_columns_of_far_other_units_are_pointed_out(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 3)) * [0.01, 1.0, 50.0]
+    table = pd.DataFrame(rows, columns=["pedigree", "age", "insulin"])
+    hint = gmmatch.select(table, LABELS[:200], keep=30).info.hint
+    assert re.search(r"column 'insulin' spreads [45],\d\d\d times as wide as 'pedigree' and decides", hint)
+    path = tmp_path / "table.csv"
+    table.to_csv(path, index=False)
+    assert gmmatch.open(path).notes[-1].startswith("column 'insulin' spreads")
+    for same in (table / table.std(), rows):  # an array has no columns with units
+        assert "spreads" not in gmmatch.select(same, LABELS[:200], keep=30).info.hint

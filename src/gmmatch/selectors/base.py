@@ -276,7 +276,7 @@ class Selector(Estimator):
         self._carried: Carried | None = None
         seed = as_seed(self.random_state)
         checked = X if isinstance(X, CheckedRows) else check_input(X, y, usable, label_name="y", finite=False)
-        checked = replace(checked, rows=with_runner(checked.rows))
+        checked = checked.read_by(with_runner(checked.rows))
         with count_reads(checked.rows) as counter:
             if checked.digest is None:
                 checked, good = look(checked, seed, self.running_means(checked))

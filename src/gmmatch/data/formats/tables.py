@@ -32,6 +32,10 @@ _ROLES = {"human": "user", **dict.fromkeys(("gpt", "bot", "model", "chatgpt"), "
 MOST_CATEGORIES = 50  # different values of a column of categories
 _FIELD = re.compile(r"\{(\w[^{}]*)\}")
 _LOOKED_AT, _FEWEST_IDS = 1000, 20  # rows by which columns are taken to be ids
+_MOST_UNITS, _FAR_UNITS = (
+    64,
+    100.0,
+)  # columns up to which each may have its own unit, and how far these differ
 
 Text = Callable[[Sequence[object]], object]
 """A function of the values of some columns that returns the text of a row."""
@@ -117,11 +121,11 @@ def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list
             f" {listed(wrong) or 'none'} (texts are named with text=..., images with image=...)"
         )
     rows, bad = table.rows(rest, request)
-    return rows, bad, list(_like_ids(rows, rest))
+    return rows, bad, list(_remarks(rows, rest))
 
 
-def _like_ids(rows: Rows, names: Sequence[str]) -> Iterator[str]:
-    """Report which columns of numbers count rows, as ids do: they would be compared like any other."""
+def _remarks(rows: Rows, names: Sequence[str]) -> Iterator[str]:
+    """Report columns that would be compared like any other: those that count rows, and of far other units."""
     if len(names) < 2 or len(rows) < _FEWEST_IDS:
         return
     try:
@@ -134,6 +138,19 @@ def _like_ids(rows: Rows, names: Sequence[str]) -> Iterator[str]:
         yield (
             f"column {names[place]!r} counts up row by row, as ids do, and is compared like any number;"
             f" ids={names[place]!r} takes it for ids"
+        )
+    with np.errstate(invalid="ignore", over="ignore"):
+        spread = np.where(counting, 0.0, first.std(axis=0, dtype=np.float64))
+    narrow, wide = int(np.argmin(np.where(spread > 0, spread, np.inf))), int(np.argmax(spread))
+    if (
+        len(names) <= _MOST_UNITS
+        and np.isfinite(spread).all()
+        and spread[wide] > _FAR_UNITS * spread[narrow] > 0
+    ):
+        yield (
+            f"column {names[wide]!r} spreads {spread[wide] / spread[narrow]:,.0f} times as wide as"
+            f" {names[narrow]!r} and decides which rows are alike; where units differ, divide each column by"
+            " its spread first"
         )
 
 
