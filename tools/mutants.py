@@ -34,8 +34,7 @@ WIDER = {
         "tests/unit/selectors/test_gm_matching.py",
         "tests/unit/selectors/test_sampled_median.py",
         "tests/unit/trust/test_guard.py",
-        "tests/unit/trust/test_lift.py",
-        "tests/unit/trust/test_many_classes.py",
+        "tests/unit/trust/test_fourier_features.py",
     ],
 }
 FROZEN = "tests/contract/test_frozen.py"

@@ -13,7 +13,7 @@ from ..compute.runner import gather, take_rows
 from ..data import ViewOf
 from ..errors import InvalidParameter, brief
 from ..trust import Verdict, judge
-from ..trust.lift import BANDWIDTH, Lift, typical_gap
+from ..trust.inputs import BANDWIDTH, FourierFeatures, typical_gap
 from ..validation import as_labels, as_rows, as_seed, is_number
 
 WEIGHT = 2.0
@@ -38,7 +38,7 @@ class MatchedRows(ViewOf):
     `means`: by class the mean of the features of its believed rows, where that is known without reading them.
     """
 
-    def __init__(self, rows: Rows, verdict: Verdict, fourier: Lift | None = None) -> None:
+    def __init__(self, rows: Rows, verdict: Verdict, fourier: FourierFeatures | None = None) -> None:
         width = rows.shape[1] + (0 if fourier is None else fourier.n_features)
         super().__init__(rows, (len(rows), width), np.float32)
         # Not `verdict` itself, which has many numbers per row: a view may be sent to other machines.
@@ -81,7 +81,7 @@ def check_fourier_features(count: str | int) -> None:
 
 def choose_fourier_features(
     rows: Rows, codes: IntArray | None, verdict: Verdict, count: str | int, seed: int
-) -> Lift | None:
+) -> FourierFeatures | None:
     """Return the Fourier features to match with, or None.
 
     `rows`, `codes`, `verdict`: rows, the class of each, and what the guard found on them. `count`: `off`, how
@@ -96,7 +96,7 @@ def choose_fourier_features(
     if count == "auto" and within_dimension(sample, own) >= FEW_DIRECTIONS:
         return None
     n_features = AUTO_FOURIER_FEATURES if isinstance(count, str) else count
-    return Lift.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
+    return FourierFeatures.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
 
 
 def spread_of(rows: Rows, codes: IntArray | None, verdict: Verdict) -> float:

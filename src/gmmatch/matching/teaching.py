@@ -33,7 +33,7 @@ from ..compute.runner import gather
 from ..facts import SURELY_RIGHT
 from ..location.centers import find_centers
 from ..trust import TRUSTED, Verdict
-from ..trust.lift import leading_directions
+from ..trust.inputs import leading_directions
 from .budgets import sequence, share
 from .groups import Group, Shares, group_codes
 

@@ -58,9 +58,9 @@ def judging_costs(outline: Outline) -> Costs:
     needed = min(n_rows, sample) * width * outline.itemsize + _JUDGED_ROW_BYTES * n_rows
     if n_classes > MANY_CLASSES:
         needed += 3 * classifier_bytes(width, n_classes)
-    lifted = width + KERNEL_FEATURES
-    learned = _LEARNED_WORK * float(min(n_rows, sample)) * lifted**2
-    return Costs(needed, needed, learned + _JUDGED_WORK * float(n_rows) * lifted * n_classes)
+    widest = width + KERNEL_FEATURES
+    learned = _LEARNED_WORK * float(min(n_rows, sample)) * widest**2
+    return Costs(needed, needed, learned + _JUDGED_WORK * float(n_rows) * widest * n_classes)
 
 
 class Selector(Estimator):

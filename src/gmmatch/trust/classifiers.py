@@ -24,8 +24,7 @@ from threadpoolctl import threadpool_limits
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, by_group, map_in_order
-from .inputs import Inputs
-from .lift import BANDWIDTH, Lift, leading_directions, typical_gap
+from .inputs import BANDWIDTH, FourierFeatures, Inputs, leading_directions, typical_gap
 
 _Solved = Iterator[tuple[float, Vector, FloatArray]]  # penalty, weights, and the leverage of each row
 
@@ -96,7 +95,7 @@ class Classifier:
     @property
     def kernel(self) -> bool:
         """Whether the classifier reads Fourier features beside the rows."""
-        return self.inputs.lift is not None
+        return self.inputs.fourier is not None
 
     @property
     def block_rows(self) -> int:
@@ -162,13 +161,13 @@ class Reduced:
 
         Fourier features are those of rows that are not clipped: the few that are get others than they taught.
         """
-        n_directions, lift = self.turn.shape[1], classifier.inputs.lift
+        n_directions, fourier = self.turn.shape[1], classifier.inputs.fourier
         weights = np.concatenate(
             [self.turn @ classifier.weights[:n_directions], classifier.weights[n_directions:]]
         )
-        if lift is not None:
-            lift = Lift(self.inputs.origin, self.turn @ lift.directions / self.inputs.scale)
-        return replace(classifier, weights=weights, inputs=replace(self.inputs, lift=lift))
+        if fourier is not None:
+            fourier = FourierFeatures(self.inputs.origin, self.turn @ fourier.directions / self.inputs.scale)
+        return replace(classifier, weights=weights, inputs=replace(self.inputs, fourier=fourier))
 
 
 def leave_out(
@@ -190,8 +189,8 @@ def choose(taught: Taught, order: IntArray, inputs: Inputs, seed: int) -> tuple[
     order; the penalty, which does not depend on how many rows there are, stands.
     """
     gap = typical_gap(taught.rows[order[:_GAP_ROWS]])
-    lift = Lift.draw(inputs.origin, BANDWIDTH * gap, KERNEL_FEATURES, seed)
-    kinds = {"linear": inputs, "kernel": replace(inputs, lift=lift)}
+    fourier = FourierFeatures.draw(inputs.origin, BANDWIDTH * gap, KERNEL_FEATURES, seed)
+    kinds = {"linear": inputs, "kernel": replace(inputs, fourier=fourier)}
     enough = max(_CHOICE_ROWS, int(_CHOICE_WORK // kinds["kernel"].width ** 2))
     few = enough < min(len(order), _ROWS_PER_CLASS * taught.n_classes)
     if few or matrix_bytes(kinds["kernel"].width, taught.n_classes) > _MOST_KERNEL_BYTES:
@@ -255,7 +254,7 @@ def fit_with_reference(
     sizes = np.bincount(codes, minlength=taught.n_classes)
     # Alone, the reference teaches nothing of classes that it has hardly a row of.
     counts = _ROW_WEIGHTS if (sizes >= 2).all() else _ROW_WEIGHTS[1:]
-    kinds = [replace(like.inputs, lift=None), like.inputs][: 1 + like.kernel]
+    kinds = [replace(like.inputs, fourier=None), like.inputs][: 1 + like.kernel]
     best: tuple[Classifier, FloatArray, float] | None = None
     for inputs, count in itertools.product(kinds, counts):
         both = Taught(rows, every, taught.n_classes, np.r_[count * taught.weights, np.ones(len(codes))])

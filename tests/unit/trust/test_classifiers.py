@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gmmatch.trust import classifiers as module
 from gmmatch.trust.classifiers import Classifier, Reduced, Taught, choose, fit, leave_out
-from gmmatch.trust.inputs import Inputs
-from gmmatch.trust.lift import Lift, leading_directions
+from gmmatch.trust.inputs import FourierFeatures, Inputs, leading_directions
 
 
 def blobs(n: int = 60, d: int = 5, n_classes: int = 3, gap: float = 1.5, seed: int = 0) -> Taught:
@@ -28,8 +27,8 @@ def blobs(n: int = 60, d: int = 5, n_classes: int = 3, gap: float = 1.5, seed: i
 
 def inputs_of(taught: Taught, n_features: int = 0) -> Inputs:
     origin = taught.rows.mean(axis=0)
-    lift = Lift.draw(origin, 2.0, n_features, 1) if n_features else None
-    return Inputs(origin, 3.0, lift)
+    fourier = FourierFeatures.draw(origin, 2.0, n_features, 1) if n_features else None
+    return Inputs(origin, 3.0, fourier)
 
 
 def solve(taught: Taught, inputs: Inputs, penalty: float = 0.7, how: str = "_solve") -> Any:
@@ -205,7 +204,7 @@ def test_a_kernel_is_worth_its_price_where_it_lowers_the_loss_by_a_hundredth(
 
     def fitted(part: Taught, inputs: Inputs) -> Classifier:
         seen.append(part)
-        return Classifier(np.empty((0, 3)), inputs, 1.0, 1.0, linear if inputs.lift is None else kernel)
+        return Classifier(np.empty((0, 3)), inputs, 1.0, 1.0, linear if inputs.fourier is None else kernel)
 
     monkeypatch.setattr(module, "_best_ridge", fitted)
     found, losses = chosen(taught, monkeypatch)
@@ -271,8 +270,8 @@ def test_a_classifier_of_reduced_rows_scores_the_rows_themselves_alike(monkeypat
     assert view is not None
     assert_allclose(view.turn.T @ view.turn, np.eye(6), atol=1e-5)
     narrow = replace(taught, rows=view(taught.rows))
-    lift = Lift.draw(np.zeros(6), 0.5, n_features, 1) if n_features else None
-    like = Classifier(np.zeros((0, 0)), replace(view.own_inputs, lift=lift), 1.0, 0.7, 0.0)
+    fourier = FourierFeatures.draw(np.zeros(6), 0.5, n_features, 1) if n_features else None
+    like = Classifier(np.zeros((0, 0)), replace(view.own_inputs, fourier=fourier), 1.0, 0.7, 0.0)
     found, leverage = fit(narrow, like, order_of(taught))
     expected = found.scores(narrow.rows, taught.codes, leverage)
     assert_allclose(

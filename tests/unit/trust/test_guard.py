@@ -9,7 +9,7 @@ import gmmatch
 from gmmatch.matching.features import MatchedRows, unit_rows
 from gmmatch.selectors import GMMatching
 from gmmatch.trust import TIERS, judge
-from gmmatch.trust.lift import Lift
+from gmmatch.trust.inputs import FourierFeatures
 
 judge_module = importlib.import_module("gmmatch.trust.judge")  # the name in the package is the function
 
@@ -233,17 +233,17 @@ def test_folds_are_ignored_with_a_warning():
     np.testing.assert_array_equal(found, gmmatch.label_aware(rows, labels))
 
 
-@pytest.mark.parametrize("lifted", [False, True])
-def test_rows_are_chosen_from_a_view_as_from_an_array(lifted):
+@pytest.mark.parametrize("with_fourier", [False, True])
+def test_rows_are_chosen_from_a_view_as_from_an_array(with_fourier):
     rows, labels, _ = make(n=120)
     trust = judge(rows, labels, 3, seed=0)
-    lift = Lift.draw(trust.origin, 2.0, 8, 1) if lifted else None
-    view = MatchedRows(rows, trust, lift)
+    fourier = FourierFeatures.draw(trust.origin, 2.0, 8, 1) if with_fourier else None
+    view = MatchedRows(rows, trust, fourier)
     scaled = (rows - trust.origin) / trust.scale
-    parts = [scaled] if lift is None else [scaled / 4, lift(rows)]  # rows count a quarter beside their lift
+    parts = [scaled] if fourier is None else [scaled / 4, fourier(rows)]  # rows count a quarter beside these
     features = np.hstack(parts).astype(np.float32)
     assert (view.shape, len(view)) == (features.shape, 120)
-    assert (view.means is None) == lifted
+    assert (view.means is None) == with_fourier
     mask = np.arange(120) % 3 == 0
     for chosen in (slice(None), slice(100, 3, -7), mask, np.array([5, -1, 7]), [4, 2], -2, np.int64(7)):
         np.testing.assert_allclose(view[chosen], features[chosen], rtol=1e-4, atol=1e-5)

@@ -174,8 +174,9 @@ def toy_caption(found: Sequence[ToyRow], scale: str) -> str:
         _figures_table(drawn),
         "Corrupted: share of the picks. Distance: from the mean of the picks to the clean mean, in radii. "
         "Spread: root mean square distance of the picks to their mean, in radii; 1 is as diverse as the "
-        "clean points. All points have one label. In the plane `gm-matching` matches a lift of the points as "
-        "well, see [diversity](../diversity.md); without it the picks would all be close to the centre.",
+        "clean points. All points have one label. In the plane `gm-matching` matches Fourier features of "
+        "the points as well, see [diversity](../diversity.md); without them the picks would all be close to "
+        "the centre.",
     ]
     for label, other in ADVERSARIES.items():
         rows_of = [row for row in found if row.adversary == label]

@@ -1,4 +1,4 @@
-"""The lift against the kernel it stands for, and what it does to picks in few dimensions."""
+"""Fourier features against the kernel they stand for, and what they do to picks in few dimensions."""
 
 from dataclasses import replace
 
@@ -14,17 +14,17 @@ from gmmatch.matching.features import (
     effective_dimension,
 )
 from gmmatch.trust import judge
-from gmmatch.trust.lift import Lift, typical_gap
+from gmmatch.trust.inputs import FourierFeatures, typical_gap
 
 
 def test_inner_products_are_those_of_a_gaussian_kernel():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(40, 6))
-    lift = Lift.draw(rows.mean(axis=0), bandwidth=1.7, n_features=60_000, seed=1)
+    fourier = FourierFeatures.draw(rows.mean(axis=0), bandwidth=1.7, n_features=60_000, seed=1)
     squares = ((rows[:, None] - rows) ** 2).sum(axis=2)
-    lifted = lift(rows)
-    np.testing.assert_allclose(lifted @ lifted.T, np.exp(-squares / (2 * 1.7**2)), atol=0.02)
-    np.testing.assert_allclose(np.linalg.norm(lifted, axis=1), 1.0)
+    found = fourier(rows)
+    np.testing.assert_allclose(found @ found.T, np.exp(-squares / (2 * 1.7**2)), atol=0.02)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0)
 
 
 def test_the_effective_dimension_is_that_of_the_covariance():
@@ -47,25 +47,25 @@ def test_the_typical_gap_is_the_median_distance_of_random_pairs():
 
 
 @pytest.mark.parametrize("d", [2, 8])
-def test_with_the_lift_picks_spread_as_the_rows_do_and_their_mean_stays(d):
+def test_with_fourier_features_picks_spread_as_the_rows_do_and_their_mean_stays(d):
     rows = np.random.default_rng(d).normal(size=(1000, d))
     one_class = np.zeros(1000, int)
-    lifted, plain = (
-        gmmatch.select(rows, keep=100, labels=one_class, fourier_features=lift).indices
-        for lift in ("auto", "off")
+    found, plain = (
+        gmmatch.select(rows, keep=100, labels=one_class, fourier_features=fourier).indices
+        for fourier in ("auto", "off")
     )
-    share = [rows[picks].var(axis=0).sum() / rows.var(axis=0).sum() for picks in (lifted, plain)]
+    share = [rows[picks].var(axis=0).sum() / rows.var(axis=0).sum() for picks in (found, plain)]
     assert share[0] > 0.65
     assert share[0] > 1.5 * share[1]
     draws = [
         gmmatch.select(rows, keep=100, labels=one_class, method="random", random_state=seed).indices
         for seed in range(20)
     ]
-    off = [np.linalg.norm(rows[picks].mean(axis=0) - rows.mean(axis=0)) for picks in (lifted, *draws)]
+    off = [np.linalg.norm(rows[picks].mean(axis=0) - rows.mean(axis=0)) for picks in (found, *draws)]
     assert off[0] < np.mean(off[1:]) / 3
 
 
-def test_in_the_lifted_space_the_error_falls_like_one_over_k():
+def test_in_the_space_of_fourier_features_the_error_falls_like_one_over_k():
     rows = np.random.default_rng(1).normal(size=(3000, 3))
     verdict = judge(rows, None, 1, seed=0)
     view = MatchedRows(rows, verdict, choose_fourier_features(rows, None, verdict, "auto", 0))
@@ -80,7 +80,7 @@ def test_in_the_lifted_space_the_error_falls_like_one_over_k():
     assert (budgets * errors < 5.0).all()
 
 
-def test_rows_in_many_directions_are_not_lifted():
+def test_rows_in_many_directions_get_no_fourier_features():
     rows = np.random.default_rng(0).normal(size=(500, 64))
     verdict = judge(rows, None, 1, seed=0)
     assert choose_fourier_features(rows, None, verdict, "auto", 0) is None
@@ -90,7 +90,7 @@ def test_rows_in_many_directions_are_not_lifted():
     assert choose_fourier_features(rows[:, :3], None, flat, "off", 0) is None
 
 
-def test_classes_that_planes_divide_are_lifted_too_where_their_rows_spread_in_few_directions():
+def test_classes_that_planes_divide_get_fourier_features_too_where_their_rows_spread_in_few_directions():
     rng = np.random.default_rng(4)
     codes = np.repeat([0, 1], 400)
     rows = rng.normal(size=(800, 4)) + 6.0 * codes[:, None]
@@ -104,15 +104,15 @@ def test_classes_that_planes_divide_are_lifted_too_where_their_rows_spread_in_fe
     spread = [
         np.mean([rows[own].var(axis=0).sum() for own in (picks[codes[picks] == c] for c in (0, 1))])
         for picks in (
-            gmmatch.select(rows, keep=60, labels=codes, fourier_features=lift).indices
-            for lift in ("auto", "off")
+            gmmatch.select(rows, keep=60, labels=codes, fourier_features=fourier).indices
+            for fourier in ("auto", "off")
         )
     ]
     assert spread[0] > 0.7 * 4
     assert spread[0] > 1.3 * spread[1]
 
 
-def test_copies_count_once_in_what_decides_on_the_lift():
+def test_duplicates_count_once_in_what_decides_on_fourier_features():
     rng = np.random.default_rng(5)
     rows = np.vstack([rng.normal(size=(3000, 64)), np.repeat(rng.normal(size=(10, 64)), 300, axis=0)])
     verdict = replace(judge(rows, None, 1, seed=0), tiers=np.zeros(6000, np.int8))
