@@ -41,6 +41,7 @@ _NEIGHBOUR = 5  # whose distance, the reach of a row, says how alone it is
 _REFERENCE = 1 << 10, 1 << 13  # rows that neighbours are looked for among, at least and at most
 _REFERENCE_PAIRS = 1 << 27  # pairs of rows to compare, between these limits
 _ALONE = 3.5  # median absolute deviations beyond the median reach
+_MOST_DENSE = 0.8  # share of the rows, the densest, beside which others may be outliers
 _FARTHER = 2.0  # times the median: in many directions distances hardly differ, and small groups reach farther
 # A row is near up to the cap, in median reaches; one that reaches farther than the median counts less, by a
 # Gaussian of so many deviations. Of caps of 1 to 2 and fadings of 1 to 3 and none, tried on one seed of
@@ -168,7 +169,7 @@ def ordinary_size(sizes: IntArray) -> int:
 
 
 def _density(sample: FloatArray) -> tuple[float, Vector, Mask]:
-    """Return the median reach of rows in random order, how much each counts, and which are alone.
+    """Return the usual reach of rows in random order, how much each counts, and which are alone.
 
     The reach of a row is its distance to its fifth neighbour.
     """
@@ -193,12 +194,15 @@ def _density(sample: FloatArray) -> tuple[float, Vector, Mask]:
         reach = np.sqrt(np.maximum(found, 0.0))
         middle = float(np.median(reach))
         spread = 1.4826 * float(np.median(np.abs(reach - middle)))
+        thin = float(np.quantile(reach, _MOST_DENSE))
         # Where half of the rows are as near to their neighbours as each other, as copies are, none is alone.
         if not spread > 0:
             return middle, np.ones(len(sample)), np.zeros(len(sample), dtype=bool)
+        # Of a fifth of the rows or more, none is an outlier: they are a class that is thin beside a dense one.
+        spread = max(spread, thin - middle)
         beyond = np.maximum(reach - middle, 0.0) / spread
         alone: Mask = (beyond > _ALONE) & (reach > _FARTHER * middle)
-        return middle, np.exp(-0.5 * np.square(beyond / _FADING)), alone
+        return max(middle, thin / _FARTHER), np.exp(-0.5 * np.square(beyond / _FADING)), alone
 
 
 def _coverage(points: Vector, weights: Vector, cap: float) -> IntArray:

@@ -294,3 +294,13 @@ def test_a_coarse_cell_that_holds_most_of_the_rows_is_divided_in_parts(monkeypat
     assert inertia(rows, parts) < 1.15 * inertia(rows, whole)
     order = rng.permutation(3000)
     assert cells_of(rows[order]).tolist() == parts[order].tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_class_that_is_thin_beside_a_dense_one_is_picked_from(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dense, thin = 0.4 * rng.normal(size=(320, 6)), 1.0 + 1.2 * rng.normal(size=(160, 6))
+    scattered = 40.0 * rng.uniform(-1, 1, size=(20, 6))
+    kept = gmmatch.select(np.concatenate([dense, thin, scattered]), keep=48).indices
+    assert np.count_nonzero((kept >= 320) & (kept < 480)) >= 8
+    assert np.count_nonzero(kept >= 480) <= 1
