@@ -124,11 +124,10 @@ def page(lines: Sequence[Line]) -> Page:
         " rows, or with another encoder?",
         f"Least of all survives {least[1]}: {least[0]:.0f} % of {least[2]}. On average over the sets these"
         f" shares survive: {'; '.join(words)}. Two random draws of 2, 10 and 30 % share 2, 10 and 30 %.",
-        f"`python -m benchmarks.stability`; {seeds} seed(s),"
-        f" {len({line['scenario'] for line in lines})} of {len(SCENARIOS)} sets. Percent of the first run's rows that the second"
-        " has too, of rows that both saw; ± is the spread over seeds. Without 1 % of the rows the seed is the"
-        " same. Suspects are rows whose label is more likely wrong than right. With one seed, runs agree to"
-        " the last byte.",
+        f"`python -m benchmarks.stability`; {seeds} seed(s), {len({line['scenario'] for line in lines})} of"
+        f" {len(SCENARIOS)} sets. Percent of the first run's rows that the second has too, of rows that both"
+        " saw; ± is the spread over seeds. Without 1 % of the rows the seed is the same. Suspects are rows"
+        " whose label is more likely wrong than right. With one seed, runs agree to the last byte.",
         "whether other picks teach less.",
         [table(["change", "rows", *columns], rows)],
     )
