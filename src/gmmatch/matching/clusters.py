@@ -198,7 +198,7 @@ def _density(sample: FloatArray) -> tuple[float, Vector, Mask]:
         # Where half of the rows are as near to their neighbours as each other, as copies are, none is alone.
         if not spread > 0:
             return middle, np.ones(len(sample)), np.zeros(len(sample), dtype=bool)
-        # Of a fifth of the rows or more, none is an outlier: they are a class that is thin beside a dense one.
+        # A fifth of the rows or more are no outliers: they are a class that is thin beside a dense one.
         spread = max(spread, thin - middle)
         beyond = np.maximum(reach - middle, 0.0) / spread
         alone: Mask = (beyond > _ALONE) & (reach > _FARTHER * middle)

@@ -492,7 +492,11 @@ def _stand_ins(rows: FloatArray, codes: IntArray, keys: Keys) -> IntArray:
     if len(members):
         pairs = found[members] * (int(codes.max()) + 1) + codes[members]
         _, first, place = np.unique(pairs, return_index=True, return_inverse=True)
-        stands[members] = members[first][place]
+        several = np.bincount(found[members[first]]) > 1
+        # Where most rows have duplicates under other labels, as in a table of few categories, they are no
+        # copies of one another, and how often each label is given is what there is to learn.
+        if 2 * np.count_nonzero(several[found[members]]) <= len(codes):
+            stands[members] = members[first][place]
     return stands
 
 

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gmmatch
 from gmmatch.compute.keys import draw_order, row_keys
 from gmmatch.location.geometric_median import geometric_median
-from gmmatch.trust import TIERS, Known, Verdict, judge
+from gmmatch.trust import TIERS, TRUSTED, Known, Verdict, judge
 from gmmatch.trust import classifiers as classifiers_module
 from gmmatch.trust.judge import _draw_sample, _notes, _origin, _too_little, log_odds, sample_size
 
@@ -527,3 +527,15 @@ def test_what_is_judged_in_single_precision_is_believed_as_in_double(monkeypatch
     assert (single.labels.wrong != double.labels.wrong).any()
     assert_allclose(single.labels.wrong, double.labels.wrong, atol=1e-4)
     assert_array_equal(single.tiers, double.tiers)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_table_of_few_categories_is_judged_by_how_often_labels_are_given(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.choice(3, p=[0.6, 0.3, 0.1], size=(900, 2)).astype(np.float32)  # nine distinct rows
+    truth = (rows.sum(axis=1) >= 1).astype(np.int64)
+    wrong = rng.random(900) < 0.2
+    found = judge(rows, np.where(wrong, 1 - truth, truth), 2, seed=0)
+    right, mistaken = np.sort(found.labels.wrong[~wrong]), found.labels.wrong[wrong]
+    assert np.searchsorted(right, mistaken).mean() > 0.9 * len(right)  # nearly all are above nearly all others
+    assert (found.tiers[~wrong] == TRUSTED).mean() > 0.8

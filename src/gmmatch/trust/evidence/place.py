@@ -46,6 +46,7 @@ _ROUNDS = 20
 _VALLEY_WIDTH = 1.25
 _VALLEY_SHARE = 0.005
 _FEW = 0.02  # of the rows: what is far off in smaller numbers is found by its distance alone
+_ODD_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # keeps the hashes of one row in two classes apart
 _MAD_TO_SIGMA = 1.4826
 _TOLERANCE = 1 + 1e-9  # equal distances that rounding tells apart fall on one side
 
@@ -125,10 +126,20 @@ def find_gate(
     apart = distances.copy()
     apart[inside] *= (counts / np.maximum(counts - 1, 1))[code[inside]]
     if one_cloud:
-        thresholds = _thresholds(apart[counted], code[counted], n_classes)
+        thresholds = _thresholds(*_distinct(apart[counted], code[counted], keys[counted]), n_classes)
     else:
         thresholds = _GROSS * group_quantiles(apart[counted], code[counted], n_classes)[:, 0]
     return Limits(centers, thresholds, spots, reaches)
+
+
+def _distinct(distances: Vector, codes: IntArray, keys: Keys) -> tuple[Vector, IntArray]:
+    """Return distances and classes, of each row once where most rows are duplicates.
+
+    In a table of few categories half of a class may be one row, which says nothing of how far others spread.
+    """
+    first = np.unique(keys + codes.astype(keys.dtype) * _ODD_FACTOR, return_index=True)[1]
+    chosen = np.sort(first) if 2 * len(first) < len(codes) else slice(None)
+    return distances[chosen], codes[chosen]
 
 
 def _thresholds(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
