@@ -537,5 +537,7 @@ def test_a_table_of_few_categories_is_judged_by_how_often_labels_are_given(seed)
     wrong = rng.random(900) < 0.2
     found = judge(rows, np.where(wrong, 1 - truth, truth), 2, seed=0)
     right, mistaken = np.sort(found.labels.wrong[~wrong]), found.labels.wrong[wrong]
-    assert np.searchsorted(right, mistaken).mean() > 0.9 * len(right)  # nearly all are above nearly all others
+    assert np.searchsorted(right, mistaken).mean() > 0.9 * len(
+        right
+    )  # nearly all are above nearly all others
     assert (found.tiers[~wrong] == TRUSTED).mean() > 0.8
