@@ -29,7 +29,7 @@ from ..trust import TRUSTED, Verdict
 from .groups import Group
 from .kmeans import Points, Rounds, nearest, row_lengths, spread_out
 
-MOST_CLUSTERS = 4096
+MOST_CLUSTERS = 2048
 
 _ROWS_PER_CLUSTER = 3
 _FLAT_WORK = 1.5e10  # multiply-adds of a round in one level; beyond that, two levels
@@ -104,7 +104,7 @@ def find_clusters(
 
     `keys`: hashes of the rows; clusters depend on the rows' values and not on their order. `usable`: rows to
     look at. `seed`: seed of the start. `wanted`: how many clusters are asked for at least; `auto`: a third as
-    many as rows, at most 4,096. Rows with fewer distinct values have fewer.
+    many as rows, at most 2,048. Rows with fewer distinct values have fewer.
 
     Time: O(rows * features * sqrt(clusters)) per round, and O(clusters^2 * features). Memory: a copy of the
     rows, and 4 bytes for each pair of clusters.

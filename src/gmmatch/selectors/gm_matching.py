@@ -78,7 +78,7 @@ class GMMatching(Selector):
     clusters
         With the guard and without labels: into how many groups the rows are divided, each to be matched as
         a class would be; `off`: all rows are one cloud. `auto`: as many as picks, at most a third as many
-        as rows and 4,096. A small group that is apart is a cluster of its own before a large one is divided
+        as rows and 2,048. A small group that is apart is a cluster of its own before a large one is divided
         further; rows far from their neighbours come last.
     sample
         Fraction or count of the rows of each class that its geometric median is found on, where that is the
