@@ -246,7 +246,7 @@ def find_header(found: Delimited, header: str = "auto") -> tuple[bool, tuple[str
     if header != "auto":
         return header == "yes", ()
     first = [cell.strip() for cell in found.records[0].cells]
-    words = [cell for cell in first if cell and not is_number(cell)]
+    words = {cell for cell in first if cell and not is_number(cell)}
     below = [record.cells for record in found.records[1 : 1 + _ROWS_COMPARED]]
     columns = zip(first, *(cells for cells in below if len(cells) == len(first)), strict=True)
     again = [cell for cell, *others in columns if cell in words and cell in map(str.strip, others)]
