@@ -541,3 +541,12 @@ def test_a_table_of_few_categories_is_judged_by_how_often_labels_are_given(seed)
         right
     )  # nearly all are above nearly all others
     assert (found.tiers[~wrong] == TRUSTED).mean() > 0.8
+
+
+def test_odd_rows_do_not_outvote_few_rows_that_occur_often():
+    rng = np.random.default_rng(0)
+    often = np.repeat(rng.normal(size=(12, 6)), 50, axis=0)
+    rows = np.concatenate([often, 100.0 + 50.0 * rng.normal(size=(400, 6))]).astype(np.float32)
+    found = judge(rows, np.zeros(1000, np.int64), 1, seed=0)
+    assert (found.tiers[600:] != TRUSTED).all()
+    assert (found.tiers[:600] == TRUSTED).mean() > 0.9

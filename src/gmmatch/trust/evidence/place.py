@@ -126,20 +126,25 @@ def find_gate(
     apart = distances.copy()
     apart[inside] *= (counts / np.maximum(counts - 1, 1))[code[inside]]
     if one_cloud:
-        thresholds = _thresholds(*_distinct(apart[counted], code[counted], keys[counted]), n_classes)
+        thresholds = _thresholds(apart[counted], code[counted], n_classes)
+        distinct = _distinct(code[counted], keys[counted])
+        if 2 * len(distinct) < np.count_nonzero(counted):
+            wider = _thresholds(apart[counted][distinct], code[counted][distinct], n_classes)
+            # The median of all rows bounds it: else many odd rows would outvote few that occur often.
+            wider = np.minimum(wider, _GROSS * np.median(apart[counted]))
+            thresholds = np.maximum(thresholds, wider)
     else:
         thresholds = _GROSS * group_quantiles(apart[counted], code[counted], n_classes)[:, 0]
     return Limits(centers, thresholds, spots, reaches)
 
 
-def _distinct(distances: Vector, codes: IntArray, keys: Keys) -> tuple[Vector, IntArray]:
-    """Return distances and classes, of each row once where most rows are duplicates.
+def _distinct(codes: IntArray, keys: Keys) -> IntArray:
+    """Return the first of all rows that are equal and of one class.
 
     In a table of few categories half of a class may be one row, which says nothing of how far others spread.
     """
-    first = np.unique(keys + codes.astype(keys.dtype) * _ODD_FACTOR, return_index=True)[1]
-    chosen = np.sort(first) if 2 * len(first) < len(codes) else slice(None)
-    return distances[chosen], codes[chosen]
+    marks = keys + codes.astype(keys.dtype) * _ODD_FACTOR
+    return np.sort(np.unique(marks, return_index=True)[1])
 
 
 def _thresholds(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
