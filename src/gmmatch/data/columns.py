@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,8 @@ from ..records import METADATA_KEY
 from ..validation import LARGEST_WHOLE_FLOAT, is_missing, label_values, nearest
 from .dataset import Dataset, Entries, Unreadable, spelled
 from .formats.arrays import load_npz, map_npy, npz_shapes
-from .formats.arrow import ipc_columns
+from .formats.arrow import file_columns
 from .formats.image_files import is_idx, read_idx
-from .formats.parquet import parquet_columns
 from .formats.tables import Table
 from .formats.text import (
     DELIMITERS,
@@ -44,7 +44,6 @@ from .formats.text import (
 from .remote import fetched, is_remote
 from .request import (
     SHARDS,
-    Place,
     all_bad,
     find_place,
     listed,
@@ -78,10 +77,7 @@ _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})\.0")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
-def _composed(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
-
-
+_composed = partial(unicodedata.normalize, "NFC")
 # What of two names must agree: all of them; all but `.0` behind a whole number; all but how accents are
 # encoded; their last parts; or these without the ending.
 NAME_FORMS: tuple[Callable[[str], str], ...] = (
@@ -125,7 +121,8 @@ def read_values(given: Any, what: str, n_rows: int | None = None) -> Labels:
     >>> read_values(file, "labels").tolist()
     [3, 5]
     """
-    values = read_file(given, what, n_rows) if _is_text(given) else Values(given, None, what)
+    in_file = isinstance(given, (str, os.PathLike))
+    values = read_file(given, what, n_rows) if in_file else Values(given, None, what)
     if n_rows is not None:
         _check_length(values, n_rows, what, "the data")
     return _complete(values, what)
@@ -162,14 +159,13 @@ def attach(
     """
     bad = dict(dataset.bad)
     notes: tuple[str, ...] = ()
+    missing = np.empty(0, np.int64)
     if ids is not None:
-        array, missing = _typed(_find(dataset, ids, "ids"), "ids")
-        bad |= {row: "no id" for row in missing.tolist() if row not in bad}
+        array, unnamed = _typed(_find(dataset, ids, "ids"), "ids")
+        bad |= {row: "no id" for row in unnamed.tolist() if row not in bad}
         dataset = dataset.replace(ids=array)
-        notes = repeated_ids(array, missing)
-    if labels is None and dataset.labels is None:
-        missing = np.empty(0, np.int64)
-    else:
+        notes = repeated_ids(array, unnamed)
+    if labels is not None or dataset.labels is not None:
         given = _find(dataset, dataset.labels if labels is None else labels, "labels")
         array, missing = _typed(given, "labels")
         notes = (*notes, *given.notes)
@@ -232,13 +228,9 @@ def _filled(array: Labels, missing: IntArray, bad: dict[int, str], unlabelled: s
     return array
 
 
-def _is_text(given: object) -> bool:
-    return isinstance(given, (str, os.PathLike))
-
-
 def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None) -> Values:
     """Return values that are a column of the data, a file, or given."""
-    if not _is_text(given):
+    if not isinstance(given, (str, os.PathLike)):
         values = Values(given, None, what, notes=position_notes(dataset, given, what))
     elif isinstance(given, str) and given in dataset.columns:
         values = Values(_column(dataset, given), None, f"column {given!r} of {dataset.name}")
@@ -265,21 +257,15 @@ def _column(dataset: Dataset, name: str) -> Entries:
 
 
 def _check_length(values: Values, n_rows: int, what: str, where: str) -> None:
-    entries = values.entries
-    length = _length(entries)
+    try:
+        length = len(values.entries)
+    except TypeError:  # a single number, or what can be looked at only once
+        length = 0
     if length != n_rows:
         hint = "" if values.name == what else f" ({values.name})"
         raise InvalidInput(
             f"{what} has {length} entries for {n_rows} rows of {where}; expected one per row{hint}"
         )
-
-
-def _length(entries: Any) -> int:
-    """Return how many entries there are; none in a single number, and in what can be looked at only once."""
-    try:
-        return len(entries)
-    except TypeError:
-        return 0
 
 
 def _typed(values: Values, what: str) -> tuple[Labels, IntArray]:
@@ -367,13 +353,10 @@ def _flat(array: Labels, path: Path, what: str) -> Labels:
 
 
 def open_table(path: Path) -> Table:
-    """Open a file of Parquet, Arrow or JSON lines as a table."""
-    kind = SHARDS.get(path.suffix.lower())
-    if kind == "parquet":
-        return parquet_columns(Place(str(path), (str(path),)))
-    if kind == "arrow":
-        return ipc_columns([str(path)], str(path))
-    return json_table(path)
+    """Open a file of JSON lines, Parquet or Arrow as a table."""
+    if path.suffix.lower() in JSON_ENDINGS:
+        return json_table(path)
+    return file_columns([str(path)], str(path))
 
 
 def _table_values(table: Table, what: str, path: Path, column: str | None) -> Values:
@@ -488,21 +471,22 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
     found = None if numbered else _row_ids(dataset, values.key_column)
     if found is None:
         if set(keys) != set(map(str, range(len(dataset)))):
-            raise _without_ids(values, keys, dataset)
+            raise InvalidInput(
+                f"{values.name} has ids ({named(keys)}), and the rows of {dataset.name} have none but their"
+                f" numbers, 0 to {len(dataset) - 1}; give the rows' ids as well (ids), or, if the file is in"
+                f" the order of the rows, its own (ids='{values.name}:{values.key_column}')"
+            )
         found = list(range(len(dataset)))
     names = [None if is_missing(entry) else id_text(entry) for entry in found]
     places = match_names(keys, names)
     if places is None:
         raise _not_the_rows(values, keys, names, dataset)
-    entries = values.entries
     absent = {
-        row: f"no {what[:-1]} for its id {names[row]!r}"
-        if names[row] is not None
-        else f"no id, so no {what[:-1]}"
-        for row, place in enumerate(places)
+        row: f"no id, so no {what[:-1]}" if name is None else f"no {what[:-1]} for its id {name!r}"
+        for row, (name, place) in enumerate(zip(names, places, strict=True))
         if place is None
     }
-    ordered = [None if place is None else entries[place] for place in places]
+    ordered = [None if place is None else values.entries[place] for place in places]
     surplus = sorted(set(range(len(keys))).difference(places))
     notes = []
     if surplus:
@@ -665,14 +649,6 @@ def _ambiguous(
     if any(owners[form] != name for name, form in zip(names, wanted, strict=True) if form in owners):
         return True
     return any(count > 1 and key in owners for key, count in Counter(formed).items())
-
-
-def _without_ids(values: Values, keys: list[str], dataset: Dataset) -> InvalidInput:
-    return InvalidInput(
-        f"{values.name} has ids ({named(keys)}), and the rows of {dataset.name} have none but their numbers,"
-        f" 0 to {len(dataset) - 1}; give the rows' ids as well (ids), or, if the file is in the order of the"
-        f" rows, its own (ids='{values.name}:{values.key_column}')"
-    )
 
 
 def _not_the_rows(values: Values, keys: list[str], names: list[str | None], dataset: Dataset) -> InvalidInput:

@@ -9,8 +9,7 @@ from ..validation import check_choice
 from .columns import attach
 from .dataset import Dataset, Kind
 from .formats import FORMATS, find_format
-from .formats.base import write_arrays, write_images
-from .memory import machine_memory
+from .formats.base import machine_memory, write_arrays, write_images
 from .remote import stamps_of
 from .request import SHARDS, Place, Request, find_place, order_notes
 
@@ -119,10 +118,10 @@ def written_arrays(
     main = next((name for name in ("images.npy", "embeddings.npy") if name in names), None)
     if main is None or len(names) < 2 or not names <= {main, "labels.npy", "ids.npy"}:
         return path, labels, ids
-    if labels is None and "labels.npy" in names:
-        labels = str(folder / "labels.npy")
-    if ids is None and "ids.npy" in names:
-        ids = str(folder / "ids.npy")
+    labels, ids = (
+        str(folder / name) if given is None and name in names else given
+        for name, given in (("labels.npy", labels), ("ids.npy", ids))
+    )
     return folder / main, labels, ids
 
 
@@ -140,11 +139,9 @@ def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     >>> np.load(folder / "embeddings.npy").tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    kind = FORMATS.get(dataset.kind)
+    known = FORMATS.get(dataset.kind)
+    plain = write_images if dataset.rows is None else write_arrays
     try:
-        if kind is not None:
-            kind.write(dataset, rows, folder)
-        else:
-            (write_arrays if dataset.rows is not None else write_images)(dataset, rows, folder)
+        (plain if known is None else known.write)(dataset, rows, folder)
     except OSError as error:
         raise InvalidInput(f"cannot write {folder}: {error.strerror or error}") from error

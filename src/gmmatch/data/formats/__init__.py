@@ -9,26 +9,26 @@ import dataclasses
 from ...errors import InvalidInput, InvalidParameter
 from ...plugins import Registry
 from ..request import Place, Request
-from . import arrays, arrow, frames, image_files, objects, parquet, text
+from . import arrays, arrow, image_files, objects, text
 from .base import Format
 
 __all__ = ["FORMATS", "Format", "find_format", "register_format"]
 
 # The first that recognises what was given opens it.
 OWN: tuple[Format, ...] = (
-    frames.RAY,
-    frames.HUGGING_FACE,
+    objects.RAY,
+    objects.HUGGING_FACE,
     arrays.NPY,
     arrays.NPZ,
-    parquet.FORMAT,
-    arrow.FORMAT,
+    arrow.PARQUET,
+    arrow.ARROW,
     arrays.SAFETENSORS,
     text.DELIMITED,
     text.JSON,
     image_files.IDX,
     image_files.CIFAR,
     image_files.FOLDER,
-    frames.TABLE,
+    objects.TABLE,
     objects.TORCH,
     objects.LIST,
     objects.ARRAY,

@@ -21,12 +21,11 @@ import pyarrow as pa
 from ...arrays import AnyArray, FloatArray, IntArray
 from ...errors import InvalidInput
 from ..dataset import Dataset, Items, array_items, joined_items, list_items
-from ..memory import check_room
 from ..remote import ask, is_http, is_remote, is_text, open_bytes, resumed, shown
 from ..request import Place, Request, check_column
 from ..rows import StackedRows, as_floats
 from ..spill import ForwardRows
-from .base import Format, file_errors, is_shards, kept_arrays, write_arrays, write_images
+from .base import Format, check_room, file_errors, is_shards, kept_arrays, write_arrays, write_images
 
 Shapes = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 

@@ -20,10 +20,9 @@ from ...arrays import AnyArray, IntArray, UInt8Array
 from ...errors import InvalidInput
 from ..dataset import Dataset, array_items, file_items, spelled
 from ..images import SUFFIXES
-from ..memory import check_room
 from ..pickles import read_pickle
 from ..request import Place, Request, kind_of_entry, refuse_bad
-from .base import Format, file_errors, write_images
+from .base import Format, check_room, file_errors, write_images
 
 PIXELS = 3 * 32 * 32
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

@@ -16,9 +16,8 @@ import numpy as np
 from ...arrays import Rows, Vector
 from ...errors import InvalidInput, InvalidParameter
 from ..dataset import Dataset, Entries, Items, Kind, Unreadable
-from ..memory import check_room
 from ..request import Request, check_column, listed
-from .base import is_instance
+from .base import check_room, is_instance
 
 LINES = "line"  # what the only column of lines of text is called
 IMAGE_ROOT = "GMMATCH_IMAGE_ROOT"

@@ -21,10 +21,9 @@ import pyarrow as pa
 from ...arrays import FloatArray, IntArray
 from ...errors import InvalidInput, first_line
 from ..dataset import Dataset, Unreadable
-from ..memory import check_room
 from ..request import Place, Request, all_bad
 from .arrow import list_matrix
-from .base import Format, is_file
+from .base import Format, check_room, is_file
 from .tables import LINES, Table, table_dataset
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
