@@ -24,7 +24,10 @@ def take_rows(x: object, indices: IntArray, n_rows: int) -> Any:
     """
     if type(x).__module__.startswith("ray.data."):
         return _take_from_ray(x, indices, n_rows)
-    taker = _taker(x)
+    kinds = kinds_of(x)
+    taker = next((take for kind, take in _TAKERS.items() if kind in kinds), None)
+    if taker is None and isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
+        taker = _take_items
     if taker is None or not isinstance(x, Sized):
         raise InvalidInputType(
             "expected a list, an array, a pandas, polars or Arrow table, a Hugging Face or a torch dataset"
@@ -60,22 +63,12 @@ def as_frame(columns: Mapping[str, AnyArray]) -> Any:
     return pandas.DataFrame(dict(columns))
 
 
-def _taker(x: object) -> Taker | None:
-    """Find out how rows are taken from `x`, without importing the library it comes from."""
-    kinds = kinds_of(x)
-    if ("torch", "Tensor") in kinds:
-        torch = sys.modules["torch"]
-        return lambda tensor, rows: tensor[torch.as_tensor(rows, device=tensor.device)]
-    for kind, take in _TAKERS.items():
-        if kind in kinds:
-            return take
-    if isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
-        return lambda items, rows: [items[row] for row in rows.tolist()]
-    return None
+def _take_items(items: Sequence[object], rows: IntArray) -> list[object]:
+    return [items[row] for row in rows.tolist()]
 
 
-def _subset(data: object, rows: IntArray) -> Any:
-    return sys.modules["torch"].utils.data.Subset(data, rows.tolist())
+def _take_tensor(tensor: Any, rows: IntArray) -> Any:
+    return tensor[sys.modules["torch"].as_tensor(rows, device=tensor.device)]
 
 
 _TAKERS: dict[tuple[str, str], Taker] = {
@@ -90,7 +83,8 @@ _TAKERS: dict[tuple[str, str], Taker] = {
     ("polars", "DataFrame"): lambda table, rows: table[rows],
     ("polars", "Series"): lambda column, rows: column[rows],
     ("numpy", "ndarray"): lambda array, rows: array[rows],
-    ("torch", "Dataset"): _subset,
+    ("torch", "Tensor"): _take_tensor,
+    ("torch", "Dataset"): lambda data, rows: sys.modules["torch"].utils.data.Subset(data, rows.tolist()),
 }
 """What takes rows from each class, by its library and its name."""
 

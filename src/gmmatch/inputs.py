@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
 
 from .arrays import FloatArray, IntArray, Labels, Vector
 from .data import Dataset, open_dataset, values_of_rows
@@ -156,6 +159,8 @@ def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int)
 def _columns(table: Any) -> Mapping[str, Any] | None:
     """Return the columns of a table or mapping by their names as text; None: it is an array."""
     names = table if isinstance(table, Mapping) else getattr(table, "columns", None)
+    if isinstance(table, pa.Table):
+        names = table.column_names
     if names is None or isinstance(table, np.ndarray):
         return None
     called = [str(name) for name in names]
@@ -180,31 +185,19 @@ def _by_name(columns: Mapping[str, object], classes: Labels, n_rows: int) -> Flo
 
 
 def _read(path: Path) -> Any:
-    """Return the array or the columns of a file."""
+    """Return the array or the table of a file."""
     if path.exists() and not path.is_file():
         raise InvalidInput(f"probabilities are read from a file; {path} is none")
     try:
         if path.suffix == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False)
         if path.suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            table = pq.read_table(path)
-        elif path.suffix == ".csv":
-            from pyarrow import csv
-
-            table = csv.read_csv(path)
-        else:
-            raise InvalidInput(f"probabilities are read from .npy, .parquet or .csv; got {path}")
+            return pq.read_table(path)
+        if path.suffix == ".csv":
+            return csv.read_csv(path)
     except (OSError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
         raise InvalidInput(f"probabilities cannot be read from {path}: {error}") from None
-    names = table.column_names
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InvalidInput(f"probabilities have more than one column {twice!r}; expected one for each class")
-    return {name: table[name].to_numpy() for name in names}
+    raise InvalidInput(f"probabilities are read from .npy, .parquet or .csv; got {path}")
 
 
 def _as_reference(

@@ -36,7 +36,8 @@ _NO_LABEL = {"nan", "na", "n/a", "null", "none", "?", "-"}
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-_LETTERS_AT_ONCE = 1 << 20  # that are looked at together
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+_MOST_DIGITS = 18  # of a count
 _FEW_NUMBERS = 1 << 16  # that are counted, however few of them there are
 
 
@@ -131,7 +132,7 @@ class CheckedRows:
         given = self.codes if by_class else None
         if given is None:
             given = np.zeros(len(self.rows), np.int64)
-        usable = np.ones(len(given), bool) if self.usable is None else self.usable
+        usable = self.pickable()
         present, places = number_classes(given if usable.all() else given[usable])
         if len(present) == 1 and usable.all():
             return None, present
@@ -267,9 +268,6 @@ def check_keep(keep: Any, name: str = "keep") -> float | int | str:
     return found  # type: ignore[no-any-return]
 
 
-_MOST_DIGITS = 18  # of a count
-
-
 class Beyond(int):
     """A count of rows beyond those that are in already."""
 
@@ -327,7 +325,9 @@ def check_choice(value: object, allowed: Iterable[str], name: str) -> str:
     """
     known = list(allowed)
     if not isinstance(value, str) or value not in known:
-        raise InvalidParameter(f"{name} must be {_or(known)}; got {brief(value)}{nearest(value, known)}")
+        *others, last = map(repr, known)
+        words = f"{', '.join(others)} or {last}" if others else last
+        raise InvalidParameter(f"{name} must be {words}; got {brief(value)}{nearest(value, known)}")
     return value
 
 
@@ -460,11 +460,6 @@ def key_factors(n_features: int, seed: int = 0) -> Keys:
     return rng.integers(0, 2**64, n_features, dtype=np.uint64) | np.uint64(1)
 
 
-def _or(words: list[str]) -> str:
-    quoted = [repr(word) for word in words]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
-
-
 def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArray]:
     """Return labels as whole numbers or as text, and the rows that have none.
 
@@ -480,14 +475,19 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
     if array.dtype.kind == "O" or isinstance(array, np.ma.MaskedArray):
         return _object_labels(array, name)
     if array.dtype.kind == "f":
-        missing = np.flatnonzero(np.isnan(array))
-        return _whole_floats(np.where(np.isnan(array), 0, array), name), missing
+        missing = np.isnan(array)
+        filled = np.where(missing, 0, array).astype(np.float64)
+        odd = np.flatnonzero((np.abs(filled) >= LARGEST_WHOLE_FLOAT) | (filled != np.floor(filled)))
+        if odd.size:
+            _refuse_amount(int(odd[0]), array[odd[0]], name)
+        return filled.astype(np.int64), np.flatnonzero(missing)
     if array.dtype.kind not in "iubUS":
         raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
-    if array.dtype.kind in "US":
-        _check_letters(array, name)
-    empty = array.dtype.kind in "US" and array == array.dtype.type()
-    return np.asarray(array), np.flatnonzero(empty)
+    if array.dtype.kind in "iub":
+        return np.asarray(array), np.empty(0, np.int64)
+    texts = array if array.dtype.kind == "U" else np.char.decode(array, "latin-1")
+    _check_letters(texts.tolist(), name)
+    return np.asarray(array), np.flatnonzero(texts == "")
 
 
 def number_classes(values: AnyArray) -> tuple[AnyArray, IntArray]:
@@ -551,9 +551,7 @@ def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
     found: list[Any]
     if all(isinstance(value, str) for value in present):
         fill, found = "", present
-        odd = [row for row, value in enumerate(values) if isinstance(value, str) and not _is_plain(value)]
-        if odd:
-            raise _refuse_text(odd[0], name)
+        _check_letters(["" if is_missing(value) else value for value in values], name)
         _check_width(values, name)
     elif all(isinstance(value, (bool, np.bool_)) for value in present):
         fill, found = False, present
@@ -593,7 +591,7 @@ def notes_on(classes: AnyArray) -> list[str]:
         return []
     alike: dict[str, list[str]] = {}
     for name in classes.tolist():
-        alike.setdefault(_look(name), []).append(name)
+        alike.setdefault(" ".join(_visible(name).split()).casefold(), []).append(name)
     notes = []
     several = [names for names in alike.values() if len(names) > 1]
     if several:
@@ -613,47 +611,20 @@ def notes_on(classes: AnyArray) -> list[str]:
     return notes
 
 
-def _look(name: str) -> str:
-    """Return what classes that look alike have in common."""
-    return " ".join(_visible(name).split()).casefold()
-
-
 def _visible(name: str) -> str:
     """Return a name without letters that are not seen, such as zero-width spaces, with composed accents."""
     seen = "".join(letter for letter in _UNSEEN.sub("", name) if unicodedata.category(letter) != "Cf")
     return unicodedata.normalize("NFC", seen)
 
 
-def _is_plain(text: str) -> bool:
-    """Return True if text can be written to any file and read again: no NUL, and only what UTF-8 can hold."""
-    if "\0" in text:
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _check_letters(array: AnyArray, name: str) -> None:
-    """Refuse an array of text with NUL inside or with halves of letters; NumPy itself cuts NUL at the end."""
-    letter: type[np.integer[Any]] = np.uint32 if array.dtype.kind == "U" else np.uint8
-    width = array.dtype.itemsize // np.dtype(letter).itemsize
-    step = _LETTERS_AT_ONCE // max(width, 1) + 1
-    for start in range(0, len(array) if width else 0, step):
-        part = np.ascontiguousarray(array[start : start + step], array.dtype.newbyteorder("="))
-        codes: AnyArray = part.view(letter).reshape(len(part), width)
-        odd = (codes >= 0xD800) & (codes <= 0xDFFF)
-        odd[:, :-1] |= (codes[:, :-1] == 0) & (codes[:, 1:] != 0)
-        if odd.any():
-            raise _refuse_text(start + int(np.flatnonzero(odd.any(axis=1))[0]), name)
-
-
-def _refuse_text(row: int, name: str) -> InvalidInput:
-    return InvalidInput(
-        f"{name} has text with a NUL character or half of a letter (a lone surrogate) at row {row}; expected"
-        " text that UTF-8 can hold, without NUL"
-    )
+def _check_letters(texts: list[str], name: str) -> None:
+    """Refuse text that cannot be written to any file and read again; NumPy itself cuts NUL at the end."""
+    if _UNWRITABLE.search("".join(texts)):
+        row = next(row for row, text in enumerate(texts) if _UNWRITABLE.search(text))
+        raise InvalidInput(
+            f"{name} has text with a NUL character or half of a letter (a lone surrogate) at row {row};"
+            " expected text that UTF-8 can hold, without NUL"
+        )
 
 
 def _check_width(values: list[Any], name: str) -> None:
@@ -668,12 +639,10 @@ def _check_width(values: list[Any], name: str) -> None:
 
 
 def _is_whole_real(value: object) -> bool:
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         return False
     if isinstance(value, numbers.Integral):
         return True
-    if not isinstance(value, numbers.Real):
-        return False
     return float(value).is_integer() and abs(float(value)) < LARGEST_WHOLE_FLOAT
 
 
@@ -683,15 +652,6 @@ def _refuse_labels(values: list[Any], name: str) -> NoReturn:
         _refuse_amount(*next((row, value) for row, value in present if not _is_whole_real(value)), name)
     kinds = sorted({type(value).__name__ for _, value in present})
     raise InvalidInputType(f"{name} must be all whole numbers or all text; got {' and '.join(kinds)}")
-
-
-def _whole_floats(array: AnyArray, name: str) -> IntArray:
-    large = np.abs(array.astype(np.float64)) >= LARGEST_WHOLE_FLOAT
-    whole = ~large & (array == np.floor(array))
-    if not whole.all():
-        row = int(np.flatnonzero(~whole)[0])
-        _refuse_amount(row, array[row], name)
-    return array.astype(np.int64)
 
 
 def _refuse_amount(row: int, value: object, name: str) -> NoReturn:
