@@ -161,7 +161,7 @@ def embed_input(
         else:
             shard = _shard(source, columns, encoder or made.name, params, store.folder, size)
             run = encode_spread(shard, run, spread)
-        _check_bad_rows(run.bad_rows(), len(found), on_bad_rows)
+        _check_reasons(run, on_bad_rows)
         found.check_unchanged()
         return _finished(run, target)
 
@@ -258,7 +258,12 @@ def choose_encoder(
     source: object, encoder: str | Encoder | None, text: str | None = None, image: str | None = None
 ) -> tuple[str | Encoder, Kind]:
     """Return the encoder for an input, and what it takes."""
-    chosen = default_encoder(source, text, image) if encoder is None else encoder
+    chosen = encoder
+    if chosen is None:  # texts where a column of texts is named, or where the input must be text
+        textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_ENDINGS
+        if isinstance(source, Dataset):
+            textual = source.content is not None and source.content.kind == "text"
+        chosen = DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
     kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
     for name, value in (("text", text), ("image", image)):
         if value is not None and kind != name:
@@ -266,19 +271,12 @@ def choose_encoder(
     return chosen, kind
 
 
-def default_encoder(source: object, text: str | None = None, image: str | None = None) -> str:
-    """Choose by what the input must be: texts where a column of texts is named or the file is text."""
-    textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_ENDINGS
-    if isinstance(source, Dataset):
-        textual = source.content is not None and source.content.kind == "text"
-    return DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
-
-
-def _check_bad_rows(bad: tuple[BadRow, ...], n_rows: int, on_bad_rows: str) -> None:
+def _check_reasons(run: Run, on_bad_rows: str) -> None:
+    """Refuse rows that could not be encoded, unless they are left out and others stay."""
+    bad, ids, n_rows = run.reasons, run.found.ids, len(run.found)
     if not bad or (on_bad_rows == "drop" and len(bad) < n_rows):
         return
-    ids = {row.row: row.id for row in bad}
-    reasons = first_reasons({row.row: row.reason for row in bad}, ids.__getitem__)
+    reasons = first_reasons(bad, lambda row: row if ids is None else ids[row])
     advice = "" if len(bad) == n_rows else "; on_bad_rows='drop' leaves them out and encodes nothing again"
     raise InvalidInput(f"{len(bad)} of {n_rows} rows cannot be encoded{reasons}{advice}")
 
@@ -291,7 +289,7 @@ def _open_store(
     if cache and encoder.revision is not None:
         folder = cache_folder() if cache_dir is None else Path(cache_dir)
         vectors = folder / "vectors" / folder_name(encoder.name, encoder.revision)
-        with _opened(make_cache_folder(vectors)) as store:
+        with VectorStore(make_cache_folder(vectors)) as store:
             yield store
         with suppress(OSError):  # another run may trim the same folder
             trim(folder / "vectors", cache_limit())
@@ -299,16 +297,9 @@ def _open_store(
         work = target.with_name(f"{target.name}.work")
         if encoder.revision is None:  # nothing tells whether the vectors there would be the same
             shutil.rmtree(work, ignore_errors=True)
-        with _opened(work / folder_name(encoder.name, encoder.revision or "")) as store:
+        with VectorStore(work / folder_name(encoder.name, encoder.revision or "")) as store:
             yield store
         shutil.rmtree(work, ignore_errors=True)
     else:
-        with tempfile.TemporaryDirectory(prefix="gmmatch-") as passing, _opened(Path(passing)) as store:
+        with tempfile.TemporaryDirectory(prefix="gmmatch-") as passing, VectorStore(Path(passing)) as store:
             yield store
-
-
-def _opened(folder: Path) -> VectorStore:
-    try:
-        return VectorStore(folder)
-    except OSError as error:
-        raise InvalidInput(f"cannot read the vectors kept in {folder}: {error.strerror or error}") from error

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 import numpy as np
@@ -74,9 +73,8 @@ def folder_name(name: str, revision: str) -> str:
 
 def make_cache_folder(folder: Path) -> Path:
     """Make a folder of the cache if it is not there."""
-    return make_folder(
-        folder, "cannot make the cache folder", "; cache_dir=... or GMMATCH_CACHE names another"
-    )
+    hint = "; cache_dir=... or GMMATCH_CACHE names another"
+    return make_folder(folder, "cannot make the cache folder", hint)
 
 
 class _Segment:
@@ -126,12 +124,16 @@ class VectorStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._unlock: Callable[[], object] | None = None
-        self._use()
         self.dimension: int | None = None
         self._segments: list[_Segment] = []
         self._own: tuple[IO[bytes], IO[bytes]] | None = None
         self._count = 0
-        self._open_segments()
+        try:
+            self._use()
+            self._open_segments()
+        except OSError as error:
+            reason = error.strerror or error
+            raise InvalidInput(f"cannot read the vectors kept in {folder}: {reason}") from error
         self._earlier = self._count
         self._sorted = np.empty(0, dtype=_KEY)
         self._order = np.empty(0, dtype=np.int64)
@@ -142,9 +144,7 @@ class VectorStore:
     def __enter__(self) -> VectorStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
         if self._unlock is not None:
             self._unlock()
@@ -230,10 +230,8 @@ class VectorStore:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._use()
             # Later than what is there, even where the clock was set back: the newest of equals counts.
-            last = max(
-                (int(old.stem[:20]) for old in self.folder.glob("*.vectors") if old.stem[:20].isdigit()),
-                default=0,
-            )
+            stamps = (old.stem[:20] for old in self.folder.glob("*.vectors"))
+            last = max((int(stamp) for stamp in stamps if stamp.isdigit()), default=0)
             name = f"{max(time.time_ns(), last + 1):020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
             path = self.folder / name
             self._own = (path.open("x+b", buffering=0), path.with_suffix(".keys").open("x+b", buffering=0))
