@@ -195,12 +195,8 @@ class Request:
 
 def names_file(given: str) -> bool:
     """Return True if a text names a file that exists, a column of one (`FILE:COLUMN`), or files in shards."""
-    return (
-        is_remote(given)
-        or os.path.isfile(given)
-        or file_and_column(given)[1] is not None
-        or names_shards(given)
-    )
+    is_file = is_remote(given) or os.path.isfile(given) or file_and_column(given)[1] is not None
+    return is_file or names_shards(given)
 
 
 def names_shards(given: str) -> bool:
@@ -248,15 +244,13 @@ def refuse_bad(
         known = str(row) if ids is None else str(ids[row])
         return f"row {row}" if not known or known in f"{row} {bad[row]}" else f"row {row} ({known})"
 
-    advice = "; on_bad_rows='drop' leaves them out"
+    advice = "on_bad_rows='drop' leaves them out"
     if unlabelled:
         advice += (
             ", unlabelled='class' makes them a class of their own, unlabelled='pick' picks some to label"
         )
-    also = "".join(f"; {note}" for note in notes)
-    return InvalidInput(
-        f"{len(bad)} of {n_rows} rows of {name} cannot be used{first_reasons(bad, called)}{also}{advice}"
-    )
+    reasons = "; ".join([first_reasons(bad, called), *notes, advice])
+    return InvalidInput(f"{len(bad)} of {n_rows} rows of {name} cannot be used{reasons}")
 
 
 def first_reasons(bad: Mapping[int, str], called: Callable[[int], object]) -> str:
@@ -271,9 +265,8 @@ def first_reasons(bad: Mapping[int, str], called: Callable[[int], object]) -> st
 
 def all_bad(bad: Mapping[int, str], n_rows: int, name: str) -> InvalidInput:
     """Return the sentence for data of which no row can be used."""
-    return InvalidInput(
-        f"all {n_rows} rows of {name} are bad (row 0: {bad[0]}); nothing is left to choose from"
-    )
+    first = f"(row 0: {bad[0]})"
+    return InvalidInput(f"all {n_rows} rows of {name} are bad {first}; nothing is left to choose from")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -35,8 +35,8 @@ def rows_per_block(row_bytes: int) -> int:
     return max(1, BLOCK_BYTES // row_bytes)
 
 
-class Source(Protocol):
-    """Where rows are, read forward."""
+class Shard(Protocol):
+    """Rows of numbers that are read forward: a file of Parquet or Arrow, or a file behind an address."""
 
     @property
     def n_rows(self) -> int:
@@ -52,10 +52,6 @@ class Source(Protocol):
 
     def check(self) -> None:
         """Refuse other content than what was described."""
-
-
-class Shard(Source, Protocol):
-    """Rows of numbers: a file of Parquet or Arrow, or a file behind an address."""
 
     def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
         """Yield the rows between two, about a megabyte at a time."""
@@ -241,7 +237,7 @@ class ForwardRows(JoinedRows):
         if self.spills:
             return
         numbers = np.sort(numbers).astype(np.int64)
-        for held in self._all_held():
+        for held in self._held:
             numbers = numbers[~held.holds(numbers)]
         if len(numbers):
             self._hold(_Held(numbers, self._scan(numbers)))
@@ -269,7 +265,7 @@ class ForwardRows(JoinedRows):
             return np.take(self.mapped, chosen, axis=0)
         rows = np.empty((len(chosen), self.shape[1]), self.dtype)
         missing = np.ones(len(chosen), dtype=bool)
-        for held in self._all_held():
+        for held in self._held:
             missing &= ~held.take(chosen, rows)
         if missing.any():
             layout, order = self._laid_out(), np.unique(chosen[missing])
@@ -310,10 +306,6 @@ class ForwardRows(JoinedRows):
     def _hold(self, held: "_Held") -> None:
         with self._lock:
             self._held = [*(one for one in self._held if len(one)), held]
-
-    def _all_held(self) -> "list[_Held]":
-        with self._lock:
-            return list(self._held)
 
 
 class _Layout:
