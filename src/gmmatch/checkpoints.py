@@ -179,9 +179,8 @@ def _refuse_foreign(path: Path) -> None:
     """Refuse to replace a file that no run has written as its state."""
     if not path.exists():
         return
-    damaged = (OSError, ValueError, NotImplementedError, zipfile.BadZipFile)  # as `zipfile` calls it
     if path.is_file():
-        with suppress(*damaged), zipfile.ZipFile(path) as archive:
+        with suppress(*_DAMAGED), zipfile.ZipFile(path) as archive:
             if {f"{_ORIGIN}.npy", "identity.npy"} & set(archive.namelist()):
                 return
     raise InvalidInput(f"{path} is not the saved state of a run; move it away, or name another file")

@@ -62,8 +62,11 @@ def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
                 folders[target.parent] / f"{number}.{target.name}" for number, target in enumerate(targets)
             )
             yield partials
+            for inside, _, names in (entry for partial in partials for entry in os.walk(partial)):
+                for name in names:
+                    _flush(Path(inside, name))
             for partial in partials:
-                _flush_all(partial)
+                _flush(partial)
             if len(targets) > 1:
                 for parent in parents:
                     stack.enter_context(_locked(parent))
@@ -156,13 +159,6 @@ def _flock(descriptor: int, how: _Lock) -> bool | None:
     except OSError:  # some network file systems lock no folders
         return None
     return True
-
-
-def _flush_all(path: Path) -> None:
-    for inside, _, names in os.walk(path):
-        for name in names:
-            _flush(Path(inside, name))
-    _flush(path)
 
 
 def _flush(path: Path) -> None:

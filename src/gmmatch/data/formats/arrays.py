@@ -49,20 +49,13 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return read(file)
 
 
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Ignore the warning about files that Python 2 wrote, which are read all the same."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
-
-
 # ---- .npy ----
 
 
 def map_npy(path: Path) -> AnyArray:
     """Map a `.npy` file into memory."""
-    with file_errors(path, ".npy file of numbers"), _quietly():
+    # NumPy warns of files that Python 2 wrote, which are read all the same.
+    with file_errors(path, ".npy file of numbers"), warnings.catch_warnings(action="ignore"):
         array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise InvalidInput(f"{path} holds several arrays; expected one")
@@ -83,16 +76,16 @@ def _open_npy(place: Place, request: Request) -> Dataset:
         rows = ForwardRows(shards, shards[0].width, shards[0].dtype)
         return Dataset(rows, place.name, "npy", files=place.files, sizes=sizes)
     arrays = [map_npy(Path(file)) for file in place.files[:1]]
-    if len(place.files) > 1:
-        arrays = [unheld(map_npy(Path(file))) for file in place.files]
+    arrays += [unheld(map_npy(Path(file))) for file in place.files[1:]]
     sizes = tuple(len(array) if array.ndim else 0 for array in arrays)
     found = Dataset(None, place.name, "npy", files=place.files, sizes=sizes)
     if request.wanted == "image" or (request.wanted is None and is_images(arrays[0])):
         images = [array_items(array, file) for array, file in zip(arrays, place.files, strict=True)]
         return found.replace(content=images[0] if len(images) == 1 else joined_items(images))
-    if len(arrays) == 1:
-        return found.replace(rows=as_floats(arrays[0], place.name))
-    return found.replace(rows=StackedRows(arrays, place.files))
+    single = len(arrays) == 1
+    return found.replace(
+        rows=as_floats(arrays[0], place.name) if single else StackedRows(arrays, place.files)
+    )
 
 
 def unheld(array: AnyArray) -> AnyArray:
@@ -193,7 +186,11 @@ def _write_npy(dataset: Dataset, rows: IntArray, folder: Path) -> None:
 
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    with file_errors(path, ".npz archive of numbers"), _quietly(), zipfile.ZipFile(path) as archive:
+    with (
+        file_errors(path, ".npz archive of numbers"),
+        warnings.catch_warnings(action="ignore"),
+        zipfile.ZipFile(path) as archive,
+    ):
         yield archive
 
 
