@@ -53,7 +53,8 @@ def open_data(
     check: Callable[[Dataset], None] | None = options.pop("before_encoding", None)
     if encoder is None and text is None and image is None:
         options["mapped"] = options.get("mapped", False) or engine == "ray"
-        return _grouped(open_dataset(x, labels, ids, split=split, **handling, **options), groups)
+        found = open_dataset(x, labels, ids, split=split, **handling, **options)
+        return found if groups is None else found.replace(groups=values_of_rows(found, groups, "groups"))
     if engine != "local":
         raise InvalidParameter(
             f"engine={engine!r} selects from embeddings; encode first with gmmatch embed, in Python"
@@ -66,15 +67,11 @@ def open_data(
         options.pop(name, None)  # what has to do with rows that are there already
     chosen, kind = choose_encoder(x, encoder, text, image)
     found = open_dataset(x, labels, ids, text=text, image=image, holds=kind, split=split, **handling)
-    found = _grouped(found, groups)
+    if groups is not None:
+        found = found.replace(groups=values_of_rows(found, groups, "groups"))
     if check is not None:
         check(found)
     return _encoded(found, embed_input(found, chosen, on_bad_rows=on_bad_rows, **options))
-
-
-def _grouped(found: Dataset, groups: object) -> Dataset:
-    """Return a dataset with what rows belong together, one value per row."""
-    return found if groups is None else found.replace(groups=values_of_rows(found, groups, "groups"))
 
 
 def _encoded(found: Dataset, embedded: Embedded) -> Dataset:
@@ -209,7 +206,13 @@ def _as_reference(
             raise InvalidInputType("reference must be (rows, labels), a dataset or a path with labels")
         opened = open_data(*given)
     else:
-        opened = given if isinstance(given, Dataset) else open_data(given, **_alike(like))
+        alike: dict[str, Any] = {
+            name: like[name] for name in ("encoder", "text", "image", "embedding") if name in like
+        }
+        labels = like.get("labels")  # where those of the data are a column, so are these
+        if isinstance(labels, str) and not os.path.exists(labels):
+            alike["labels"] = labels
+        opened = given if isinstance(given, Dataset) else open_data(given, **alike)
     if opened.labels is None:
         raise InvalidInput(
             "the reference has no labels; pass (rows, labels), a dataset with labels, or a path whose labels"
@@ -225,15 +228,6 @@ def _as_reference(
         raise InvalidInput(f"the reference has the label {foreign[0]!r}, which no row of the data has")
     places = np.array([names[str(name)] for name in checked.classes.tolist()], np.int64)
     return rows, places[checked.codes]
-
-
-def _alike(like: Mapping[str, object]) -> dict[str, Any]:
-    """Return how to open a reference: as the rows were, with labels where these were a column."""
-    found = {
-        name: like[name] for name in ("encoder", "text", "image", "embedding") if like.get(name) is not None
-    }
-    labels = like.get("labels")
-    return found | ({"labels": labels} if isinstance(labels, str) and not os.path.exists(labels) else {})
 
 
 def numbers_of_rows(

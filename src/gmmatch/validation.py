@@ -195,7 +195,7 @@ def _check_scale(rows: Any, name: str) -> None:
 
 
 def describe_bad_rows(bad: IntArray) -> str:
-    """Say how many rows are bad and which come first."""
+    """Return how many rows are bad and which come first, as a part of a sentence."""
     first = ", ".join(str(row) for row in bad[:10])
     rows = "row" if bad.size == 1 else "rows"
     return (
@@ -308,12 +308,12 @@ def as_size(size: object, name: str = "memory") -> int:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Tell whether a value is a whole number, of Python or NumPy, and not a truth value."""
+    """Return True for a whole number, of Python or NumPy, and not a truth value."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether a value is a real number, of Python or NumPy, and not a truth value."""
+    """Return True for a real number, of Python or NumPy, and not a truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
@@ -569,7 +569,7 @@ def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
 
 
 def notes_on(classes: AnyArray) -> list[str]:
-    """Say what may be meant otherwise: classes that look alike, or read like none.
+    """Return notes on classes that may be meant otherwise: that look alike, or read like none.
 
     Alike are those that differ in spaces, capitals, the encoding of accents (NFC, NFD) or invisible letters.
 
@@ -661,7 +661,7 @@ def _refuse_amount(row: int, value: object, name: str) -> NoReturn:
 
 
 def is_missing(value: object) -> bool:
-    """Tell whether a value stands for none: None, NaN, pandas' NA, masked, or empty text.
+    """Return True if a value stands for none: None, NaN, pandas' NA, masked, or empty text.
 
     >>> [is_missing(value) for value in (None, float("nan"), "", 0, "nan")]
     [True, True, True, False, False]
@@ -672,7 +672,7 @@ def is_missing(value: object) -> bool:
 
 
 def kind_of(array: AnyArray) -> str:
-    """Name what an array holds in the user's words, with the first value where that helps."""
+    """Return what an array holds in the user's words, with the first value where that helps."""
     if array.dtype.kind in "US":
         return f"text (first value: {str(array.flat[0])!r})" if array.size else "text"
     if array.dtype.kind == "O":

@@ -43,7 +43,7 @@ def as_pixels(item: object, size: int | None) -> UInt8Array:
             return item[..., None] if item.ndim == 2 else item
         if item.shape == (size, size, 3):
             return item
-        item = _from_array(item)
+        item = image_of(item)
     try:
         return _square(open_image(item, size), size)
     except Unreadable:
@@ -112,7 +112,8 @@ def _eight_bits(image: Image) -> Image:
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
-def _from_array(array: UInt8Array) -> Image:
+def image_of(array: UInt8Array) -> Image:
+    """Return pixels as an image of Pillow."""
     pil = require("PIL.Image", "pillow", "photos")
     flat = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
     image: Image = pil.fromarray(np.ascontiguousarray(flat))
@@ -127,8 +128,3 @@ def check_pixels(array: AnyArray) -> None:
             "expected uint8 pixels of shape (height, width) or (height, width, 1, 3 or 4);"
             f" got {array.dtype} of shape {array.shape}"
         )
-
-
-def save_png(item: object, path: Path) -> None:
-    """Write an image as a PNG file, pixel by pixel."""
-    _from_array(as_pixels(item, None)).save(path, "PNG")

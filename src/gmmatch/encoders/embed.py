@@ -187,9 +187,30 @@ def _finished(run: Run, target: Path | None) -> Embedded:
     if target is None:
         return replace(result, embeddings=run.store.gather(run.positions[good]))
     with whole_files(*_written(target)) as (vectors, beside):
-        _write_rows(beside, result)
-        _write_vectors(vectors, run.store, run.positions[good])
+        _write(vectors, beside, result, run)
     return replace(result, embeddings=np.load(target, mmap_mode="r"))
+
+
+def _write(vectors: Path, beside: Path, result: Embedded, run: Run) -> None:
+    """Write vectors, and beside them ids, labels and paths, with what made them in the metadata."""
+    n_rows, dimension = len(result), run.store.dimension or 0
+    columns = {
+        "id": pa.array(result.ids),
+        "label": pa.nulls(n_rows) if result.labels is None else pa.array(result.labels),
+        "path": pa.nulls(n_rows) if result.paths is None else pa.array(result.paths),
+    }
+    made_by = {"encoder": result.encoder, "revision": result.revision, "input_rows": result.n_rows}
+    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(made_by)})
+    with beside.open("wb") as stream:
+        pq.write_table(table, stream)
+    step = max(1, _CHUNK_BYTES // (4 * max(dimension, 1)))
+    head = {"descr": "<f4", "fortran_order": False, "shape": (n_rows, dimension)}
+    with vectors.open("wb") as stream, task("writing", n_rows) as advance:
+        np.lib.format.write_array_header_1_0(stream, head)
+        for start in range(0, n_rows, step):
+            rows = run.store.gather(run.positions[result.rows[start : start + step]])
+            stream.write(rows.astype("<f4", copy=False).tobytes())
+            advance(len(rows))
 
 
 def _check_output(output: PathLike, inputs: tuple[object, ...], overwrite: bool) -> Path:
@@ -208,33 +229,6 @@ def _check_output(output: PathLike, inputs: tuple[object, ...], overwrite: bool)
 def _written(target: Path) -> list[Path]:
     """Return the files of an embedding: its vectors, and what belongs to them."""
     return [target, target.with_suffix(".parquet")]
-
-
-def _write_rows(partial: Path, result: Embedded) -> None:
-    """Write ids, labels and paths beside the vectors, with what made them in the metadata."""
-    n_rows = len(result)
-    columns = {
-        "id": pa.array(result.ids),
-        "label": pa.nulls(n_rows) if result.labels is None else pa.array(result.labels),
-        "path": pa.nulls(n_rows) if result.paths is None else pa.array(result.paths),
-    }
-    made_by = {"encoder": result.encoder, "revision": result.revision, "input_rows": result.n_rows}
-    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(made_by)})
-    with partial.open("wb") as stream:
-        pq.write_table(table, stream)
-
-
-def _write_vectors(partial: Path, store: VectorStore, positions: IntArray) -> None:
-    """Write vectors of a store, in the order of `positions`."""
-    dimension = store.dimension or 0
-    step = max(1, _CHUNK_BYTES // (4 * max(dimension, 1)))
-    head = {"descr": "<f4", "fortran_order": False, "shape": (len(positions), dimension)}
-    with partial.open("wb") as stream, task("writing", len(positions)) as advance:
-        np.lib.format.write_array_header_1_0(stream, head)
-        for start in range(0, len(positions), step):
-            rows = store.gather(positions[start : start + step])
-            stream.write(rows.astype("<f4", copy=False).tobytes())
-            advance(len(rows))
 
 
 def _shard(

@@ -173,10 +173,30 @@ class VectorStore:
 
     def append(self, keys: Keys, vectors: Float32Array) -> IntArray:
         """Add vectors under their keys; return their positions. They outlive a kill from here on."""
+        if self.dimension is None:
+            self.dimension = vectors.shape[1]
+        if vectors.shape != (len(keys), self.dimension):
+            raise InvalidInput(
+                f"the encoder returned the shape {vectors.shape} for {len(keys)} items;"
+                f" expected ({len(keys)}, {self.dimension})"
+            )
+        vectors = np.ascontiguousarray(vectors, dtype="<f4")
+        records = np.empty(len(keys), dtype=_RECORD)
+        records["key"] = keys
+        records["checksum"] = [zlib.crc32(vector.tobytes()) for vector in vectors]
         try:
-            return self._append(keys, np.ascontiguousarray(vectors, dtype="<f4"))
+            self._own = own = self._own or self._new_files()
+            _write_all(own[0], vectors.tobytes())
+            _write_all(own[1], records.tobytes())
         except OSError as error:
             raise InvalidInput(f"cannot write to {self.folder}: {error.strerror or error}") from error
+        positions = np.arange(self._count, self._count + len(keys), dtype=np.int64)
+        self._count += len(keys)
+        self._recent.update(zip((key.tobytes() for key in keys), positions.tolist(), strict=True))
+        self._recent_keys.append(keys)
+        if len(self._recent) > _UNSORTED:
+            self._sort()
+        return positions
 
     def gather(self, positions: IntArray) -> Float32Array:
         """Return the vectors at the given positions."""
@@ -224,34 +244,16 @@ class VectorStore:
                 self._segments.append(segment)
                 self._count += len(segment.records)
 
-    def _append(self, keys: Keys, vectors: Float32Array) -> IntArray:
-        if self._own is None:
-            self.dimension = self.dimension or vectors.shape[1]
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._use()
-            # Later than what is there, even where the clock was set back: the newest of equals counts.
-            stamps = (old.stem[:20] for old in self.folder.glob("*.vectors"))
-            last = max((int(stamp) for stamp in stamps if stamp.isdigit()), default=0)
-            name = f"{max(time.time_ns(), last + 1):020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
-            path = self.folder / name
-            self._own = (path.open("x+b", buffering=0), path.with_suffix(".keys").open("x+b", buffering=0))
-        if vectors.shape != (len(keys), self.dimension):
-            raise InvalidInput(
-                f"the encoder returned the shape {vectors.shape} for {len(keys)} items;"
-                f" expected ({len(keys)}, {self.dimension})"
-            )
-        records = np.empty(len(keys), dtype=_RECORD)
-        records["key"] = keys
-        records["checksum"] = [zlib.crc32(vector.tobytes()) for vector in vectors]
-        _write_all(self._own[0], vectors.tobytes())
-        _write_all(self._own[1], records.tobytes())
-        positions = np.arange(self._count, self._count + len(keys), dtype=np.int64)
-        self._count += len(keys)
-        self._recent.update(zip((key.tobytes() for key in keys), positions.tolist(), strict=True))
-        self._recent_keys.append(keys)
-        if len(self._recent) > _UNSORTED:
-            self._sort()
-        return positions
+    def _new_files(self) -> tuple[IO[bytes], IO[bytes]]:
+        """Open a new pair of files, for vectors and for keys."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._use()
+        # Later than what is there, even where the clock was set back: the newest of equals counts.
+        stamps = (old.stem[:20] for old in self.folder.glob("*.vectors"))
+        last = max((int(stamp) for stamp in stamps if stamp.isdigit()), default=0)
+        name = f"{max(time.time_ns(), last + 1):020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
+        path = self.folder / name
+        return path.open("x+b", buffering=0), path.with_suffix(".keys").open("x+b", buffering=0)
 
     def _sort(self) -> None:
         """Move the recent keys, held in a dictionary, into the sorted arrays, a tenth of the size."""

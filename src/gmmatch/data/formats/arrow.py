@@ -446,10 +446,6 @@ def _open(kind: str, place: Place, request: Request) -> Dataset:
     return table_dataset(columns, request, kind, place.files).replace(sizes=columns.sizes)
 
 
-def _write_parquet(dataset: Dataset, rows: IntArray, folder: Path) -> None:
-    file_columns(dataset.files, dataset.name).write(rows, folder)
-
-
 def _write_ipc(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     kept = file_columns(dataset.files, dataset.name).take(rows)
     with (folder / "kept.arrow").open("wb") as file, pa.ipc.new_file(file, kept.schema) as writer:
@@ -457,7 +453,10 @@ def _write_ipc(dataset: Dataset, rows: IntArray, folder: Path) -> None:
 
 
 PARQUET = Format(
-    "parquet", lambda x, request: is_shards(x, request, "parquet"), partial(_open, "parquet"), _write_parquet
+    "parquet",
+    lambda x, request: is_shards(x, request, "parquet"),
+    partial(_open, "parquet"),
+    lambda dataset, rows, folder: file_columns(dataset.files, dataset.name).write(rows, folder),
 )
 ARROW = Format(
     "arrow", lambda x, request: is_shards(x, request, "arrow"), partial(_open, "arrow"), _write_ipc

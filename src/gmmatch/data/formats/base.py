@@ -145,7 +145,7 @@ def kept_arrays(dataset: Dataset, rows: IntArray) -> Arrays:
 
 def write_images(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     """Write images as files, in a folder per class where there are labels."""
-    from ..images import save_png
+    from ..images import as_pixels, image_of
 
     if dataset.content is None or dataset.content.kind != "image":
         write_arrays(dataset, rows, folder)
@@ -163,4 +163,4 @@ def write_images(dataset: Dataset, rows: IntArray, folder: Path) -> None:
             ending = next((ending for head, ending in _HEADS.items() if re.match(head, item)), ".img")
             (home / f"{row:0{width}d}{ending}").write_bytes(item)
         else:
-            save_png(item, home / f"{row:0{width}d}.png")
+            image_of(as_pixels(item, None)).save(home / f"{row:0{width}d}.png")

@@ -31,6 +31,7 @@ from .base import Format, is_instance, write_arrays, write_images
 from .tables import table_dataset
 
 TENSOR, PICTURE, FRAME = "torch:Tensor", "PIL.Image:Image", "pandas:DataFrame"
+TABLES = (FRAME, "polars:DataFrame", "polars:LazyFrame", "pyarrow:Table", "pyarrow:RecordBatch")
 # Where the library defines them: modules of users are called `datasets` as well.
 SPLITS = "datasets.dataset_dict:DatasetDict"
 _STATE: dict[str, object] = {
@@ -88,19 +89,17 @@ def _open_list(x: Sequence[Any], request: Request) -> Dataset:
 
 
 def _content(values: Sequence[object], texts: bool) -> Items:
-    return list_items("text", values, _text) if texts else list_items("image", values, _image)
+    """Return texts, or images as pixels, by which the cache knows them, or as the bytes of a file."""
 
+    def read(item: object) -> object:
+        if texts:
+            return Unreadable("no value") if item is None else item
+        try:
+            return item if isinstance(item, bytes) else as_pixels(item, None)
+        except Unreadable as error:
+            return error
 
-def _text(item: object) -> object:
-    return Unreadable("no value") if item is None else item
-
-
-def _image(item: object) -> object:
-    """Return the pixels of an image, by which the cache knows it; the bytes of a file do as they are."""
-    try:
-        return item if isinstance(item, bytes) else as_pixels(item, None)
-    except Unreadable as error:
-        return error
+    return list_items("text" if texts else "image", values, read)
 
 
 def _open_torch_dataset(x: Any, request: Request) -> Dataset:
@@ -172,12 +171,6 @@ def _part(table: pa.Table, names: list[str], start: int, stop: int) -> pa.Table:
 
 
 # ---- pandas, polars, Arrow ----
-
-
-def _is_table(x: object, request: Request) -> bool:
-    return isinstance(x, (pa.Table, pa.RecordBatch)) or is_instance(
-        x, FRAME, "polars:DataFrame", "polars:LazyFrame"
-    )
 
 
 def _columns(x: Any) -> Columns:
@@ -326,7 +319,7 @@ def _open_ray(x: object, request: Request) -> Dataset:
 
 TABLE = Format(
     "table",
-    _is_table,
+    lambda x, request: is_instance(x, *TABLES),
     _open_table,
     lambda dataset, rows, folder: _columns(dataset.original).write(rows, folder),
 )
@@ -340,8 +333,5 @@ RAY = Format(
 ARRAY = Format("array", lambda x, request: not isinstance(x, (Place, str, bytes)), _open_array, write_arrays)
 LIST = Format("list", _is_list, _open_list, write_images)
 TORCH = Format(
-    "torch",
-    lambda x, request: is_instance(x, "torch.utils.data:Dataset"),
-    _open_torch_dataset,
-    write_images,
+    "torch", lambda x, request: is_instance(x, "torch.utils.data:Dataset"), _open_torch_dataset, write_images
 )
