@@ -26,6 +26,15 @@ _DAY = 24 * 3600.0
 
 
 @contextmanager
+def os_errors(refusal: str, hint: str = "") -> Iterator[None]:
+    """Turn what the system refuses into one sentence: `refusal`, its reason, and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{refusal}: {error.strerror or error}{hint}") from error
+
+
+@contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary name beside `path`; what was written there takes its place at the end.
 
@@ -54,30 +63,27 @@ def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
         if not target.parent.is_dir():
             raise InvalidInput(f"cannot write {target}: the folder {target.parent} does not exist")
     main, parents = targets[0], list(dict.fromkeys(target.parent for target in targets))
-    try:
+    with os_errors(f"cannot write {main}"), ExitStack() as stack:
         remove_partials(main)
-        with ExitStack() as stack:
-            folders = {parent: stack.enter_context(_workplace(parent, main.name)) for parent in parents}
-            partials = tuple(
-                folders[target.parent] / f"{number}.{target.name}" for number, target in enumerate(targets)
-            )
-            yield partials
-            for inside, _, names in (entry for partial in partials for entry in os.walk(partial)):
-                for name in names:
-                    _flush(Path(inside, name))
-            for partial in partials:
-                _flush(partial)
-            if len(targets) > 1:
-                for parent in parents:
-                    stack.enter_context(_locked(parent))
-                _place_together(partials, targets)
-            else:
-                os.replace(partials[0], main)
+        folders = {parent: stack.enter_context(_workplace(parent, main.name)) for parent in parents}
+        partials = tuple(
+            folders[target.parent] / f"{number}.{target.name}" for number, target in enumerate(targets)
+        )
+        yield partials
+        for inside, _, names in (entry for partial in partials for entry in os.walk(partial)):
+            for name in names:
+                _flush(Path(inside, name))
+        for partial in partials:
+            _flush(partial)
+        if len(targets) > 1:
             for parent in parents:
-                with suppress(OSError):  # not every file system flushes folders
-                    _flush(parent)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {main}: {error.strerror or error}") from error
+                stack.enter_context(_locked(parent))
+            _place_together(partials, targets)
+        else:
+            os.replace(partials[0], main)
+        for parent in parents:
+            with suppress(OSError):  # not every file system flushes folders
+                _flush(parent)
 
 
 @contextmanager
@@ -255,10 +261,8 @@ def check_new(path: Path, overwrite: bool) -> None:
 
 def make_folder(folder: Path, refusal: str = "cannot write to", hint: str = "") -> Path:
     """Make a folder, and those above it, if it is not there."""
-    try:
+    with os_errors(f"{refusal} {folder}", hint):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"{refusal} {folder}: {error.strerror or error}{hint}") from error
     return folder
 
 

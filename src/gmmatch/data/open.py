@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..arrays import IntArray
 from ..errors import InvalidInput, InvalidParameter, first_line
+from ..files import os_errors
 from ..validation import check_choice
 from .columns import attach
 from .dataset import Dataset, Kind
@@ -141,7 +142,5 @@ def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     """
     known = FORMATS.get(dataset.kind)
     plain = write_images if dataset.rows is None else write_arrays
-    try:
+    with os_errors(f"cannot write {folder}"):
         (plain if known is None else known.write)(dataset, rows, folder)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {folder}: {error.strerror or error}") from error

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import InvalidInput, InvalidParameter, brief
-from ..files import file_and_column
+from ..files import file_and_column, os_errors
 from ..validation import nearest
 from .dataset import Kind
 from .remote import find_files, is_remote, path_of, read_in_parts, shown
@@ -118,10 +118,8 @@ def find_place(path: str | os.PathLike[str], most: int | None = None) -> Place:
     if is_remote(name):
         return Place(shown(name), read_in_parts(natural_order(find_files(name, REMOTE_ENDINGS)), most))
     if os.path.isdir(name):
-        try:
+        with os_errors(f"cannot read the folder {name}"):
             entries = {entry.path: kind_of_entry(entry) for entry in os.scandir(name)}
-        except OSError as error:
-            raise InvalidInput(f"cannot read the folder {name}: {error.strerror or error}") from error
         files = []
         for path, kind in entries.items():
             if kind == "special" and ending_of(path) in SHARDS:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ..arrays import Float32Array, IntArray, UInt8Array
 from ..errors import InvalidInput
-from ..files import make_folder, remove_unused, use_folder
+from ..files import make_folder, os_errors, remove_unused, use_folder
 from ..validation import as_size
 
 KEY_BYTES = 16
@@ -54,11 +54,8 @@ def digest(content: bytes) -> str:
 
 def file_digest(path: PathLike) -> str:
     """Return the digest of a file's content."""
-    try:
-        with Path(path).open("rb") as stream:
-            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    except OSError as error:
-        raise InvalidInput(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+    with os_errors(f"cannot read {os.fspath(path)}"), Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def folder_name(name: str, revision: str) -> str:
@@ -128,12 +125,9 @@ class VectorStore:
         self._segments: list[_Segment] = []
         self._own: tuple[IO[bytes], IO[bytes]] | None = None
         self._count = 0
-        try:
+        with os_errors(f"cannot read the vectors kept in {folder}"):
             self._use()
             self._open_segments()
-        except OSError as error:
-            reason = error.strerror or error
-            raise InvalidInput(f"cannot read the vectors kept in {folder}: {reason}") from error
         self._earlier = self._count
         self._sorted = np.empty(0, dtype=_KEY)
         self._order = np.empty(0, dtype=np.int64)
@@ -184,12 +178,10 @@ class VectorStore:
         records = np.empty(len(keys), dtype=_RECORD)
         records["key"] = keys
         records["checksum"] = [zlib.crc32(vector.tobytes()) for vector in vectors]
-        try:
+        with os_errors(f"cannot write to {self.folder}"):
             self._own = own = self._own or self._new_files()
             _write_all(own[0], vectors.tobytes())
             _write_all(own[1], records.tobytes())
-        except OSError as error:
-            raise InvalidInput(f"cannot write to {self.folder}: {error.strerror or error}") from error
         positions = np.arange(self._count, self._count + len(keys), dtype=np.int64)
         self._count += len(keys)
         self._recent.update(zip((key.tobytes() for key in keys), positions.tolist(), strict=True))

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...arrays import AnyArray, IntArray, UInt8Array
 from ...errors import InvalidInput
+from ...files import os_errors
 from ..dataset import Dataset, array_items, file_items, spelled
 from ..images import SUFFIXES
 from ..pickles import as_text, read_pickle
@@ -85,11 +86,9 @@ def _open_folder(place: Place, request: Request) -> Dataset:
 
 def _walk(folder: Path, above: set[tuple[int, int]]) -> Iterator[Path]:
     """Yield the files below a folder, through links, but never round in a circle; none that are hidden."""
-    try:
+    with os_errors(f"cannot read the folder {folder}"):
         status = folder.stat()
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise InvalidInput(f"cannot read the folder {folder}: {error.strerror or error}") from error
     inode = (status.st_dev, status.st_ino)
     if inode in above:
         return

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from ...arrays import FloatArray, IntArray
 from ...errors import InvalidInput, first_line
+from ...files import os_errors
 from ..dataset import Dataset, Unreadable
 from ..request import Place, Request, all_bad
 from .arrow import list_matrix
@@ -320,14 +321,12 @@ def read_delimited(path: Path, most: int | None = None) -> Delimited:
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
     """Return what a text file holds; refuse UTF-16, and what would take more than `most` bytes of memory."""
-    try:
+    with os_errors(f"cannot read {path}"):
+        if not path.exists():
+            raise InvalidInput(f"there is no file {path}")
         if most is not None:
             _check_memory(path, most, _TIMES_THE_FILE * path.stat().st_size)
         content = path.read_bytes()
-    except FileNotFoundError:
-        raise InvalidInput(f"there is no file {path}") from None
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from error
     if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         raise InvalidInput(f"{path} is UTF-16; expected UTF-8")
     if most is not None:
