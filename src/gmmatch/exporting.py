@@ -29,11 +29,11 @@ Record = dict[str, Any]
 
 def export(
     selection: Selection | str | os.PathLike[str],
-    data: Any,
+    data: object,
     path: str | os.PathLike[str],
     *,
     to: str,
-    labels: Any = None,
+    labels: object = None,
     overwrite: bool = False,
     **opening: Any,
 ) -> int:

@@ -27,19 +27,19 @@ _SEEN = 0.999  # share of labels that a model predicts only if it learned from t
 
 
 def open_data(
-    x: Any,
-    labels: Any = None,
-    ids: Any = None,
+    x: object,
+    labels: object = None,
+    ids: object = None,
     encoder: Any = None,
     *,
-    groups: Any = None,
+    groups: object = None,
     text: str | None = None,
     image: str | None = None,
     on_bad_rows: str = "error",
     unlabelled: str = "error",
     split: str = "train",
     header: str = "auto",
-    engine: Any = "local",
+    engine: object = "local",
     **options: Any,
 ) -> Dataset:
     """Open whatever holds rows, images or texts; see `gmmatch.open`.

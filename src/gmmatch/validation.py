@@ -8,7 +8,7 @@ import hashlib
 import numbers
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn, Self, TypeGuard
@@ -174,7 +174,7 @@ def bad_rows(rows: AnyArray) -> IntArray:
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
-def _check_scale(rows: Any, name: str) -> None:
+def _check_scale(rows: Rows, name: str) -> None:
     """Refuse rows whose distances would all be lost to rounding; hardly any is read where one is ordinary."""
     single = rows.dtype == np.float32
     smallest = _SMALLEST_SINGLE if single else _SMALLEST_VALUE
@@ -196,12 +196,16 @@ def _check_scale(rows: Any, name: str) -> None:
 
 def describe_bad_rows(bad: IntArray) -> str:
     """Return how many rows are bad and which come first, as a part of a sentence."""
-    first = ", ".join(str(row) for row in bad[:10])
     rows = "row" if bad.size == 1 else "rows"
     return (
         f"NaN, infinite or absurdly large values (beyond {LARGEST_VALUE:g}) in {bad.size} {rows}"
-        f" (first: {first}); expected finite numbers"
+        f" ({first_rows(bad)}); expected finite numbers"
     )
+
+
+def first_rows(rows: Sequence[int] | IntArray) -> str:
+    """Return the first ten of some row numbers, as a part of a sentence."""
+    return f"first: {', '.join(map(str, rows[:10]))}"
 
 
 def as_labels(labels: object, n_rows: int, name: str = "labels") -> tuple[AnyArray, IntArray]:
@@ -215,8 +219,7 @@ def as_labels(labels: object, n_rows: int, name: str = "labels") -> tuple[AnyArr
         raise InvalidInput(f"{name} has {len(array)} entries for {n_rows} rows; expected one per row")
     if missing.size:
         rows = "row" if missing.size == 1 else "rows"
-        first = ", ".join(map(str, missing[:10]))
-        raise InvalidInput(f"{name} has no value in {missing.size} {rows} (first: {first})")
+        raise InvalidInput(f"{name} has no value in {missing.size} {rows} ({first_rows(missing)})")
     return number_classes(array)
 
 
@@ -407,7 +410,7 @@ def as_weights(weights: object, n_rows: int) -> Vector | None:
     return array
 
 
-def fingerprint(rows: Any, codes: IntArray | None = None, digest: str | None = None) -> str:
+def fingerprint(rows: Rows, codes: IntArray | None = None, digest: str | None = None) -> str:
     """Return a short digest of the shape, the type, all rows in their order, and the classes.
 
     `digest`: that of `digest_rows`, where the rows were read already.
@@ -419,7 +422,7 @@ def fingerprint(rows: Any, codes: IntArray | None = None, digest: str | None = N
     return found.hexdigest()
 
 
-def glance(rows: Any) -> str:
+def glance(rows: Rows) -> str:
     """Return a short digest of the shape, the type and a spread of up to 256 rows: hardly a row is read."""
     digest = hashlib.blake2b(f"{rows.shape} {rows.dtype.str}".encode(), digest_size=16)
     spread = np.unique(np.linspace(0, len(rows) - 1, _GLANCE_ROWS).astype(np.int64))
@@ -427,7 +430,7 @@ def glance(rows: Any) -> str:
     return digest.hexdigest()
 
 
-def digest_rows(rows: Any) -> str:
+def digest_rows(rows: Rows) -> str:
     """Return a digest of all rows in their order: of float32 and of float64 rows of the same values the same.
 
     Rows that are bad count as one and the same. `compute.keys.look_at_rows` finds it beside other things.
@@ -627,7 +630,7 @@ def _check_letters(texts: list[str], name: str) -> None:
         )
 
 
-def _check_width(values: list[Any], name: str) -> None:
+def _check_width(values: list[object], name: str) -> None:
     """Refuse texts, most likely not meant to be labels, that would fill the memory as an array."""
     texts = [(len(value), -row) for row, value in enumerate(values) if isinstance(value, str)]
     longest, row = max(texts, default=(0, 0))
@@ -646,7 +649,7 @@ def _is_whole_real(value: object) -> bool:
     return float(value).is_integer() and abs(float(value)) < LARGEST_WHOLE_FLOAT
 
 
-def _refuse_labels(values: list[Any], name: str) -> NoReturn:
+def _refuse_labels(values: list[object], name: str) -> NoReturn:
     present = [(row, value) for row, value in enumerate(values) if not is_missing(value)]
     if all(isinstance(value, numbers.Real) and not isinstance(value, bool) for _, value in present):
         _refuse_amount(*next((row, value) for row, value in present if not _is_whole_real(value)), name)

@@ -26,7 +26,7 @@ from ..arrays import IntArray, Labels
 from ..errors import InvalidInput, InvalidInputType
 from ..files import file_and_column
 from ..records import METADATA_KEY
-from ..validation import LARGEST_WHOLE_FLOAT, is_missing, label_values, nearest
+from ..validation import LARGEST_WHOLE_FLOAT, first_rows, is_missing, label_values, nearest
 from .dataset import Dataset, Entries, Unreadable, spelled
 from .formats.arrays import load_npz, map_npy, npz_shapes
 from .formats.arrow import file_columns
@@ -141,10 +141,8 @@ def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -
     array, missing = _typed(values, what)
     missing = np.setdiff1d(missing, list(bad or ()))
     if missing.size:
-        first = ", ".join(map(str, missing[:10]))
-        raise InvalidInput(
-            f"{values.name} has no {what[:-1]} in {missing.size} of {len(array)} rows (first: {first})"
-        )
+        rows = f"{missing.size} of {len(array)} rows ({first_rows(missing)})"
+        raise InvalidInput(f"{values.name} has no {what[:-1]} in {rows}")
     return array
 
 
@@ -192,14 +190,14 @@ def repeated_ids(ids: Labels, missing: IntArray) -> tuple[str, ...]:
     >>> repeated_ids(np.array(["a", "b", "a"]), np.empty(0, np.int64))
     ("1 id is there more than once (first: 'a'): labels and previews that are joined by id may be refused",)
     """
-    found, counts = np.unique(np.delete(ids, missing), return_counts=True)
-    twice = found[counts > 1]
-    if not len(twice):
+    distinct, counts = np.unique(np.delete(ids, missing), return_counts=True)
+    repeated = distinct[counts > 1]
+    if not len(repeated):
         return ()
-    many = "id is" if len(twice) == 1 else "ids are"
+    ids_are = "id is" if len(repeated) == 1 else "ids are"
     return (
-        f"{len(twice):,} {many} there more than once (first: {twice[0].item()!r}): labels and previews that"
-        " are joined by id may be refused",
+        f"{len(repeated):,} {ids_are} there more than once (first: {repeated[0].item()!r}): labels and"
+        " previews that are joined by id may be refused",
     )
 
 
@@ -517,16 +515,14 @@ def id_text(entry: object) -> str:
     return str(entry)
 
 
-def named(ids: Sequence[str], most: int = 2) -> str:
-    """Return the first ids of several, and how many more there are.
+def named(ids: Sequence[str]) -> str:
+    """Return the first two ids of several, and how many more there are.
 
     >>> named(["a", "b", "c"])
     "'a', 'b' and 1 more"
     """
-    shown = [repr(entry if len(entry) <= 80 else f"{entry[:80]}...") for entry in ids[:most]]
-    if len(ids) > most:
-        return f"{', '.join(shown)} and {len(ids) - most:,} more"
-    return " and ".join(shown)
+    shown = [repr(entry if len(entry) <= 80 else f"{entry[:80]}...") for entry in ids[:2]]
+    return " and ".join(shown) if len(ids) <= 2 else f"{', '.join(shown)} and {len(ids) - 2:,} more"
 
 
 def pair_files(files: Sequence[str], others: Sequence[str], name: str, other_name: str) -> list[str]:
@@ -535,14 +531,11 @@ def pair_files(files: Sequence[str], others: Sequence[str], name: str, other_nam
     >>> pair_files(["y/part0.npy", "y/part1.npy"], ["x/part1.npy", "x/part0.npy"], "y", "x")
     ['y/part1.npy', 'y/part0.npy']
     """
-
-    def stem(file: str) -> object:
-        return Path(file).stem
-
-    def number(file: str) -> object:
-        return tuple(map(int, re.findall("[0-9]+", Path(file).stem)))
-
-    for form in (stem, number):
+    forms: tuple[Callable[[str], object], ...] = (
+        lambda file: Path(file).stem,
+        lambda file: tuple(map(int, re.findall("[0-9]+", Path(file).stem))),
+    )
+    for form in forms:
         known = {form(file): file for file in files}
         wanted = [form(other) for other in others]
         if len(known) == len(files) == len(wanted) == len(set(wanted)) and known.keys() == set(wanted):
@@ -575,9 +568,8 @@ def _checked_keys(values: Values, what: str) -> list[str]:
     given = () if values.keys is None else list(values.keys)
     missing = [row for row, key in enumerate(given) if is_missing(key) or isinstance(key, Unreadable)]
     if missing:
-        first = ", ".join(map(str, missing[:10]))
         raise InvalidInput(
-            f"{values.name} has no id in {len(missing):,} of its {len(given):,} rows (first: {first});"
+            f"{values.name} has no id in {len(missing):,} of its {len(given):,} rows ({first_rows(missing)});"
             f" expected an id for each of its {what}"
         )
     keys = [id_text(key) for key in given]

@@ -70,7 +70,12 @@ class StackedRows(JoinedRows):
 
     def __init__(self, parts: Sequence[Rows], names: Sequence[str]) -> None:
         for part, name in zip(parts, names, strict=True):
-            _check_part(part, name)
+            if part.dtype.kind not in "fiub":
+                raise InvalidInputType(f"{name} holds values of type {part.dtype}; expected numbers")
+            if part.ndim != 2:
+                raise InvalidInput(f"{name} has shape {part.shape}; expected two dimensions (rows, features)")
+            if part.shape[1] == 0:
+                raise InvalidInput(f"{name} has rows without any numbers")
             if part.shape[1] != parts[0].shape[1]:
                 raise InvalidInput(
                     f"{name} has rows of {part.shape[1]} numbers, but {names[0]} has rows of"
@@ -152,20 +157,5 @@ class MappedRows(ViewOf):
 
 def as_floats(array: npt.NDArray[Any], name: str) -> Rows:
     """Return the array itself where it holds native floats, else a view that reads it as floats."""
-    if (
-        array.ndim == 2
-        and array.shape[1]
-        and array.dtype in (np.float32, np.float64)
-        and array.dtype.isnative
-    ):
-        return array
-    return StackedRows([array], [name])
-
-
-def _check_part(part: Rows, name: str) -> None:
-    if part.dtype.kind not in "fiub":
-        raise InvalidInputType(f"{name} holds values of type {part.dtype}; expected numbers")
-    if part.ndim != 2:
-        raise InvalidInput(f"{name} has shape {part.shape}; expected two dimensions (rows, features)")
-    if part.shape[1] == 0:
-        raise InvalidInput(f"{name} has rows without any numbers")
+    floats = array.dtype in (np.float32, np.float64) and array.dtype.isnative
+    return array if floats and array.ndim == 2 and array.shape[1] else StackedRows([array], [name])

@@ -102,12 +102,12 @@ class Embedded:
 
 
 def embed_input(
-    source: Any,
+    source: object,
     encoder: str | Encoder | None = None,
     *,
     text: str | None = None,
     image: str | None = None,
-    labels: Any = None,
+    labels: object = None,
     ids: str | None = None,
     split: str = "train",
     on_bad_rows: str = "error",
@@ -175,8 +175,10 @@ def embed_input(
     chosen, kind = choose_encoder(source, encoder, text, image)
     columns: dict[str, Any] = {"text": text, "image": image, "split": split, "header": header}
     handling: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unlabelled": unlabelled}
-    opened = isinstance(source, Dataset) and labels is None and ids is None
-    found = source if opened else open_dataset(source, labels, ids, holds=kind, **handling, **columns)
+    if isinstance(source, Dataset) and labels is None and ids is None:
+        found = source
+    else:
+        found = open_dataset(source, labels, ids, holds=kind, **handling, **columns)
     target = None if output is None else _check_output(output, (source, labels, ids, *found.files), overwrite)
     made = make_encoder(chosen, cache_dir, params)
     size = made.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
@@ -507,7 +509,7 @@ class EncodeShard:
 
 
 def _shard(
-    source: Any,
+    source: object,
     options: dict[str, object],
     encoder: str | Encoder,
     params: dict[str, object],
