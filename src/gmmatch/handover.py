@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import AnyArray, IntArray, kinds_of
-from .errors import InvalidInput, InvalidInputType, MissingExtra
+from .errors import InvalidInput, InvalidInputType, require
 
 Taker = Callable[[Any, IntArray], Any]
 _PLACE = "__place among the picks__"
@@ -44,23 +44,16 @@ def index_sampler(indices: IntArray, shuffle: bool, seed: int) -> Any:
     `shuffle`: draw them in a new random order in every epoch, or in the order given. `seed`: seed of the
     orders; torch's own generator is left alone.
     """
-    try:
-        import torch
-        from torch.utils.data import SubsetRandomSampler
-    except ImportError:
-        raise MissingExtra("torch", "torch") from None
+    torch = require("torch", "torch", "torch")
     if not shuffle:
         return indices.tolist()
-    return SubsetRandomSampler(indices.tolist(), generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    return torch.utils.data.SubsetRandomSampler(indices.tolist(), generator=generator)
 
 
 def as_frame(columns: Mapping[str, AnyArray]) -> Any:
     """Return columns as a pandas DataFrame."""
-    try:
-        import pandas  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtra("pandas", "hf") from None
-    return pandas.DataFrame(dict(columns))
+    return require("pandas", "pandas", "hf").DataFrame(dict(columns))
 
 
 def _take_items(items: Sequence[object], rows: IntArray) -> list[object]:
