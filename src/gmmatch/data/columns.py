@@ -32,7 +32,7 @@ from .formats.arrays import load_npz, map_npy, npz_shapes
 from .formats.arrow import file_columns
 from .formats.image_files import is_idx, read_idx
 from .formats.tables import Table
-from .formats.text import (
+from .formats.text_files import (
     DELIMITERS,
     JSON_ENDINGS,
     Delimited,

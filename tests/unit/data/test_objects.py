@@ -11,7 +11,7 @@ import pytest
 
 import gmmatch
 from gmmatch.data import ChosenRows, Dataset, Format, MappedRows, Rows, StackedRows, open_dataset
-from gmmatch.data.formats import FORMATS
+from gmmatch.data.open import FORMATS
 from gmmatch.data.request import Place
 from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
 from gmmatch.trust.judge import UsableRows
