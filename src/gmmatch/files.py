@@ -65,7 +65,7 @@ def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
     main, parents = targets[0], list(dict.fromkeys(target.parent for target in targets))
     with os_errors(f"cannot write {main}"), ExitStack() as stack:
         remove_partials(main)
-        folders = {parent: stack.enter_context(_workplace(parent, main.name)) for parent in parents}
+        folders = {parent: stack.enter_context(_partial_folder(parent, main.name)) for parent in parents}
         partials = tuple(
             folders[target.parent] / f"{number}.{target.name}" for number, target in enumerate(targets)
         )
@@ -87,7 +87,7 @@ def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
 
 
 @contextmanager
-def _workplace(parent: Path, name: str) -> Iterator[Path]:
+def _partial_folder(parent: Path, name: str) -> Iterator[Path]:
     """Make a hidden folder that is locked while it is in use, and remove it at the end."""
     while True:
         folder = parent / f".{name}.{secrets.token_hex(8)}.partial"

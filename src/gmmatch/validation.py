@@ -133,11 +133,11 @@ class CheckedRows:
         if given is None:
             given = np.zeros(len(self.rows), np.int64)
         usable = self.pickable()
-        present, places = number_classes(given if usable.all() else given[usable])
+        present, positions = number_classes(given if usable.all() else given[usable])
         if len(present) == 1 and usable.all():
             return None, present
         codes = np.full(len(given), -1)
-        codes[usable] = places
+        codes[usable] = positions
         return codes, present
 
 
@@ -262,20 +262,20 @@ def check_keep(keep: Any, name: str = "keep") -> float | int | str:
     """
     if isinstance(keep, str) and keep == "auto" and name == "keep":
         return keep
-    found = _parse_amount(keep) if isinstance(keep, str) else keep
-    if not (found >= 1 if is_whole(found) else is_number(found) and 0 < found <= 1):
+    amount = parse_amount(keep) if isinstance(keep, str) else keep
+    if not (amount >= 1 if is_whole(amount) else is_number(amount) and 0 < amount <= 1):
         raise InvalidParameter(
             f"{name} must be a fraction in (0, 1] or a count of at least 1; got"
-            f" {brief(found)}{'' if is_number(found) else ', which is no percentage such as 10% either'}"
+            f" {brief(amount)}{'' if is_number(amount) else ', which is no percentage such as 10% either'}"
         )
-    return found  # type: ignore[no-any-return]
+    return amount  # type: ignore[no-any-return]
 
 
 class Beyond(int):
     """A count of rows beyond those that are in already."""
 
 
-def _parse_amount(text: str) -> Any:
+def parse_amount(text: str) -> Any:
     """Return the number that a text means: a percentage, a share or a count; the text where it means none."""
     found = re.fullmatch(r"\s*([-+]?)(\d+\.?\d*|\.\d+)\s*(%|[kKMG]?)\s*", text)
     if found is None:
@@ -415,11 +415,11 @@ def fingerprint(rows: Rows, codes: IntArray | None = None, digest: str | None = 
 
     `digest`: that of `digest_rows`, where the rows were read already.
     """
-    told = f"{rows.shape} {rows.dtype.str} {digest or digest_rows(rows)}"
-    found = hashlib.blake2b(told.encode(), digest_size=16)
+    described = f"{rows.shape} {rows.dtype.str} {digest or digest_rows(rows)}"
+    whole = hashlib.blake2b(described.encode(), digest_size=16)
     if codes is not None:
-        found.update(codes.tobytes())
-    return found.hexdigest()
+        whole.update(codes.tobytes())
+    return whole.hexdigest()
 
 
 def glance(rows: Rows) -> str:

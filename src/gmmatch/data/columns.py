@@ -400,9 +400,8 @@ def pick_column(names: Sequence[str], what: str, path: Path, column: str | None 
 def _delimited_values(found: Delimited, what: str, n_rows: int | None, column: str | None) -> Values:
     place, has_header = label_column(found, what, n_rows, column)
     table = delimited_table(found, has_header)
-    values = _table_values(
-        table, what, found.path, table.names[place] if not has_header else found.records[0].cells[place]
-    )
+    names = found.records[0].cells if has_header else table.names
+    values = _table_values(table, what, found.path, names[place])
     entries = whole_numbers([entry or None for entry in values.entries])
     return replace(values, entries=entries, keys=None if values.keys is None else whole_numbers(values.keys))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Rows
+from ..arrays import AnyArray, DType, FloatArray, IntArray, Rows
 from ..errors import InvalidInput, InvalidInputType
 
 
@@ -19,7 +19,7 @@ class View(ABC):
 
     def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
         self.shape = shape
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype: DType = np.dtype(dtype)
         self.itemsize = self.dtype.itemsize
 
     def __len__(self) -> int:
@@ -155,7 +155,7 @@ class MappedRows(ViewOf):
         return self.function(self.rows[key])
 
 
-def as_floats(array: npt.NDArray[Any], name: str) -> Rows:
+def as_floats(array: AnyArray, name: str) -> Rows:
     """Return the array itself where it holds native floats, else a view that reads it as floats."""
     floats = array.dtype in (np.float32, np.float64) and array.dtype.isnative
     return array if floats and array.ndim == 2 and array.shape[1] else StackedRows([array], [name])

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Mask
+from ..arrays import AnyArray, DType, FloatArray, IntArray, Mask
 from .rows import JoinedRows
 
 BLOCK_BYTES = 1 << 20
@@ -72,7 +72,7 @@ class NoRoom(Exception):
 class Spill:
     """Rows in an unnamed file: written in any order, and mapped; `NoRoom` if the disk does not take them."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: DType) -> None:
         size = shape[0] * shape[1] * dtype.itemsize
         if not 0 < size <= temporary_room():
             raise NoRoom
@@ -229,7 +229,7 @@ class ForwardRows(JoinedRows):
             pass
         self._hold(_Held(numbers, values, often=True))
 
-    def expect(self, numbers: npt.NDArray[Any]) -> None:
+    def expect(self, numbers: AnyArray) -> None:
         """Announce rows that will be requested by their numbers, once each.
 
         Where rows are decoded at every read, these are decoded now, in one go, and held until requested.
@@ -311,7 +311,7 @@ class ForwardRows(JoinedRows):
 class _Layout:
     """How rows are decoded: in chunks, each by one thread at a time, into a file if there is room."""
 
-    def __init__(self, shards: Sequence[Shard], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, shards: Sequence[Shard], shape: tuple[int, ...], dtype: DType) -> None:
         least = -(-_CHUNK_BYTES // (shape[1] * dtype.itemsize))
         self.chunks: list[Chunk] = []
         first = 0

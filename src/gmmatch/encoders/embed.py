@@ -196,7 +196,7 @@ def embed_input(
 
 def _finished(run: Run, target: Path | None) -> Embedded:
     """Return what a pass over an input gave, and write it if there is an output."""
-    found, good = run.found, np.flatnonzero(run.positions >= 0)
+    found, good = run.dataset, np.flatnonzero(run.positions >= 0)
     paths = None if found.content is None else found.content.paths
     result = Embedded(
         embeddings=np.empty((0, 0), dtype=np.float32),
@@ -278,7 +278,7 @@ def choose_encoder(
 
 def _check_reasons(run: Run, on_bad_rows: str) -> None:
     """Refuse rows that could not be encoded, unless they are left out and others stay."""
-    bad, ids, n_rows = run.reasons, run.found.ids, len(run.found)
+    bad, ids, n_rows = run.reasons, run.dataset.ids, len(run.dataset)
     if not bad or (on_bad_rows == "drop" and len(bad) < n_rows):
         return
     reasons = first_reasons(bad, lambda row: row if ids is None else ids[row])
@@ -317,17 +317,17 @@ def _open_store(
 class Run:
     """One pass over an input; afterwards `positions` tells where in the store each row's vector is."""
 
-    found: Dataset
+    dataset: Dataset
     encoder: Encoder
     store: VectorStore
     encoded: int = 0
     reasons: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.positions = np.full(len(self.found), -1, dtype=np.int64)
+        self.positions = np.full(len(self.dataset), -1, dtype=np.int64)
         self._under_way: set[bytes] = set()
         self._failed: dict[bytes, str] = {}
-        self._items = _items(self.found, self.encoder)
+        self._items = _items(self.dataset, self.encoder)
 
     def encode(self, first: int, last: int, batch_size: int) -> Keys:
         """Read, prepare and encode some rows; return the keys that their vectors are kept under.
@@ -362,15 +362,15 @@ class Run:
     def bad_rows(self) -> tuple[BadRow, ...]:
         """Return the rows that could not be read, prepared or encoded."""
         return tuple(
-            BadRow(row, row if self.found.ids is None else self.found.ids[row].item(), reason)
+            BadRow(row, row if self.dataset.ids is None else self.dataset.ids[row].item(), reason)
             for row, reason in sorted(self.reasons.items())
         )
 
     def _read(self, start: int, stop: int) -> tuple[int, list[object], list[bytes]]:
         contents = self._items.read(start, stop)
-        for row in range(start, stop) if self.found.bad else ():
-            if row in self.found.bad and not isinstance(contents[row - start], Unreadable):
-                contents[row - start] = Unreadable(self.found.bad[row])
+        for row in range(start, stop) if self.dataset.bad else ():
+            if row in self.dataset.bad and not isinstance(contents[row - start], Unreadable):
+                contents[row - start] = Unreadable(self.dataset.bad[row])
         return start, contents, [content_key(content) for content in contents]
 
     def _plan(
@@ -533,7 +533,7 @@ def _encode_spread(function: EncodeShard, run: Run, spread: Spread) -> Run:
     `function`: what encodes a shard. `spread`: what runs the function.
     """
     step = function.batch_size * _BATCHES
-    n_rows = len(run.found)
+    n_rows = len(run.dataset)
     parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
     run.store.close()
     found: list[Encoded] = []
@@ -541,7 +541,7 @@ def _encode_spread(function: EncodeShard, run: Run, spread: Spread) -> Run:
         for part, encoded in zip(parts, spread(function, parts), strict=True):
             found.append(encoded)
             advance(part.stop - part.start)
-    after = Run(run.found, run.encoder, VectorStore(function.store))
+    after = Run(run.dataset, run.encoder, VectorStore(function.store))
     for part, encoded in zip(parts, found, strict=True):
         after.positions[part] = after.store.find(encoded.keys)
         after.reasons |= encoded.reasons

@@ -18,7 +18,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from ...arrays import AnyArray, FloatArray, IntArray
+from ...arrays import AnyArray, DType, FloatArray, IntArray
 from ...errors import InvalidInput
 from ..dataset import Dataset, Items, array_items, joined_items, list_items
 from ..remote import ask, is_http, is_remote, is_text, open_bytes, resumed, shown
@@ -27,7 +27,7 @@ from ..rows import StackedRows, as_floats
 from ..spill import ForwardRows
 from .base import Format, check_room, file_errors, is_shards, kept_arrays, write_arrays, write_images
 
-Shapes = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+Shapes = dict[str, tuple[tuple[int, ...], DType]]
 
 _REQUEST_BYTES = 4 << 20  # of a file behind an address
 _LARGEST_HEADER = 100 << 20
@@ -42,7 +42,7 @@ def is_images(array: AnyArray) -> bool:
     return array.dtype == np.uint8 and array.ndim in (3, 4)
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
     """Return the shape of an array, whether it is stored by column, and its type, from its header."""
     first = np.lib.format.read_magic(file) == (1, 0)
     read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
