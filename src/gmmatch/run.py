@@ -478,7 +478,9 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
             source=replace(data, labels=None, unlabelled=np.empty(0, np.int64)),
             keep=1.0 if every else int(counts.sum()),
             aims=replace(
-                plan.aims, include=first.selection.indices, exclude=np.setdiff1d(out, data.bad_rows)
+                plan.aims,
+                include=Include(first.selection.indices),
+                exclude=Exclude(np.setdiff1d(out, data.bad_rows)),
             ),
             params={name: value for name, value in plan.params.items() if name != "budgets"},
             reference=None,
@@ -671,6 +673,7 @@ def read_scores(params: Mapping[str, object], data: Dataset) -> dict[str, Any]:
     """Return the parameters of a method with scores that a file or a column holds, one for each row."""
     given = params.get("scores")
     if not isinstance(given, (str, os.PathLike)):
+        data.check_index(given, "scores")
         return dict(params)
     return {**params, "scores": values_of_rows(data, given, "scores")}
 
