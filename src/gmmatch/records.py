@@ -325,7 +325,7 @@ class Selection:
         """
         from .handover import take_rows
 
-        return take_rows(x, self.indices, self.n_rows)
+        return take_rows(x, self.indices, self.n_rows, self.ids)
 
     def sampler(self, shuffle: bool = True, random_state: int = 0) -> Any:
         """Return a sampler of the kept rows for a torch ``DataLoader`` over all rows.

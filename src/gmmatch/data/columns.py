@@ -239,6 +239,7 @@ def _is_text(given: object) -> bool:
 def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None) -> Values:
     """Return values that are a column of the data, a file, or given."""
     if not _is_text(given):
+        dataset.check_index(given, parameter or what)
         values = Values(given, None, what, notes=position_notes(dataset, given, what))
     elif isinstance(given, str) and given in dataset.columns:
         values = Values(_column(dataset, given), None, f"column {given!r} of {dataset.name}")

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...arrays import IntArray, Labels
-from ...errors import InvalidInput, brief, first_line
+from ...errors import InvalidInput, first_line
 from ...handover import in_order
 from ..dataset import Dataset
 from ..request import Place, Request
@@ -82,20 +82,8 @@ def _columns(x: Any) -> Columns:
 
 
 def _open_table(x: Any, request: Request) -> Dataset:
-    _check_index(x, request.labels)
     found = table_dataset(_columns(x), request, "table", ()).replace(original=x)
     return found.replace(ids=_index(x.index)) if is_instance(x, "pandas:DataFrame") else found
-
-
-def _check_index(x: Any, labels: Any) -> None:
-    """Refuse labels of another index than the table's: by position they might land on other rows."""
-    series = is_instance(x, "pandas:DataFrame") and is_instance(labels, "pandas:Series")
-    if series and len(labels) == len(x) and not labels.index.equals(x.index):
-        raise InvalidInput(
-            f"labels has another index than the table (it begins {brief(labels.index[0])}, the table's"
-            f" {brief(x.index[0])}, and they differ); pass labels.loc[table.index] to join them by index, or"
-            " labels.to_numpy() by position"
-        )
 
 
 def _index(index: Any) -> Labels | None:
