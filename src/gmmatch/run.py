@@ -568,7 +568,9 @@ def pick(
             f"keep gives {budget:,.6g} of {aims.cost.name}, which does not pay for"
             f" {'the rows of include' if len(wanted.first) else 'the first row'}; keep more"
         )
-    return found.head(paid)
+    kept, note = found.head(paid), aims.cost.unspent(found.indices, paid, budget)
+    hint = "\n".join(filter(None, [kept.info.hint, note])) or None
+    return replace(kept, info=replace(kept.info, hint=hint))
 
 
 def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) -> dict[str, float]:

@@ -146,7 +146,7 @@ def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -
     if missing.size:
         first = ", ".join(map(str, missing[:10]))
         raise InvalidInput(
-            f"{values.name} has no {what[:-1]} in {missing.size} of {len(array)} rows (first: {first})"
+            f"{values.name} has no {_one(what)} in {missing.size} of {len(array)} rows (first: {first})"
         )
     return array
 
@@ -230,6 +230,10 @@ def _filled(array: Labels, missing: IntArray, bad: dict[int, str], unlabelled: s
         array = array.copy()
         array[~good] = array[good][0]
     return array
+
+
+def _one(what: str) -> str:
+    return "stratum" if what == "strata" else what[:-1]
 
 
 def _is_text(given: object) -> bool:
@@ -363,7 +367,7 @@ def _flat(array: Labels, path: Path, what: str) -> Labels:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InvalidInput(f"{path} has shape {array.shape}; expected one {what[:-1]} per row")
+        raise InvalidInput(f"{path} has shape {array.shape}; expected one {_one(what)} per row")
     return np.asarray(array)
 
 
@@ -497,9 +501,9 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
         raise _not_the_rows(values, keys, names, dataset)
     entries = values.entries
     absent = {
-        row: f"no {what[:-1]} for its id {names[row]!r}"
+        row: f"no {_one(what)} for its id {names[row]!r}"
         if names[row] is not None
-        else f"no id, so no {what[:-1]}"
+        else f"no id, so no {_one(what)}"
         for row, place in enumerate(places)
         if place is None
     }

@@ -77,7 +77,10 @@ def _columns(x: Any) -> Columns:
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise InvalidInput(f"the table cannot be read: {first_line(error)}") from error
     else:
-        table = (x.collect() if is_instance(x, "polars:LazyFrame") else x).to_arrow()
+        try:
+            table = (x.collect() if is_instance(x, "polars:LazyFrame") else x).to_arrow()
+        except (pa.ArrowException, sys.modules["polars"].exceptions.PolarsError) as error:
+            raise InvalidInput(f"the table cannot be read: {first_line(error)}") from error
     return Columns("the table", table.schema, [InMemory("the table", table.num_rows, partial(_part, table))])
 
 
