@@ -190,6 +190,8 @@ def as_path(given: object, name: str) -> Path:
     """Return the path of a file."""
     if not isinstance(given, (str, os.PathLike)):
         raise InvalidParameter(f"{name} must be the path of a file; got {brief(given)}")
+    if "\0" in os.fspath(given):
+        raise InvalidParameter(f"{name} has a NUL character, which no name of a file has")
     return Path(given)
 
 

@@ -25,7 +25,7 @@ def take_rows(x: object, indices: IntArray, n_rows: int, ids: Labels | None = No
     if type(x).__module__.startswith("ray.data."):
         return _take_from_ray(x, indices, n_rows)
     taker = _taker(x)
-    if taker is None or not isinstance(x, Sized):
+    if taker is None or not isinstance(x, Sized) or getattr(x, "ndim", 1) == 0:
         raise InvalidInputType(
             "expected a list, an array, a pandas, polars or Arrow table, a Hugging Face or a torch dataset"
             f" with a length, or what gmmatch.open returns; got {type(x).__name__}"

@@ -223,6 +223,8 @@ class Plan:
         """Refuse outputs that could not be written, before any work is done."""
         given = self.source, self.labels, self.ids, self.reference, self.probabilities
         read = (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
+        if self.state is not None:
+            check_folder(self.state)
         self.check_read(read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
         for name, path in self.outputs.items():

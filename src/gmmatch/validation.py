@@ -487,10 +487,16 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
         return _whole_floats(np.where(np.isnan(array), 0, array), name), missing
     if array.dtype.kind not in "iubUS":
         raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
-    if array.dtype.kind in "US":
+    if array.dtype.kind == "S":  # which no page and no JSON shows as they are
+        try:
+            array = np.char.decode(array, "utf-8")
+        except UnicodeDecodeError:
+            raise InvalidInput(f"{name} has bytes that are not UTF-8; expected text") from None
+    if array.dtype.kind == "U":
         _check_letters(array, name)
-    empty = array.dtype.kind in "US" and array == array.dtype.type()
-    return np.asarray(array), np.flatnonzero(empty)
+    empty = array.dtype.kind == "U" and array == ""
+    # Tables hold no numbers in another machine's order of bytes.
+    return array.astype(array.dtype.newbyteorder("="), copy=False), np.flatnonzero(empty)
 
 
 def number_classes(values: AnyArray) -> tuple[AnyArray, IntArray]:
@@ -644,12 +650,11 @@ def _is_plain(text: str) -> bool:
 
 def _check_letters(array: AnyArray, name: str) -> None:
     """Refuse an array of text with NUL inside or with halves of letters; NumPy itself cuts NUL at the end."""
-    letter: type[np.integer[Any]] = np.uint32 if array.dtype.kind == "U" else np.uint8
-    width = array.dtype.itemsize // np.dtype(letter).itemsize
+    width = array.dtype.itemsize // np.dtype(np.uint32).itemsize
     step = _LETTERS_AT_ONCE // max(width, 1) + 1
     for start in range(0, len(array) if width else 0, step):
         part = np.ascontiguousarray(array[start : start + step], array.dtype.newbyteorder("="))
-        codes: AnyArray = part.view(letter).reshape(len(part), width)
+        codes: AnyArray = part.view(np.uint32).reshape(len(part), width)
         odd = (codes >= 0xD800) & (codes <= 0xDFFF)
         odd[:, :-1] |= (codes[:, :-1] == 0) & (codes[:, 1:] != 0)
         if odd.any():
