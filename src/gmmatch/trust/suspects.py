@@ -73,6 +73,8 @@ class Suspects:
         What the user should know of the input.
     given, ids
         The labels of all rows of the input, as they were given, and their ids, where they have some.
+    read
+        Names of the files that were read, which `save` does not replace.
     """
 
     rows: IntArray
@@ -97,6 +99,7 @@ class Suspects:
     notes: tuple[str, ...] = ()
     given: Labels | None = None
     ids: Labels | None = None
+    read: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -221,7 +224,7 @@ class Suspects:
 _BY_ROW = tuple(
     entry.name
     for entry in fields(Suspects)
-    if entry.name not in ("classes", "estimate", "notes", "given", "ids")
+    if entry.name not in ("classes", "estimate", "notes", "given", "ids", "read")
 )
 
 
