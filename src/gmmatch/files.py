@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, and the folder of the cache."""
 
+import fnmatch
 import glob
 import json
 import os
@@ -20,6 +21,8 @@ from .errors import InvalidInput, InvalidParameter, brief
 if sys.platform != "win32":
     import fcntl
 
+PARTS = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".npy", ".npz", ".safetensors")
+"""Endings of files that may stand together as the parts of one dataset."""
 _Lock = Literal["wait", "share", "try"]
 _JOURNAL = "journal"
 _DAY = 24 * 3600.0
@@ -195,6 +198,8 @@ def as_path(given: object, name: str) -> Path:
     """Return the path of a file."""
     if not isinstance(given, (str, os.PathLike)):
         raise InvalidParameter(f"{name} must be the path of a file; got {brief(given)}")
+    if "\0" in os.fspath(given):
+        raise InvalidParameter(f"{name} has a NUL character, which no name of a file has")
     return Path(given)
 
 
@@ -209,25 +214,50 @@ def check_apart(outputs: Sequence[Path], inputs: Iterable[object]) -> None:
     there = {number: path for path in outputs if (number := _file_number(path)) is not None}
     if not there:
         return  # what is read exists, and no output does
-    for name in (name for given in inputs for name in _names_of(given)):
+    for name in names_of(inputs):
         number = _file_number(name)
         path = None if number is None else there.get(number)
         if path is not None:
             raise InvalidParameter(f"{path} is the input; name another file for the output")
 
 
-def _names_of(given: object) -> list[str]:
-    """Return the files that an input may be."""
-    base = given
-    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
-        base = base.base
-    if isinstance(base, np.memmap):
-        given = base.filename
-    if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
-        return []
-    name = os.fspath(given)
-    matches = glob.glob(name) if glob.has_magic(name) and not os.path.exists(name) else []
-    return [name, file_and_column(name)[0], *matches]
+def check_not_joining(outputs: Sequence[Path], given: Iterable[object]) -> None:
+    """Refuse new files that would be parts of what a folder or a pattern names; the next run would read them.
+
+    `given`: what was given to be read; of this, texts that name folders and patterns.
+    """
+    new = [path for path in outputs if path.suffix.lower() in PARTS and not path.exists()]
+    for name in (os.fspath(name) for name in given if isinstance(name, (str, os.PathLike)) and new):
+        folder, pattern = (name, "*") if os.path.isdir(name) else os.path.split(name)
+        for path in new if glob.has_magic(pattern) else ():
+            beside = os.path.realpath(path.parent) == os.path.realpath(folder or ".")
+            if beside and fnmatch.fnmatch(path.name, pattern):
+                raise InvalidParameter(f"{path} would be read with {name} from then on; name another folder")
+
+
+def check_outside(folder: Path, given: object) -> None:
+    """Refuse a new folder inside the one that is read, whose folders are classes."""
+    if isinstance(given, (str, os.PathLike)) and os.path.isdir(given):
+        inside, root = folder.resolve(), Path(given).resolve()
+        if root in (inside, *inside.parents):
+            raise InvalidParameter(f"{folder} lies inside the input {given}; name a folder outside it")
+
+
+def names_of(inputs: Iterable[object]) -> list[str]:
+    """Return the files that inputs may be, with the folders and patterns that name them."""
+    names: list[str] = []
+    for given in inputs:
+        base = given
+        while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+            base = base.base
+        if isinstance(base, np.memmap):
+            given = base.filename
+        if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
+            continue
+        name = os.fspath(given)
+        matches = glob.glob(name) if glob.has_magic(name) and not os.path.exists(name) else []
+        names += [name, file_and_column(name)[0], *matches]
+    return names
 
 
 def file_and_column(name: str) -> tuple[str, str | None]:

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import AnyArray, IntArray, kinds_of
+from .arrays import AnyArray, IntArray, Labels, kinds_of
 from .errors import InvalidInput, InvalidInputType, require
 
 Taker = Callable[[Any, IntArray], Any]
 _PLACE = "__place among the picks__"
 
 
-def take_rows(x: object, indices: IntArray, n_rows: int) -> Any:
+def take_rows(x: object, indices: IntArray, n_rows: int, ids: Labels | None = None) -> Any:
     """Return the rows of `x` at `indices`, in that order, as the kind of thing that `x` is.
 
-    Raises `InvalidInput`: `x` has another number of rows than the selection was made from. Raises
-    `InvalidInputType`: `x` is of no kind that is known.
+    Raises `InvalidInput`: `x` has another number of rows than the selection was made from, or an index by
+    which other rows than these have the `ids`. Raises `InvalidInputType`: `x` is of no kind that is known.
 
     >>> take_rows(["a", "b", "c"], np.array([2, 0]), n_rows=3)
     ['c', 'a']
@@ -28,14 +28,27 @@ def take_rows(x: object, indices: IntArray, n_rows: int) -> Any:
     taker = next((take for kind, take in _TAKERS.items() if kind in kinds), None)
     if taker is None and isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
         taker = _take_items
-    if taker is None or not isinstance(x, Sized):
+    if taker is None or not isinstance(x, Sized) or getattr(x, "ndim", 1) == 0:
         raise InvalidInputType(
             "expected a list, an array, a pandas, polars or Arrow table, a Hugging Face or a torch dataset"
             f" with a length, or what gmmatch.open returns; got {type(x).__name__}"
         )
     if len(x) != n_rows:
         raise InvalidInput(f"the selection was made from {n_rows} rows; got {type(x).__name__} of {len(x)}")
+    if ids is not None and kinds & {("pandas", "DataFrame"), ("pandas", "Series")}:
+        _check_index(x, indices, ids)
     return taker(x, indices)
+
+
+def _check_index(x: Any, indices: IntArray, ids: Labels) -> None:
+    """Refuse a table of pandas that has the kept ids on other rows."""
+    found, wanted = [[str(key) for key in keys.tolist()] for keys in (x.index[indices], ids)]
+    if found != wanted and set(wanted) <= {str(key) for key in x.index.tolist()}:
+        place = next(place for place, key in enumerate(found) if key != wanted[place])
+        raise InvalidInput(
+            f"the rows are in another order than those that the selection was made from: row {indices[place]}"
+            f" was {wanted[place]!r}, and is {found[place]!r}; take them by index: x.loc[selection.ids]"
+        )
 
 
 def index_sampler(indices: IntArray, shuffle: bool, seed: int) -> Any:

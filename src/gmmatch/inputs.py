@@ -106,6 +106,9 @@ def gather_known(
     classes = checked.classes[present]
     known, notes = Known(groups=groups), []
     if probabilities is not None:
+        columns = probabilities.values() if isinstance(probabilities, Mapping) else [probabilities]
+        for column in columns:
+            data.check_index(column, "probabilities")
         found = as_probabilities(probabilities, classes, checked.classes, len(checked.rows))
         known = replace(known, probabilities=found)
         usable = np.arange(len(found)) if checked.usable is None else np.flatnonzero(checked.usable)
@@ -240,6 +243,7 @@ def numbers_of_rows(
     if isinstance(given, (str, os.PathLike)):
         values: Vector = values_of_rows(data, given, "scores", name)
     else:
+        data.check_index(given, name)
         values = as_numbers(given, len(data), name)
     good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
     if not np.isfinite(values[good]).all() or (values[good] < least).any():

@@ -63,7 +63,10 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     except ValueError:
         raise InvalidInput(f"the rows of {name} differ in length; expected one length for all") from None
     if array.dtype.kind == "O" and all(isinstance(value, numbers.Real) for value in array.flat):
-        array = array.astype(np.float64)
+        try:
+            array = array.astype(np.float64)
+        except OverflowError:
+            raise InvalidInput(f"{name} has whole numbers that are too large for float64") from None
     if array.dtype.kind not in "fiub":
         raise InvalidInputType(f"{name} must hold numbers; got {kind_of(array)}")
     if array.ndim != 2:
@@ -230,7 +233,7 @@ def as_numbers(given: object, n_rows: int, name: str) -> Vector:
     [1.0, 2.5]
     """
     try:
-        found = np.asanyarray(given)
+        found = np.asanyarray(array_of_tensor(given, name) if is_tensor(given) else given)
         kind = found.dtype.kind
         values = np.ma.filled(found.astype(np.float64), np.nan) if kind in "biufUSO" else np.empty((0, 0))
     except (TypeError, ValueError, OverflowError):
@@ -281,8 +284,8 @@ def parse_amount(text: str) -> Any:
     if found is None:
         return text
     sign, digits, unit = found.groups()
-    if unit == "%":
-        return float(f"{sign}{digits}") / 100
+    if unit == "%":  # of what is beyond others is not said
+        return text if sign == "+" else float(f"{sign}{digits}") / 100
     number: Any = int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else float(digits)
     if unit:
         number *= 1000 ** (1 + "kMG".index(unit.replace("K", "k")))
@@ -486,11 +489,16 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
         return filled.astype(np.int64), np.flatnonzero(missing)
     if array.dtype.kind not in "iubUS":
         raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
-    if array.dtype.kind in "iub":
-        return np.asarray(array), np.empty(0, np.int64)
-    texts = array if array.dtype.kind == "U" else np.char.decode(array, "latin-1")
-    _check_letters(texts.tolist(), name)
-    return np.asarray(array), np.flatnonzero(texts == "")
+    if array.dtype.kind == "S":  # which no page and no JSON shows as they are
+        try:
+            array = np.char.decode(array, "utf-8")
+        except UnicodeDecodeError:
+            raise InvalidInput(f"{name} has bytes that are not UTF-8; expected text") from None
+    if array.dtype.kind == "U":
+        _check_letters(array.tolist(), name)
+    empty = array.dtype.kind == "U" and array == ""
+    # Tables hold no numbers in another machine's order of bytes.
+    return array.astype(array.dtype.newbyteorder("="), copy=False), np.flatnonzero(empty)
 
 
 def number_classes(values: AnyArray) -> tuple[AnyArray, IntArray]:
@@ -535,6 +543,10 @@ def _as_column(labels: Any, name: str) -> AnyArray:
             array = np.asarray(labels, object)
     except ValueError:
         raise InvalidInput(f"{name} must have one dimension; got lists of several lengths") from None
+    except Exception as error:  # of another library, whose values NumPy has no type for
+        raise InvalidInputType(f"{name} cannot be read as an array: {first_line(error)}") from None
+    if array.dtype.kind == "T":  # text of any width
+        array = array.astype(object)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

@@ -142,7 +142,7 @@ def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -
     missing = np.setdiff1d(missing, list(bad or ()))
     if missing.size:
         rows = f"{missing.size} of {len(array)} rows ({first_rows(missing)})"
-        raise InvalidInput(f"{values.name} has no {what[:-1]} in {rows}")
+        raise InvalidInput(f"{values.name} has no {_one(what)} in {rows}")
     return array
 
 
@@ -226,9 +226,14 @@ def _filled(array: Labels, missing: IntArray, bad: dict[int, str], unlabelled: s
     return array
 
 
+def _one(what: str) -> str:
+    return "stratum" if what == "strata" else what[:-1]
+
+
 def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None) -> Values:
     """Return values that are a column of the data, a file, or given."""
     if not isinstance(given, (str, os.PathLike)):
+        dataset.check_index(given, parameter or what)
         values = Values(given, None, what, notes=position_notes(dataset, given, what))
     elif isinstance(given, str) and given in dataset.columns:
         values = Values(_column(dataset, given), None, f"column {given!r} of {dataset.name}")
@@ -346,7 +351,7 @@ def _flat(array: Labels, path: Path, what: str) -> Labels:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InvalidInput(f"{path} has shape {array.shape}; expected one {what[:-1]} per row")
+        raise InvalidInput(f"{path} has shape {array.shape}; expected one {_one(what)} per row")
     return np.asarray(array)
 
 
@@ -479,7 +484,7 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
     if places is None:
         raise _not_the_rows(values, keys, names, dataset)
     absent = {
-        row: f"no id, so no {what[:-1]}" if name is None else f"no {what[:-1]} for its id {name!r}"
+        row: f"no id, so no {_one(what)}" if name is None else f"no {_one(what)} for its id {name!r}"
         for row, (name, place) in enumerate(zip(names, places, strict=True))
         if place is None
     }

@@ -29,7 +29,16 @@ from ..data import Dataset, Items, Kind, Unreadable, open_dataset
 from ..data.dataset import PLURALS
 from ..data.request import first_reasons
 from ..errors import InvalidInput, InvalidParameter
-from ..files import cache_folder, check_apart, check_folder, check_new, remove_partials, whole_files
+from ..files import (
+    as_path,
+    cache_folder,
+    check_apart,
+    check_folder,
+    check_new,
+    check_not_joining,
+    remove_partials,
+    whole_files,
+)
 from ..progress import task
 from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
@@ -243,12 +252,13 @@ def _write(vectors: Path, beside: Path, result: Embedded, run: Run) -> None:
 
 def _check_output(output: PathLike, inputs: tuple[object, ...], overwrite: bool) -> Path:
     """Return the path of the ``.npy`` file, in a folder that can be written to, apart from the inputs."""
-    target = Path(output)
+    target = as_path(output, "output")
     if target.suffix != ".npy":
         raise InvalidParameter(f"the output must end in .npy; got {target}")
     check_folder(target)
     remove_partials(target)
     check_apart(_written(target), inputs)
+    check_not_joining(_written(target), inputs)
     for path in _written(target):
         check_new(path, overwrite)
     return target

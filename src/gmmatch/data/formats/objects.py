@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...arrays import AnyArray, IntArray, Labels
-from ...errors import InvalidInput, InvalidInputType, brief, first_line
+from ...errors import InvalidInput, InvalidInputType, first_line
 from ...handover import in_order
 from ...validation import as_rows
 from ..dataset import Dataset, Items, Unreadable, array_items, file_items, list_items
@@ -185,26 +185,17 @@ def _columns(x: Any) -> Columns:
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise InvalidInput(f"the table cannot be read: {first_line(error)}") from error
     else:
-        table = (x.collect() if is_instance(x, "polars:LazyFrame") else x).to_arrow()
+        try:
+            table = (x.collect() if is_instance(x, "polars:LazyFrame") else x).to_arrow()
+        except (pa.ArrowException, sys.modules["polars"].exceptions.PolarsError) as error:
+            raise InvalidInput(f"the table cannot be read: {first_line(error)}") from error
     part = InMemory("the table", table.num_rows, partial(_part, table), travels=False)
     return Columns("the table", table.schema, [part])
 
 
 def _open_table(x: Any, request: Request) -> Dataset:
-    _check_index(x, request.labels)
     found = table_dataset(_columns(x), request, "table", ()).replace(original=x)
     return found.replace(ids=_index(x.index)) if is_instance(x, FRAME) else found
-
-
-def _check_index(x: Any, labels: Any) -> None:
-    """Refuse labels of another index than the table's: by position they might land on other rows."""
-    series = is_instance(x, FRAME) and is_instance(labels, "pandas:Series")
-    if series and len(labels) == len(x) and not labels.index.equals(x.index):
-        raise InvalidInput(
-            f"labels has another index than the table (it begins {brief(labels.index[0])}, the table's"
-            f" {brief(x.index[0])}, and they differ); pass labels.loc[table.index] to join them by index, or"
-            " labels.to_numpy() by position"
-        )
 
 
 def _index(index: Any) -> Labels | None:
