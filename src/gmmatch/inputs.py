@@ -12,6 +12,7 @@ import numpy as np
 
 from .arrays import FloatArray, IntArray, Labels, Vector
 from .data import Dataset, open_dataset, values_of_rows
+from .data.dataset import PLURALS
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .trust import Known
 from .validation import CheckedRows, as_numbers, check_input, describe_bad_rows
@@ -37,10 +38,12 @@ def open_data(
     split: str = "train",
     header: str = "auto",
     engine: Any = "local",
+    encode: bool = False,
     **options: Any,
 ) -> Dataset:
     """Open whatever holds rows, images or texts; see `gmmatch.open`.
 
+    `encode`: images and texts become rows by the usual encoder where none is named, and a note says so.
     `engine`: `ray` leaves columns in their files, so that other processes can read them. `options`: without
     encoding, others of `gmmatch.data.open_dataset`: `embedding`, `memory`, `mapped`; with it, others of
     `gmmatch.encoders.embed_input`, and `before_encoding`, called with the images or texts, which can refuse
@@ -50,7 +53,11 @@ def open_data(
     check: Callable[[Dataset], None] | None = options.pop("before_encoding", None)
     if encoder is None and text is None and image is None:
         options["mapped"] = options.get("mapped", False) or engine == "ray"
-        return _grouped(open_dataset(x, labels, ids, split=split, **handling, **options), groups)
+        found = _grouped(open_dataset(x, labels, ids, split=split, **handling, **options), groups)
+        if not encode or found.rows is not None or found.content is None:
+            return found
+        x, labels, ids, groups = found, None, None, None
+        options = {name: value for name, value in options.items() if name == "memory"}
     if engine != "local":
         raise InvalidParameter(
             f"engine={engine!r} selects from embeddings; encode first with gmmatch embed, in Python"
@@ -66,6 +73,9 @@ def open_data(
     found = _grouped(found, groups)
     if check is not None:
         check(found)
+    if encoder is None:
+        told = f"the {PLURALS[kind]} were encoded by {chosen}; encoder=... chooses another"
+        found = found.replace(notes=(*found.notes, told))
     return _encoded(found, embed_input(found, chosen, on_bad_rows=on_bad_rows, **options))
 
 
@@ -214,9 +224,9 @@ def _as_reference(
     if isinstance(given, tuple):
         if len(given) != 2:
             raise InvalidInputType("reference must be (rows, labels), a dataset or a path with labels")
-        opened = open_data(*given)
+        opened = open_data(*given, encode=True)
     else:
-        opened = given if isinstance(given, Dataset) else open_data(given, **_alike(like))
+        opened = given if isinstance(given, Dataset) else open_data(given, encode=True, **_alike(like))
     if opened.labels is None:
         raise InvalidInput(
             "the reference has no labels; pass (rows, labels), a dataset with labels, or a path whose labels"
@@ -275,7 +285,9 @@ def open_rows(
 def open_foreign(given: object, encoder: object = None, text: str | None = None) -> Dataset:
     """Open other data as this data was opened; labels are not needed."""
     source = given[0] if isinstance(given, tuple) and len(given) == 2 else given
-    return source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text)
+    return (
+        source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text, encode=True)
+    )
 
 
 def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:

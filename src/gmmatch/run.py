@@ -655,8 +655,8 @@ _WRITERS: dict[str, Callable[[Outcome, Path], object]] = {
 """What writes each output, by the name of its parameter, in the order in which they are written."""
 
 
-def open_plan(plan: Plan) -> Dataset:
-    """Open what a plan names."""
+def open_plan(plan: Plan, encode: bool = True) -> Dataset:
+    """Open what a plan names; without `encode`, images and texts are left as they are."""
     names = ("encoder", "embedding", "groups", "engine", *_READING)
     options = {name: getattr(plan, name) for name in names}
     if plan.device != "auto" and isinstance(plan.encoder, str):
@@ -664,7 +664,7 @@ def open_plan(plan: Plan) -> Dataset:
 
         options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
     given = plan.source, plan.labels, plan.ids
-    return open_data(*given, memory=plan.cap, before_encoding=plan.check_all, **options)
+    return open_data(*given, encode=encode, memory=plan.cap, before_encoding=plan.check_all, **options)
 
 
 def read_scores(params: Mapping[str, object], data: Dataset) -> dict[str, Any]:
@@ -902,8 +902,8 @@ def estimate(plan: Plan) -> Estimate:
     """
     params = plan.parameters()
     items, encoding = 0, None
-    if plan.encoder is not None or plan.text is not None or plan.image is not None:
-        data = _before_encoding(plan)
+    data = _before_encoding(plan)
+    if data.rows is None or plan.encoder is not None:
         items, encoding, dimension = _encoding(plan, data)
         if dimension is None:
             k = _rows_kept(plan, data, len(data))
@@ -912,8 +912,6 @@ def estimate(plan: Plan) -> Estimate:
         # Rows of the right shape that take no memory.
         empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), dimension))
         data = data.replace(rows=empty)
-    else:
-        data = open_plan(plan)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     rows, selector = checked.rows, plan.entry.build(**params)
     costs, reads = selector.costs(checked), expected_reads(plan, selector, checked)
@@ -951,9 +949,14 @@ def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:
 
 
 def _before_encoding(plan: Plan) -> Dataset:
-    """Open images or texts; refuse a budget that cannot be."""
+    """Open rows, or images or texts that are not encoded yet; refuse a budget that cannot be."""
     from .encoders import choose_encoder
 
+    if plan.encoder is None and plan.text is None and plan.image is None:
+        found = open_plan(plan, encode=False)
+        if found.rows is None:
+            plan.check_budget(found)
+        return found
     holds = choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1]
     options = {name: getattr(plan, name) for name in _READING}
     found = open_dataset(plan.source, plan.labels, plan.ids, holds=holds, **options)

@@ -37,7 +37,10 @@ def invoke(*words):
     [
         (("select", "none.npy", "--keep", "6", "-o", "there.parquet"), "there is no file none.npy"),
         (("select", "rows.npy", "--labels", "nose", "--keep", "6", "-o", "there.parquet"), "nose"),
-        (("select", "photos", "--keep", "6", "-o", "there.parquet"), "name an encoder"),
+        (
+            ("select", "photos", "--encoder", "wordllama", "--keep", "6", "-o", "there.parquet"),
+            "holds no texts",
+        ),
         (("suspects", "none.npy", "-o", "there.csv"), "there is no file none.npy"),
         (("suspects", "rows.npy", "--labels", "nose", "-o", "there.csv"), "nose"),
         (("report", "kept.parquet", "none.npy", "-o", "there.html"), "there is no file none.npy"),

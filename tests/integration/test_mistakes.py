@@ -69,7 +69,7 @@ MISTAKES = [
     ("suspects rows.npy", 3, "need labels, and rows.npy has none", "--labels"),
     ("compare rows.npy", 3, "rows.npy has no labels", "--labels"),
     # Photos and texts.
-    ("select photos --keep 4", 3, "photos holds images", "--encoder efficientnet-lite0"),
+    ("select photos --keep 4 --engine processes", 2, "selects from embeddings", "gmmatch embed"),
     ("select photos --encoder efficientnet --keep 4", 2, "no encoder", "did you mean 'efficientnet-lite0'?"),
     (f"select photos --encoder pixels --keep 4 {NEW}", 3, "images of the shapes", "gmmatch embed --size"),
     ("select photos --encoder wordllama --keep 4", 3, "photos holds no texts", "a table or lines of text"),

@@ -17,7 +17,7 @@ from ..facts import RunInfo
 from ..records import load_selection
 from ..validation import check_keep
 from . import exit_code, options
-from .friendly import parse_params, say, show_progress
+from .friendly import notes, parse_params, say, show_progress
 
 
 def select(
@@ -27,7 +27,8 @@ def select(
         typer.Argument(
             metavar="INPUT",
             help="Embeddings: .npy, .npz, Parquet, Arrow or safetensors, one file or a folder or glob of"
-            " shards; a table of numbers; a saved Hugging Face dataset. With --encoder: images or texts.",
+            " shards; a table of numbers; a saved Hugging Face dataset; a folder of photos; with"
+            " --text a table of texts.",
         ),
     ],
     keep: options.Keep = None,
@@ -102,9 +103,9 @@ def select(
 
         gmmatch select data.parquet --labels topic --keep 10% --suspects wrong.csv --report report.html
 
-        gmmatch select photos/ --encoder efficientnet-lite0 --keep 10%
+        gmmatch select photos/ --keep 10% --report report.html
 
-        gmmatch select tickets.csv --text body --labels intent --encoder wordllama --keep 20%
+        gmmatch select tickets.csv --text body --labels intent --keep 20%
 
         gmmatch select 'shards/*.npy' --keep 1% --engine ray --address auto --resume
 
@@ -213,8 +214,7 @@ def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
         f"{dropped}{wrong}{objective}; wrote {written}"
     )
     learned = facts.learned()
-    notes = [*([learned] if learned else []), *(facts.hint or "").splitlines()]
-    return [done, *(f"note: {note}" for note in notes)]
+    return [done, *notes([*([learned] if learned else []), *(facts.hint or "").splitlines()])]
 
 
 def describe(found: run.Estimate) -> str:

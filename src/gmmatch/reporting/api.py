@@ -87,7 +87,12 @@ def report(
         check_report(path)
 
     columns: dict[str, Any] = {"embedding": embedding} | ({} if beside else {"text": text, "image": image})
-    reading: dict[str, Any] = {"on_bad_rows": "drop", "header": header, "before_encoding": check_page}
+    reading: dict[str, Any] = {
+        "on_bad_rows": "drop",
+        "header": header,
+        "before_encoding": check_page,
+        "encode": True,
+    }
     held = None if memory is None else as_size(memory)
     rows = open_data(data, labels, ids, encoder, memory=held, **columns, **reading)
     check_page(rows)
