@@ -76,6 +76,7 @@ if TYPE_CHECKING:
 _LITTLE_BYTES = 64 << 20
 # Time beside reads and picks, by a few measured runs: to start, and for each row.
 _START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
+_NAMED = 3  # bad rows that a note names
 _READING = ("text", "image", "on_bad_rows", "unlabelled", "header")
 
 
@@ -720,7 +721,7 @@ def notes_of(
     data: Dataset, checked: CheckedRows, verdict: Verdict | None = None, by_class: bool = True
 ) -> tuple[str, ...]:
     """Return what the user should know of the input, and of labels that were not judged."""
-    notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
+    notes = [*data.notes, *_left_out(data), *(() if checked.classes is None else notes_on(checked.classes))]
     hashes = None if checked.hashes is None else checked.hashes[1]
     if hashes is not None and len(hashes) > 1 and bool((hashes == hashes[0]).all()):
         notes.append("all rows are alike, so that no row says more than another; look at how they were made")
@@ -730,6 +731,16 @@ def notes_of(
     if several and verdict is not None:
         notes += verdict.notes
     return tuple(notes)
+
+
+def _left_out(data: Dataset) -> list[str]:
+    """Name the first rows that could not be read or have no label, and why."""
+    if not data.bad:
+        return []
+    names = np.arange(len(data)).astype(str) if data.ids is None else data.ids
+    first = [f"{names[row]} ({data.bad[row]})" for row in sorted(data.bad)[:_NAMED]]
+    more = f" and {len(data.bad) - _NAMED:,} more" if len(data.bad) > _NAMED else ""
+    return [f"left out {'row ' if data.ids is None else ''}{', '.join(first)}{more}"]
 
 
 def judge_once(

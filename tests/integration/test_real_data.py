@@ -131,6 +131,9 @@ def test_train_takes_a_folder_of_photos_what_was_materialized_and_a_selection_by
     assert sorted(found.ids[kept_rows(here / "kept.parquet", found)]) == sorted(kept.ids)
     short = ("--epochs", "1", "--device", "cpu")
     assert done("train", "photos", "--rows", "kept.parquet", *short)["rows"] == 12
+    # The network knows the side of the squares that it learned from.
+    words = ("select", "photos", "--encoder", "torch:network.pt", "--device", "cpu", "--keep", "6")
+    assert done(*words, "-o", "by-network.csv")["kept"] == 6
     (here / "photos" / str(kept.ids[0])).unlink()
     gone = invoke("train", "photos", "--rows", "kept.parquet", "-o", "b.pt", *short)
     assert gone.exit_code == 3

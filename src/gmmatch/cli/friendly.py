@@ -56,7 +56,7 @@ def friendly(command: Command) -> Command:
             say(sentence)
             raise typer.Exit(InvalidInput.exit_code) from error
         except KeyboardInterrupt as interrupt:
-            say("gmmatch: interrupted")
+            say(f"gmmatch: {'; '.join(['interrupted', *remarks(interrupt)])}")
             raise typer.Exit(exit_code(interrupt)) from None
 
     return wrapped  # type: ignore[return-value]
@@ -95,6 +95,11 @@ def notes(found: Iterable[str]) -> list[str]:
     ['note: the first line was taken as a row (--header yes: as names)']
     """
     return [f"note: {as_options(note, _IN_NOTES)}" for note in found]
+
+
+def remarks(interrupt: BaseException) -> list[str]:
+    """Return what an interruption leaves behind, as whoever was interrupted noted it."""
+    return list(getattr(interrupt, "__notes__", ()))
 
 
 def in_little_room() -> AbstractContextManager[None]:

@@ -17,7 +17,7 @@ from ..facts import RunInfo
 from ..records import load_selection
 from ..validation import check_keep
 from . import exit_code, options
-from .friendly import notes, parse_params, say, show_progress
+from .friendly import notes, parse_params, remarks, say, show_progress
 
 
 def select(
@@ -151,7 +151,7 @@ def select(
         try:
             facts = run.write(run.run(plan))
         except KeyboardInterrupt as interrupt:
-            say(f"gmmatch: interrupted{how_to_resume(plan.state)}")
+            say(f"gmmatch: {'; '.join([f'interrupted{how_to_resume(plan.state)}', *remarks(interrupt)])}")
             raise typer.Exit(exit_code(interrupt)) from None
     say(*([json.dumps(facts.as_dict())] if as_json else sentences(facts, suspects)), err=False)
 
