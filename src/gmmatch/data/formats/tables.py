@@ -105,7 +105,7 @@ def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list
             )
         return *table.rows([embedding], request), []
     # Labels and ids may be given as values, which are not to be compared with names.
-    taken = [given for given in (request.labels, request.ids) if isinstance(given, str)]
+    taken = [given for given in (request.labels, request.ids, *request.without) if isinstance(given, str)]
     rest, numbers = [name for name in table.names if name not in taken], set(table.numbers)
     wrong = [name for name in rest if name not in numbers]
     # Without labels, one of them may be the labels that nobody named.
