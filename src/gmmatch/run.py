@@ -634,6 +634,7 @@ def write_report_of(
         content=content,
         projection=projection,
         command=command or outcome.plan.command,
+        opened=opened_as(outcome.plan),
     )
     write_report(page, path)
     return page
@@ -666,6 +667,18 @@ def open_plan(plan: Plan, encode: bool = True) -> Dataset:
         options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
     given = plan.source, plan.labels, plan.ids
     return open_data(*given, encode=encode, memory=plan.cap, before_encoding=plan.check_all, **options)
+
+
+def opened_as(plan: Plan) -> tuple[str, dict[str, str]] | None:
+    """Return the path that a plan names and how it is opened, by parameter; None: it was given objects."""
+    usual = {"on_bad_rows": "error", "unlabelled": "error", "header": "auto"}
+    names = ("labels", "ids", "embedding", "encoder", *_READING)
+    found = {name: value for name in names if (value := getattr(plan, name)) is not None}
+    paths = all(isinstance(value, (str, os.PathLike)) for value in found.values())
+    if not paths or not isinstance(plan.source, (str, os.PathLike)) or plan.groups is not None:
+        return None
+    said = {name: os.fspath(value) for name, value in found.items() if value != usual.get(name)}
+    return os.fspath(plan.source), said
 
 
 def read_scores(params: Mapping[str, object], data: Dataset) -> dict[str, Any]:
