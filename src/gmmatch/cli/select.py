@@ -208,10 +208,12 @@ def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
     paths = (facts.output, suspects, facts.report, facts.materialized)
     *others, last = [str(path) for path in paths if path]
     written = f"{', '.join(others)} and {last}" if others else last
+    cost = (facts.aims or {}).get("cost")
+    spent = f"; they cost {cost['spent']:,.10g} of {cost['budget']:,.10g}" if cost else ""
     objective = "" if facts.objective is None else f"; objective {facts.objective:.4g}"
     done = (
         f"kept {facts.kept:,} of {facts.rows:,} rows{classes} by {facts.method} in {facts.seconds or 0:.1f} s"
-        f"{dropped}{wrong}{objective}; wrote {written}"
+        f"{spent}{dropped}{wrong}{objective}; wrote {written}"
     )
     learned = facts.learned()
     return [done, *notes([*([learned] if learned else []), *(facts.hint or "").splitlines()])]

@@ -75,10 +75,11 @@ def suspects(
 def sentences(facts: dict[str, Any]) -> list[str]:
     """Say in words what was found."""
     labels, copies = facts["wrong_labels"], facts["duplicates"]
+    near = "is a near-duplicate" if copies["rows"] == 1 else "are near-duplicates"
     lines = [
         f"{facts['suspect']:,} of {facts['rows']:,} rows seem wrong ({facts['share']:.1%}):"
         f" {labels['rows']:,} by their label, {facts['outliers']['rows']:,} far outside their class;"
-        f" {copies['rows']:,} are near-duplicates of others"
+        f" {copies['rows']:,} {near} of others"
     ]
     if "estimate" in labels:
         low, high = labels["interval"]
