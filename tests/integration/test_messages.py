@@ -1,6 +1,9 @@
 """What users are told first, and the way out."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gmmatch
+from gmmatch import run
 from gmmatch.cli import app
 from gmmatch.encoders.trial import try_encoder
 from gmmatch.errors import InvalidInput, InvalidInputType, MissingExtra
@@ -198,3 +202,17 @@ def test_an_interrupted_encoding_says_that_its_work_is_kept(here, monkeypatch):
     assert done.exit_code == 130
     assert "the same command goes on from there" in done.output
     assert not (here / "new.csv").exists()
+
+
+@pytest.mark.slow
+def test_what_else_the_machine_does_hardly_changes_the_time_that_is_foretold():
+    data = gmmatch.open(np.random.default_rng(0).normal(size=(20_000, 64)).astype("float32"))
+    alone = max(run._rates(data)[1] for _ in range(3))
+    busy = "import time\nend = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
+    others = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(3 * (os.cpu_count() or 1))]
+    try:
+        rate = np.median([run._rates(data)[1] for _ in range(5)])
+    finally:
+        for other in others:
+            other.kill()
+    assert rate > alone / 4
