@@ -215,4 +215,5 @@ def test_what_else_the_machine_does_hardly_changes_the_time_that_is_foretold():
     finally:
         for other in others:
             other.kill()
+            other.wait()
     assert rate > alone / 4
