@@ -114,8 +114,8 @@ def open(  # noqa: A001 - the name that users know
         In the same ways, what rows belong together (patient, user, video): every classifier has the rows of
         one group in one fold.
     encoder
-        What turns images or texts into rows, as for `gmmatch.embed`. Not needed where a column of texts
-        or images is named; without it, `rows` of what holds images or texts is None.
+        What turns images or texts into rows, as for `gmmatch.embed`. Without it, and without the name of a
+        column of texts or images, they are encoded when rows are needed, by the default encoder.
     text, image, embedding
         Column, array or tensor that holds the texts, the images or the embeddings; not needed where there
         is only one candidate.
@@ -384,7 +384,9 @@ def list_suspects(
             check_output(place, kind="suspects" if place is path else "fixed labels")
 
     name = engine if isinstance(engine, str) else "ray"
-    opened = open_data(data, labels, memory=cap, engine=name, before_encoding=check_places, **opening)
+    opened = open_data(
+        data, labels, memory=cap, engine=name, encode=True, before_encoding=check_places, **opening
+    )
     check_places(opened)
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
@@ -434,10 +436,10 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     ([5, 9], [0, 1])
     """
     seed = as_seed(random_state)
-    opened = train if isinstance(train, Dataset) else open_data(train, **opening)
+    opened = open_data(train, encode=True, **({} if isinstance(train, Dataset) else opening))
     checked = check_input(opened.numbers(), name=opened.name, finite=False)
     checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
-    foreign = test if isinstance(test, Dataset) else open_data(test, **opening)
+    foreign = open_data(test, encode=True, **({} if isinstance(test, Dataset) else opening))
     return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
 
 

@@ -15,6 +15,7 @@ from pyarrow import csv
 
 from .arrays import FloatArray, IntArray, Labels, Vector
 from .data import Dataset, open_dataset, values_of_rows
+from .data.dataset import PLURALS
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .trust import Known
 from .validation import CheckedRows, as_numbers, check_input, describe_bad_rows
@@ -40,10 +41,12 @@ def open_data(
     split: str = "train",
     header: str = "auto",
     engine: object = "local",
+    encode: bool = False,
     **options: Any,
 ) -> Dataset:
     """Open whatever holds rows, images or texts; see `gmmatch.open`.
 
+    `encode`: images and texts become rows by the usual encoder where none is named, and a note says so.
     `engine`: `ray` leaves columns in their files, so that other processes can read them. `options`: without
     encoding, others of `gmmatch.data.open_dataset`: `embedding`, `memory`, `mapped`; with it, others of
     `gmmatch.encoders.embed_input`, and `before_encoding`, called with the images or texts, which can refuse
@@ -54,7 +57,12 @@ def open_data(
     if encoder is None and text is None and image is None:
         options["mapped"] = options.get("mapped", False) or engine == "ray"
         found = open_dataset(x, labels, ids, split=split, **handling, **options)
-        return found if groups is None else found.replace(groups=values_of_rows(found, groups, "groups"))
+        if groups is not None:
+            found = found.replace(groups=values_of_rows(found, groups, "groups"))
+        if not encode or found.rows is not None or found.content is None:
+            return found
+        x, labels, ids, groups = found, None, None, None
+        options = {name: value for name, value in options.items() if name == "memory"}
     if engine != "local":
         raise InvalidParameter(
             f"engine={engine!r} selects from embeddings; encode first with gmmatch embed, in Python"
@@ -71,6 +79,9 @@ def open_data(
         found = found.replace(groups=values_of_rows(found, groups, "groups"))
     if check is not None:
         check(found)
+    if encoder is None:
+        told = f"the {PLURALS[kind]} were encoded by {chosen}; encoder=... chooses another"
+        found = found.replace(notes=(*found.notes, told))
     return _encoded(found, embed_input(found, chosen, on_bad_rows=on_bad_rows, **options))
 
 
@@ -207,7 +218,7 @@ def _as_reference(
     if isinstance(given, tuple):
         if len(given) != 2:
             raise InvalidInputType("reference must be (rows, labels), a dataset or a path with labels")
-        opened = open_data(*given)
+        opened = open_data(*given, encode=True)
     else:
         alike: dict[str, Any] = {
             name: like[name] for name in ("encoder", "text", "image", "embedding") if name in like
@@ -215,7 +226,7 @@ def _as_reference(
         labels = like.get("labels")  # where those of the data are a column, so are these
         if isinstance(labels, str) and not os.path.exists(labels):
             alike["labels"] = labels
-        opened = given if isinstance(given, Dataset) else open_data(given, **alike)
+        opened = given if isinstance(given, Dataset) else open_data(given, encode=True, **alike)
     if opened.labels is None:
         raise InvalidInput(
             "the reference has no labels; pass (rows, labels), a dataset with labels, or a path whose labels"
@@ -266,7 +277,9 @@ def open_rows(
 def open_foreign(given: object, encoder: object = None, text: str | None = None) -> Dataset:
     """Open other data as this data was opened; labels are not needed."""
     source = given[0] if isinstance(given, tuple) and len(given) == 2 else given
-    return source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text)
+    return (
+        source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text, encode=True)
+    )
 
 
 def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from .aims import Aims, Cost, OpenAims, open_aims
 from .aims.include import Exclude, Include
@@ -76,6 +77,8 @@ if TYPE_CHECKING:
 _LITTLE_BYTES = 64 << 20
 # Time beside reads and picks, by a few measured runs: to start, and for each row.
 _START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
+_PRODUCTS, _PRODUCT_SECONDS = 40, 0.5  # that measure how fast this machine multiplies
+_NAMED = 3  # bad rows that a note names
 _READING = ("text", "image", "on_bad_rows", "unlabelled", "header")
 
 
@@ -656,6 +659,7 @@ def write_report_of(
         content=content,
         projection=projection,
         command=command or outcome.plan.command,
+        opened=opened_as(outcome.plan),
     )
     write_report(page, path)
     return page
@@ -678,8 +682,8 @@ _WRITERS: dict[str, Callable[[Outcome, Path], object]] = {
 """What writes each output, by the name of its parameter, in the order in which they are written."""
 
 
-def open_plan(plan: Plan) -> Dataset:
-    """Open what a plan names."""
+def open_plan(plan: Plan, encode: bool = True) -> Dataset:
+    """Open what a plan names; without `encode`, images and texts are left as they are."""
     names = ("encoder", "embedding", "groups", "engine", *_READING)
     options = {name: getattr(plan, name) for name in names}
     if plan.device != "auto" and isinstance(plan.encoder, str):
@@ -687,7 +691,19 @@ def open_plan(plan: Plan) -> Dataset:
 
         options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
     given = plan.source, plan.labels, plan.ids
-    return open_data(*given, memory=plan.cap, before_encoding=plan.check_all, **options)
+    return open_data(*given, encode=encode, memory=plan.cap, before_encoding=plan.check_all, **options)
+
+
+def opened_as(plan: Plan) -> tuple[str, dict[str, str]] | None:
+    """Return the path that a plan names and how it is opened, by parameter; None: it was given objects."""
+    usual = {"on_bad_rows": "error", "unlabelled": "error", "header": "auto"}
+    names = ("labels", "ids", "embedding", "encoder", *_READING)
+    found = {name: value for name in names if (value := getattr(plan, name)) is not None}
+    paths = all(isinstance(value, (str, os.PathLike)) for value in found.values())
+    if not paths or not isinstance(plan.source, (str, os.PathLike)) or plan.groups is not None:
+        return None
+    said = {name: os.fspath(value) for name, value in found.items() if value != usual.get(name)}
+    return os.fspath(plan.source), said
 
 
 def read_scores(params: Mapping[str, object], data: Dataset) -> dict[str, Any]:
@@ -744,7 +760,7 @@ def notes_of(
     data: Dataset, checked: CheckedRows, verdict: Verdict | None = None, by_class: bool = True
 ) -> tuple[str, ...]:
     """Return what the user should know of the input, and of labels that were not judged."""
-    notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
+    notes = [*data.notes, *_left_out(data), *(() if checked.classes is None else notes_on(checked.classes))]
     hashes = None if checked.hashes is None else checked.hashes[1]
     if hashes is not None and len(hashes) > 1 and bool((hashes == hashes[0]).all()):
         notes.append("all rows are alike, so that no row says more than another; look at how they were made")
@@ -754,6 +770,16 @@ def notes_of(
     if several and verdict is not None:
         notes += verdict.notes
     return tuple(notes)
+
+
+def _left_out(data: Dataset) -> list[str]:
+    """Name the first rows that could not be read or have no label, and why."""
+    if not data.bad:
+        return []
+    names = np.arange(len(data)).astype(str) if data.ids is None else data.ids
+    first = [f"{names[row]} ({data.bad[row]})" for row in sorted(data.bad)[:_NAMED]]
+    more = f" and {len(data.bad) - _NAMED:,} more" if len(data.bad) > _NAMED else ""
+    return [f"left out {'row ' if data.ids is None else ''}{', '.join(first)}{more}"]
 
 
 def judge_once(
@@ -926,8 +952,8 @@ def estimate(plan: Plan) -> Estimate:
     """
     params = plan.parameters()
     items, encoding = 0, None
-    if plan.encoder is not None or plan.text is not None or plan.image is not None:
-        data = _before_encoding(plan)
+    data = _before_encoding(plan)
+    if data.rows is None or plan.encoder is not None:
         items, encoding, dimension = _encoding(plan, data)
         if dimension is None:
             k = _rows_kept(plan, data, len(data))
@@ -936,8 +962,6 @@ def estimate(plan: Plan) -> Estimate:
         # Rows of the right shape that take no memory.
         empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), dimension))
         data = data.replace(rows=empty)
-    else:
-        data = open_plan(plan)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     rows, selector = checked.rows, plan.entry.build(**params)
     costs, reads = selector.costs(checked), expected_reads(plan, selector, checked)
@@ -975,9 +999,14 @@ def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:
 
 
 def _before_encoding(plan: Plan) -> Dataset:
-    """Open images or texts; refuse a budget that cannot be."""
+    """Open rows, or images or texts that are not encoded yet; refuse a budget that cannot be."""
     from .encoders import choose_encoder
 
+    if plan.encoder is None and plan.text is None and plan.image is None:
+        found = open_plan(plan, encode=False)
+        if found.rows is None:
+            plan.check_budget(found)
+        return found
     holds = choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1]
     options = {name: getattr(plan, name) for name in _READING}
     found = open_dataset(plan.source, plan.labels, plan.ids, holds=holds, **options)
@@ -1010,9 +1039,13 @@ def _rates(source: Dataset) -> tuple[float, float]:
     part.sum()
     read_rate = part.nbytes / max(time.perf_counter() - started, 1e-6)
     block = np.ones((512, 512), part.dtype)
-    took = []
-    for _ in range(6):
-        started = time.perf_counter()
-        np.dot(block, block.T)
-        took.append(time.perf_counter() - started)
-    return read_rate, 512.0**3 / max(float(np.median(took[1:])), 1e-6)
+    threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+    took: list[float] = []
+    # One thread, and the quickest of many: threads that wait for each other beside other work would make a
+    # product look twenty times as slow as the run will be.
+    with threadpool_limits(1):
+        while len(took) < _PRODUCTS and sum(took) < _PRODUCT_SECONDS:
+            started = time.perf_counter()
+            np.dot(block, block.T)
+            took.append(time.perf_counter() - started)
+    return read_rate, threads * 512.0**3 / max(min(took), 1e-6)

@@ -6,7 +6,11 @@ group ``gmmatch.formats``, each entry a :class:`Format`, and users with :func:`r
 
 import dataclasses
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..arrays import IntArray
 from ..errors import InvalidInput, InvalidParameter, first_line
@@ -18,7 +22,10 @@ from .dataset import Dataset, Kind
 from .formats import arrays, arrow, image_files, objects, text_files
 from .formats.base import Format, machine_memory, write_arrays, write_images
 from .remote import stamps_of
-from .request import SHARDS, Place, Request, find_place, order_notes
+from .request import SHARDS, Place, Request, find_place, listed, order_notes
+
+_TABLES = ("csv", "jsonl", "parquet", "arrow", "table")
+_COMPARED = 1000  # rows by which a column is taken to hold the labels
 
 # The first that recognises what was given opens it.
 OWN: tuple[Format, ...] = (
@@ -167,17 +174,59 @@ def open_dataset(
     request = Request(embedding, text, image, labels, ids, holds, split, room, most, drop, header)
     given = find_place(x, most) if isinstance(x, (str, os.PathLike)) else x
     before = stamps_of(given.files) if isinstance(given, Place) else {}
+    handling = labels, ids, on_bad_rows, unlabelled
+    found = attach(_opened(given, request, before), *handling)
+    old = old_labels(found, labels)
+    if not old:
+        return found
+    without = attach(_opened(given, replace(request, without=old), before), *handling)
+    if without.shape == found.shape:  # the columns were not compared anyway
+        return found
+    told = f"column {listed(old)} of {found.name} holds most of the labels as they were, and was left out"
+    return without.replace(notes=(*without.notes, told))
+
+
+def _opened(given: Any, request: Request, before: dict[str, str]) -> Dataset:
+    """Return what a format opens, with what the files looked like; `before`: the same, before it did."""
     try:
         found = find_format(given, request).open(given, request)
     except UnicodeDecodeError as error:  # names of columns in damaged tables
         what = given.name if isinstance(given, Place) else type(given).__name__
         raise InvalidInput(f"{what} has names that are not UTF-8: {first_line(error)}") from None
-    if header != "auto" and found.kind != "csv":
+    if request.header != "auto" and found.kind != "csv":
         raise InvalidParameter(f"header is for .csv and .tsv files; {found.name} has no lines")
     notes = (*found.notes, *order_notes(found.files)) if found.kind in SHARDS.values() else found.notes
     stamps = before if set(found.files) <= before.keys() else stamps_of(found.files) | before
-    found = found.replace(stamps={file: stamps[file] for file in found.files}, notes=notes, drop=drop)
-    return attach(found, labels, ids, on_bad_rows, unlabelled)
+    stamps = {file: stamps[file] for file in found.files}
+    return found.replace(stamps=stamps, notes=notes, drop=request.drop)
+
+
+def old_labels(found: Dataset, labels: object) -> tuple[str, ...]:
+    """Return the columns of a table that hold most of the labels, where these are given apart from it.
+
+    Rows are not to be compared by labels that were corrected in another file. Columns of two numbers may
+    agree with labels for other reasons, and stay.
+    """
+    read, known = found.read_column, found.labels
+    apart = labels is not None and not (isinstance(labels, str) and labels in found.columns)
+    if not apart or found.rows is None or read is None or known is None or found.kind not in _TABLES:
+        return ()
+    given = [_spelled(label) for label in known[:_COMPARED].tolist()]
+    classes = {_spelled(label) for label in np.unique(known).tolist()}
+    if len(classes) < 2 or (len(classes) == 2 and np.issubdtype(known.dtype, np.number)):
+        return ()
+
+    def agrees(name: str) -> bool:
+        values = [_spelled(value) for value in read(name, 0, len(given))]
+        same = sum(value == label for value, label in zip(values, given, strict=True))
+        return set(values) - {""} <= classes and 2 * same > len(given)
+
+    return tuple(filter(agrees, found.columns))
+
+
+def _spelled(value: Any) -> str:
+    """Return a label as text; a whole number without a point, and nothing where there is none."""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def written_arrays(

@@ -158,6 +158,7 @@ class Request:
     most: int = 1 << 40  # bytes that an array of an archive may unpack to
     drop: bool = False  # whether bad rows are to be left out
     header: str = "auto"  # whether the first line of a table names its columns: `auto`, `yes` or `no`
+    without: tuple[str, ...] = ()  # columns that are no numbers to compare rows by
 
     @property
     def wanted(self) -> Kind | None:

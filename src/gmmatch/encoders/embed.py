@@ -194,7 +194,12 @@ def embed_input(
     with _open_store(made, target, cache, cache_dir) as store:
         run = Run(found, made, store)
         if spread is None:
-            run.encode(0, len(found), size)
+            try:
+                run.encode(0, len(found), size)
+            except KeyboardInterrupt as interrupt:
+                if cache:
+                    interrupt.add_note("what was encoded is kept: the same command goes on from there")
+                raise
         else:
             shard = _shard(source, columns, encoder or made.name, params, store.folder, size)
             run = _encode_spread(shard, run, spread)

@@ -11,7 +11,7 @@ from ..inputs import open_data
 from ..outputs import check_new
 from ..records import Selection, load_selection
 from ..validation import as_size, check_input
-from .content import Content, open_content
+from .content import Content, open_content, table_content
 from .map import check_projection
 from .page import check_report, write_report
 from .repeat import shell_command
@@ -87,10 +87,23 @@ def report(
         check_report(path)
 
     columns: dict[str, Any] = {"embedding": embedding} | ({} if beside else {"text": text, "image": image})
-    reading: dict[str, Any] = {"on_bad_rows": "drop", "header": header, "before_encoding": check_page}
+    reading: dict[str, Any] = {
+        "on_bad_rows": "drop",
+        "header": header,
+        "before_encoding": check_page,
+        "encode": True,
+    }
     held = None if memory is None else as_size(memory)
     rows = open_data(data, labels, ids, encoder, memory=held, **columns, **reading)
     check_page(rows)
+    opened = None
+    if isinstance(data, str | os.PathLike):
+        asked = {"labels": labels, "ids": ids, "encoder": encoder, **columns}
+        told = {
+            name: os.fspath(value) for name, value in asked.items() if isinstance(value, str | os.PathLike)
+        }
+        if len(told) == sum(value is not None for value in asked.values()):
+            opened = (os.fspath(data), told)
     if command is None and isinstance(data, str | os.PathLike):
         named = columns | {"labels": None if chosen.labels is None else labels, "ids": ids}
         named |= {"encoder": encoder, "on-bad-rows": "drop" if rows.bad else None}
@@ -98,7 +111,7 @@ def report(
     checked = check_input(rows.numbers(), rows.labels, name=rows.name, finite=False)
     content = find_content(rows, images=images, texts=texts, image=image, text=text)
     shown: dict[str, Any] = {"content": content, "projection": projection, "command": command}
-    page = summarise(chosen, rows, checked=checked, any_input=force, **shown)
+    page = summarise(chosen, rows, checked=checked, any_input=force, opened=opened, **shown)
     rows.check_unchanged()
     write_report(page, path)
     return page
@@ -107,7 +120,7 @@ def report(
 def find_content(
     rows: Dataset, *, images: Any = None, texts: Any = None, image: str | None = None, text: str | None = None
 ) -> Content | None:
-    """Open what the rows look like: images or texts beside them, or those that they were encoded from."""
+    """Open what rows look like: images or texts beside them, what they were encoded from, or columns."""
     if images is not None and texts is not None:
         raise InvalidParameter("images and texts were both given; expected one of them")
     if images is not None:
@@ -115,4 +128,4 @@ def find_content(
     if texts is not None:
         return open_content(texts, "text", len(rows), rows.ids, text=text)
     # Row numbers are those of the input, so that the images or texts belong to the rows by order.
-    return None if rows.content is None else Content(rows)
+    return table_content(rows) if rows.content is None else Content(rows)

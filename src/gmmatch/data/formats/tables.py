@@ -33,6 +33,7 @@ _FIELD = re.compile(r"\{(\w[^{}]*)\}")
 _LOOKED_AT, _FEWEST_IDS = 1000, 20  # rows by which columns are taken to be ids
 _MOST_UNITS = 64  # columns up to which each may have a unit of its own
 _FAR_UNITS = 100.0  # how many times as wide one spreads as another where units differ
+_WORDS = 3  # on average, from which on a column is taken to hold texts
 
 Text = Callable[[Sequence[object]], object]
 """A function of the values of some columns that returns the text of a row."""
@@ -101,7 +102,7 @@ def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list
             )
         return *table.rows([embedding], request), []
     # Labels and ids may be given as values, which are not to be compared with names.
-    taken = [given for given in (request.labels, request.ids) if isinstance(given, str)]
+    taken = [given for given in (request.labels, request.ids, *request.without) if isinstance(given, str)]
     rest, numbers = [name for name in table.names if name not in taken], set(table.numbers)
     wrong = [name for name in rest if name not in numbers]
     # Without labels, one of them may be the labels that nobody named.
@@ -113,12 +114,31 @@ def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list
         return _mixed(table, rest, wrong, request), {}, [note]
     if wrong or not rest:
         raise InvalidInput(
-            f"{table.name} has no column of lists of numbers to take as embeddings (embedding=...), and"
-            " otherwise its columns beside labels and ids must be numbers; got"
-            f" {listed(wrong) or 'none'} (texts are named with text=..., images with image=...)"
+            f"{table.name} holds no embeddings (embedding=...), and its other columns beside labels and ids"
+            f" must be numbers; got {listed(wrong) or 'none'}; {_what_columns_are(table, wrong, request)}"
         )
     rows, bad = table.rows(rest, request)
     return rows, bad, list(_remarks(rows, rest))
+
+
+def _what_columns_are(table: Table, names: Sequence[str], request: Request) -> str:
+    """Return advice how to name columns that are no numbers, by what their first values look like."""
+    found: dict[str, str] = {}
+    for name in names:
+        values = [
+            value for value in table.values(name, 0, min(table.n_rows, _LOOKED_AT)) if value is not None
+        ]
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) < len(values) or not texts:
+            found.setdefault("text", name) if name in CHATS else None
+        elif np.mean([len(text.split()) for text in texts]) >= _WORDS:
+            found.setdefault("text", name)
+        elif is_category(texts) and request.labels is None:
+            found.setdefault("labels", name)
+        elif len(set(texts)) == len(texts) and request.ids is None:
+            found.setdefault("ids", name)
+    named = [f"{what}={name!r}" for what, name in found.items()]
+    return f"try {' '.join(named)}" if named else "name texts with text=..., images with image=..."
 
 
 def _remarks(rows: Rows, names: Sequence[str]) -> Iterator[str]:
