@@ -15,7 +15,15 @@ from .compute.engine import Ray, open_runner
 from .compute.runner import Runner
 from .data import Dataset
 from .errors import InvalidInput, UnknownParameter
-from .files import as_path, check_apart, remove_partials, whole_files
+from .files import (
+    as_path,
+    check_apart,
+    check_not_joining,
+    check_outside,
+    names_of,
+    remove_partials,
+    whole_files,
+)
 from .former import called_like, takes_former, warn_former
 from .inputs import gather_known, open_data
 from .outputs import (
@@ -364,6 +372,7 @@ def list_suspects(
     fixed = None if fix is None else as_path(fix, "fix")
     places = [place for place in (path, fixed) if place is not None]
     check_apart(places, (data, labels, opening.get("ids")))
+    check_not_joining(places, (data, labels))
     check_probability(above, "above")
     cap = None if memory is None else as_size(memory)
 
@@ -396,7 +405,7 @@ def list_suspects(
                 write_suspects(found, partial)
             else:
                 write_labels(found.fix(above=above), partial, opened)
-    return found
+    return replace(found, read=tuple(names_of((data, labels, opening.get("ids"), *opened.files))))
 
 
 def leaks(train: object, test: object, *, random_state: object = 0, **opening: Any) -> Leaks:
@@ -526,14 +535,16 @@ def _materialize(selection: Selection, folder: str | os.PathLike[str], data: obj
         raise InvalidInput(
             f"the selection was made from {selection.n_rows:,} rows; the data has {len(source):,}"
         )
-    materialize_rows(selection, source, as_path(folder, "folder"))
+    place = as_path(folder, "folder")
+    check_outside(place, data if outcome is None else outcome.plan.source)
+    materialize_rows(selection, source, place)
 
 
 def _suspects(selection: Selection, data: object = None, labels: object = None) -> Suspects:
     outcome = _made(selection, data, "sel.suspects(")
     if outcome is None:
         return list_suspects(data, labels, selection.random_state)
-    return outcome.find_suspects()
+    return replace(outcome.find_suspects(), read=tuple(outcome.read))
 
 
 def _show(selection: Selection, data: object = None, height: int = 900, **options: Any) -> Any:
@@ -571,7 +582,9 @@ def _checked_path(path: str | os.PathLike[str], overwrite: bool, kind: str) -> P
 
 
 def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    write_suspects(found, _checked_path(path, overwrite, "suspects"))
+    place = _checked_path(path, overwrite, "suspects")
+    check_apart([place], found.read)
+    write_suspects(found, place)
 
 
 def _save_leaks(found: Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:

@@ -37,7 +37,7 @@ from .data import (
 )
 from .errors import InvalidInput, InvalidParameter
 from .facts import RunInfo
-from .files import as_path, check_apart, check_folder
+from .files import as_path, check_apart, check_folder, check_not_joining, check_outside, names_of
 from .inputs import gather_known, open_data
 from .matching.budgets import check_share, class_budgets
 from .outputs import (
@@ -217,16 +217,25 @@ class Plan:
         except ValueError:  # on another drive
             return os.path.realpath(path)
 
+    @property
+    def read(self) -> tuple[object, ...]:
+        """All that was given to be read, files among it."""
+        given = self.source, self.labels, self.ids, self.reference, self.probabilities
+        return (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
+
     def check_read(self, inputs: Iterable[object]) -> None:
         """Refuse to write what is read."""
         states = [] if self.state is None else state_files(self.state)
         check_apart([*self.outputs.values(), *states], inputs)
+        if self.materialize is not None:
+            check_outside(self.materialize, self.source)
 
     def check_outputs(self) -> None:
         """Refuse outputs that could not be written, before any work is done."""
-        given = self.source, self.labels, self.ids, self.reference, self.probabilities
-        read = (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
-        self.check_read(read)
+        if self.state is not None:
+            check_folder(self.state)
+        self.check_read(self.read)
+        check_not_joining(list(self.outputs.values()), self.read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
         for name, path in self.outputs.items():
             replaceable = name != "materialize" and (self.overwrite or self.output_name(path) in known)
@@ -351,6 +360,16 @@ class Outcome:
     def info(self) -> RunInfo:
         """What the run did."""
         return self.selection.info
+
+    @property
+    def read(self) -> list[str]:
+        """Names of the files that were read, which nothing may be written to."""
+        return names_of((*self.dataset.files, *self.plan.read))
+
+    def check_apart(self, path: Path) -> None:
+        """Refuse to write what was read."""
+        check_apart([path], self.read)
+        check_not_joining([path], self.plan.read)
 
     def find_suspects(self) -> Suspects:
         """Return the suspects, by the verdict of the run where there is one."""
@@ -481,7 +500,9 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
             source=replace(data, labels=None, unlabelled=np.empty(0, np.int64)),
             keep=1.0 if every else int(counts.sum()),
             aims=replace(
-                plan.aims, include=first.selection.indices, exclude=np.setdiff1d(out, data.bad_rows)
+                plan.aims,
+                include=Include(first.selection.indices),
+                exclude=Exclude(np.setdiff1d(out, data.bad_rows)),
             ),
             params={name: value for name, value in plan.params.items() if name != "budgets"},
             reference=None,
@@ -569,7 +590,9 @@ def pick(
             f"keep gives {budget:,.6g} of {aims.cost.name}, which does not pay for"
             f" {'the rows of include' if len(wanted.first) else 'the first row'}; keep more"
         )
-    return found.head(paid)
+    kept, note = found.head(paid), aims.cost.unspent(found.indices, paid, budget)
+    hint = "\n".join(filter(None, [kept.info.hint, note])) or None
+    return replace(kept, info=replace(kept.info, hint=hint))
 
 
 def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) -> dict[str, float]:
@@ -622,7 +645,7 @@ def write_report_of(
     """Write the page about an outcome; return what it shows."""
     from .reporting import check_projection, check_report, find_content, summarise, write_report
 
-    check_apart([path], (*outcome.dataset.files, outcome.plan.source))
+    outcome.check_apart(path)
     check_new(path, overwrite)
     check_report(path)
     check_projection(projection)
@@ -687,6 +710,7 @@ def read_scores(params: Mapping[str, object], data: Dataset) -> dict[str, Any]:
     """Return the parameters of a method with scores that a file or a column holds, one for each row."""
     given = params.get("scores")
     if not isinstance(given, (str, os.PathLike)):
+        data.check_index(given, "scores")
         return dict(params)
     return {**params, "scores": values_of_rows(data, given, "scores")}
 

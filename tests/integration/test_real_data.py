@@ -14,8 +14,8 @@ import gmmatch
 from gmmatch.cli import app
 from gmmatch.cli.lab.train import kept_rows
 from gmmatch.data import open_dataset
-from gmmatch.data.images import stack_images
 from gmmatch.lab.experiments.compare import advise
+from gmmatch.lab.training.images import stack_images
 
 from .photos import photo_folder, text_table
 

@@ -19,7 +19,7 @@ from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence
 from ..inputs import open_foreign
 from ..records import Selection
-from ..selectors.groups import Earlier, Wanted
+from ..selectors.groups import Wanted, before_of
 from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
@@ -195,7 +195,7 @@ class OpenAims:
             keep = min(keep, there)
         every = allowed
         carried = None if self.include.earlier is None else self.include.earlier.carried
-        earlier = Earlier.of(carried)
+        earlier = before_of(carried)
         wanted = Wanted(None if (every == checked.pickable()).all() else every, first, parts, earlier)
         if self.quality is None:
             return Resolved(wanted, tuple(notes), told, leaks, keep=keep)

@@ -1,5 +1,10 @@
-"""The door: whatever holds rows, images or texts becomes a dataset here, and nowhere else."""
+"""The door: whatever holds rows, images or texts becomes a dataset here, and nowhere else.
 
+The table below lists the kinds of data that can be opened. Packages add their own through the entry point
+group ``gmmatch.formats``, each entry a :class:`Format`, and users with :func:`register_format`.
+"""
+
+import dataclasses
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +14,85 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..errors import InvalidInput, InvalidParameter, first_line
+from ..files import os_errors
+from ..plugins import Registry
 from ..validation import check_choice
 from .columns import attach
 from .dataset import Dataset, Kind
-from .formats import FORMATS, find_format
-from .formats.base import write_arrays, write_images
-from .memory import machine_memory
+from .formats import arrays, arrow, image_files, objects, text_files
+from .formats.base import Format, machine_memory, write_arrays, write_images
 from .remote import stamps_of
 from .request import SHARDS, Place, Request, find_place, listed, order_notes
 
 _TABLES = ("csv", "jsonl", "parquet", "arrow", "table")
 _COMPARED = 1000  # rows by which a column is taken to hold the labels
+
+# The first that recognises what was given opens it.
+OWN: tuple[Format, ...] = (
+    objects.RAY,
+    objects.HUGGING_FACE,
+    arrays.NPY,
+    arrays.NPZ,
+    arrow.PARQUET,
+    arrow.ARROW,
+    arrays.SAFETENSORS,
+    text_files.DELIMITED,
+    text_files.JSON,
+    image_files.IDX,
+    image_files.CIFAR,
+    image_files.FOLDER,
+    objects.TABLE,
+    objects.TORCH,
+    objects.LIST,
+    objects.ARRAY,
+)
+KNOWN = (
+    ".npy, .npz, .parquet, .arrow, .safetensors, .csv, .tsv, .jsonl, .txt, IDX, CIFAR batches, a folder of"
+    " images, or a folder or glob of shards"
+)
+
+
+def _as_format(name: str, given: object) -> Format:
+    """Check what a package, or a user, offers as a format."""
+    if not isinstance(given, Format):
+        raise InvalidParameter(f"a format must be a gmmatch.data.Format; got {type(given).__name__}")
+    return dataclasses.replace(given, name=name)
+
+
+FORMATS: Registry[Format] = Registry(
+    "gmmatch.formats", "format", {known.name: known for known in OWN}, _as_format
+)
+
+
+def register_format(added: Format) -> Format:
+    """Make another kind of data known; it is asked before the project's own kinds.
+
+    Examples
+    --------
+    >>> import numpy as np, gmmatch
+    >>> from gmmatch.data import Dataset, Format
+    >>> seven = Format(
+    ...     "seven",
+    ...     recognise=lambda x, request: x == "seven",
+    ...     open=lambda x, request: Dataset(np.full((7, 7), 7.0), "seven", "seven"),
+    ...     write=lambda dataset, rows, folder: None,
+    ... )
+    >>> gmmatch.register_format(seven) is seven
+    True
+    >>> del gmmatch.data.FORMATS["seven"]
+    """
+    FORMATS.register(added.name, _as_format(added.name, added))
+    return added
+
+
+def find_format(x: object, request: Request) -> Format:
+    """Return the format that recognises what was given; those that were added are asked first."""
+    own = {known.name for known in OWN}
+    for known in sorted(FORMATS.values(), key=lambda known: known.name in own):
+        if known.recognise(x, request):
+            return known
+    name = x.name if isinstance(x, Place) else type(x).__name__
+    raise InvalidInput(f"{name} is of a kind that is not known; expected {KNOWN}")
 
 
 def open_dataset(
@@ -168,10 +241,10 @@ def written_arrays(
     main = next((name for name in ("images.npy", "embeddings.npy") if name in names), None)
     if main is None or len(names) < 2 or not names <= {main, "labels.npy", "ids.npy"}:
         return path, labels, ids
-    if labels is None and "labels.npy" in names:
-        labels = str(folder / "labels.npy")
-    if ids is None and "ids.npy" in names:
-        ids = str(folder / "ids.npy")
+    labels, ids = (
+        str(folder / name) if given is None and name in names else given
+        for name, given in (("labels.npy", labels), ("ids.npy", ids))
+    )
     return folder / main, labels, ids
 
 
@@ -189,11 +262,7 @@ def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     >>> np.load(folder / "embeddings.npy").tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    kind = FORMATS.get(dataset.kind)
-    try:
-        if kind is not None:
-            kind.write(dataset, rows, folder)
-        else:
-            (write_arrays if dataset.rows is not None else write_images)(dataset, rows, folder)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {folder}: {error.strerror or error}") from error
+    known = FORMATS.get(dataset.kind)
+    plain = write_images if dataset.rows is None else write_arrays
+    with os_errors(f"cannot write {folder}"):
+        (plain if known is None else known.write)(dataset, rows, folder)

@@ -16,9 +16,8 @@ import numpy as np
 from ...arrays import Rows, Vector
 from ...errors import InvalidInput, InvalidParameter
 from ..dataset import Dataset, Entries, Items, Kind, Unreadable
-from ..memory import check_room
 from ..request import Request, check_column, listed
-from .base import is_instance
+from .base import check_room, is_instance
 
 LINES = "line"  # what the only column of lines of text is called
 IMAGE_ROOT = "GMMATCH_IMAGE_ROOT"
@@ -32,11 +31,9 @@ _ROLES = {"human": "user", **dict.fromkeys(("gpt", "bot", "model", "chatgpt"), "
 MOST_CATEGORIES = 50  # different values of a column of categories
 _FIELD = re.compile(r"\{(\w[^{}]*)\}")
 _LOOKED_AT, _FEWEST_IDS = 1000, 20  # rows by which columns are taken to be ids
+_MOST_UNITS = 64  # columns up to which each may have a unit of its own
+_FAR_UNITS = 100.0  # how many times as wide one spreads as another where units differ
 _WORDS = 3  # on average, from which on a column is taken to hold texts
-_MOST_UNITS, _FAR_UNITS = (
-    64,
-    100.0,
-)  # columns up to which each may have its own unit, and how far these differ
 
 Text = Callable[[Sequence[object]], object]
 """A function of the values of some columns that returns the text of a row."""
@@ -162,11 +159,8 @@ def _remarks(rows: Rows, names: Sequence[str]) -> Iterator[str]:
     with np.errstate(invalid="ignore", over="ignore"):
         spread = np.where(counting, 0.0, first.std(axis=0, dtype=np.float64))
     narrow, wide = int(np.argmin(np.where(spread > 0, spread, np.inf))), int(np.argmax(spread))
-    if (
-        len(names) <= _MOST_UNITS
-        and np.isfinite(spread).all()
-        and spread[wide] > _FAR_UNITS * spread[narrow] > 0
-    ):
+    of_far_units = np.isfinite(spread).all() and spread[wide] > _FAR_UNITS * spread[narrow] > 0
+    if len(names) <= _MOST_UNITS and of_far_units:
         yield (
             f"column {names[wide]!r} spreads {spread[wide] / spread[narrow]:,.0f} times as wide as"
             f" {names[narrow]!r} and decides which rows are alike; where units differ, divide each column by"
@@ -282,13 +276,12 @@ def _texts(table: Table, request: Request) -> Items:
         names = [_content_column(table, "text", request.text)]
 
     def made(values: tuple[object, ...]) -> object:
-        wrong = next((value for value in values if isinstance(value, Unreadable)), None)
-        if wrong is not None:
-            return wrong
-        value = values[0] if text is None else text(values)
-        if value is None:
-            return Unreadable(f"no text in column {names[0]!r}" if text is None else "no text")
-        return value
+        for value in values:
+            if isinstance(value, Unreadable):
+                return value
+        found = values[0] if text is None else text(values)
+        missing = f"no text in column {names[0]!r}" if text is None else "no text"
+        return Unreadable(missing) if found is None else found
 
     def read(start: int, stop: int) -> list[object]:
         return [made(row) for row in zip(*(table.values(name, start, stop) for name in names), strict=True)]

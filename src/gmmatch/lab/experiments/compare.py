@@ -15,7 +15,6 @@ import numpy.typing as npt
 from ... import data as opened
 from ...arrays import IntArray
 from ...data import Kind, open_dataset
-from ...data.images import stack_images
 from ...data.request import names_file
 from ...encoders import choose_encoder
 from ...encoders.embed import DEFAULT_ENCODERS
@@ -33,6 +32,7 @@ from ...validation import (
     is_number,
 )
 from ..training.config import NETWORKS
+from ..training.images import stack_images
 from .array_cache import cached_arrays, read_arrays
 from .benchmarks import Benchmark
 from .contenders import compared_methods, find_contender
