@@ -493,7 +493,7 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
         try:
             array = np.char.decode(array, "utf-8")
         except UnicodeDecodeError:
-            raise InvalidInput(f"{name} has bytes that are not UTF-8; expected text") from None
+            array = np.char.decode(array, "latin-1")  # any bytes; those that differ stay different
     if array.dtype.kind == "U":
         _check_letters(array.tolist(), name)
     empty = array.dtype.kind == "U" and array == ""
