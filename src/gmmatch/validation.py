@@ -36,6 +36,7 @@ _NO_LABEL = {"nan", "na", "n/a", "null", "none", "?", "-"}
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
+_TEXTS_AT_ONCE = 1 << 16  # that are looked at together
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 _MOST_DIGITS = 18  # of a count
 _FEW_NUMBERS = 1 << 16  # that are counted, however few of them there are
@@ -486,11 +487,12 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
         return filled.astype(np.int64), np.flatnonzero(missing)
     if array.dtype.kind not in "iubUS":
         raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
-    if array.dtype.kind in "iub":
-        return np.asarray(array), np.empty(0, np.int64)
-    texts = array if array.dtype.kind == "U" else np.char.decode(array, "latin-1")
-    _check_letters(texts.tolist(), name)
-    return np.asarray(array), np.flatnonzero(texts == "")
+    is_text = array.dtype.kind in "US"
+    for start in range(0, len(array) if is_text else 0, _TEXTS_AT_ONCE):
+        texts = array[start : start + _TEXTS_AT_ONCE]
+        decoded = texts if array.dtype.kind == "U" else np.char.decode(texts, "latin-1")
+        _check_letters(decoded.tolist(), name, start)
+    return np.asarray(array), np.flatnonzero(is_text and array == array.dtype.type())
 
 
 def number_classes(values: AnyArray) -> tuple[AnyArray, IntArray]:
@@ -620,10 +622,10 @@ def _visible(name: str) -> str:
     return unicodedata.normalize("NFC", seen)
 
 
-def _check_letters(texts: list[str], name: str) -> None:
+def _check_letters(texts: list[str], name: str, first: int = 0) -> None:
     """Refuse text that cannot be written to any file and read again; NumPy itself cuts NUL at the end."""
     if _UNWRITABLE.search("".join(texts)):
-        row = next(row for row, text in enumerate(texts) if _UNWRITABLE.search(text))
+        row = next(row for row, text in enumerate(texts, first) if _UNWRITABLE.search(text))
         raise InvalidInput(
             f"{name} has text with a NUL character or half of a letter (a lone surrogate) at row {row};"
             " expected text that UTF-8 can hold, without NUL"
