@@ -36,6 +36,7 @@ _NO_LABEL = {"nan", "na", "n/a", "null", "none", "?", "-"}
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
+_TEXTS_AT_ONCE = 1 << 16  # that are looked at together
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 _MOST_DIGITS = 18  # of a count
 _FEW_NUMBERS = 1 << 16  # that are counted, however few of them there are
@@ -494,9 +495,10 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
             array = np.char.decode(array, "utf-8")
         except UnicodeDecodeError:
             array = np.char.decode(array, "latin-1")  # any bytes; those that differ stay different
-    if array.dtype.kind == "U":
-        _check_letters(array.tolist(), name)
-    empty = array.dtype.kind == "U" and array == ""
+    is_text = array.dtype.kind == "U"
+    for start in range(0, len(array) if is_text else 0, _TEXTS_AT_ONCE):
+        _check_letters(array[start : start + _TEXTS_AT_ONCE].tolist(), name, start)
+    empty = is_text and array == ""
     # Tables hold no numbers in another machine's order of bytes.
     return array.astype(array.dtype.newbyteorder("="), copy=False), np.flatnonzero(empty)
 
@@ -632,10 +634,10 @@ def _visible(name: str) -> str:
     return unicodedata.normalize("NFC", seen)
 
 
-def _check_letters(texts: list[str], name: str) -> None:
+def _check_letters(texts: list[str], name: str, first: int = 0) -> None:
     """Refuse text that cannot be written to any file and read again; NumPy itself cuts NUL at the end."""
     if _UNWRITABLE.search("".join(texts)):
-        row = next(row for row, text in enumerate(texts) if _UNWRITABLE.search(text))
+        row = next(row for row, text in enumerate(texts, first) if _UNWRITABLE.search(text))
         raise InvalidInput(
             f"{name} has text with a NUL character or half of a letter (a lone surrogate) at row {row};"
             " expected text that UTF-8 can hold, without NUL"
