@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NoReturn, Self, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector, is_tensor, kinds_of
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief, first_line
@@ -491,10 +492,11 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
     if array.dtype.kind not in "iubUS":
         raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
     if array.dtype.kind == "S":  # which no page and no JSON shows as they are
+        given: npt.NDArray[np.bytes_] = array
         try:
-            array = np.char.decode(array, "utf-8")
+            array = np.char.decode(given, "utf-8")
         except UnicodeDecodeError:
-            array = np.char.decode(array, "latin-1")  # any bytes; those that differ stay different
+            array = np.char.decode(given, "latin-1")  # any bytes; those that differ stay different
     is_text = array.dtype.kind == "U"
     for start in range(0, len(array) if is_text else 0, _TEXTS_AT_ONCE):
         _check_letters(array[start : start + _TEXTS_AT_ONCE].tolist(), name, start)
