@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .data import Dataset, Unreadable
 from .errors import InvalidInput
-from .facts import WRONG
+from .facts import WRONG, plain
 from .files import as_path, check_apart, check_new, whole_file
 from .inputs import open_data
 from .outputs import check_ending, write_table
@@ -73,15 +73,16 @@ def _records(selection: Selection, data: Dataset) -> Iterator[Record]:
     """Yield every row that takes part, the most suspicious first."""
     n_rows, evidence = selection.n_rows, selection.evidence
     classes, codes = (None, None) if data.labels is None else as_labels(data.labels, n_rows)
-    wrong = np.zeros(n_rows) if evidence is None else np.nan_to_num(evidence.wrong.astype(np.float64))
-    outlier = np.zeros(n_rows) if evidence is None else np.nan_to_num(evidence.outlier.astype(np.float64))
+    wrong = outlier = np.zeros(n_rows)
+    if evidence is not None:
+        wrong, outlier = (np.nan_to_num(own.astype(np.float64)) for own in (evidence.wrong, evidence.outlier))
     rank = np.full(n_rows, -1)
     rank[selection.indices] = np.arange(len(selection))
     order = np.lexsort((np.arange(n_rows), -outlier, -wrong))
     contents = _contents(data)
     for row in order[~np.isin(order, data.bad_rows)].tolist():
         found: Record = {
-            "id": row if data.ids is None else _plain(data.ids[row]),
+            "id": row if data.ids is None else plain(data.ids[row]),
             "row": row,
             "kept": bool(rank[row] >= 0),
             "rank": int(rank[row]) if rank[row] >= 0 else None,
@@ -90,11 +91,11 @@ def _records(selection: Selection, data: Dataset) -> Iterator[Record]:
             "is_suspect": bool(wrong[row] >= WRONG),
         }
         if classes is not None and codes is not None:
-            found["label"] = _plain(classes[codes[row]])
+            found["label"] = plain(classes[codes[row]])
             if evidence is not None and evidence.labels_judged and wrong[row] >= WRONG:
                 likely = float(evidence.likely[row])
                 if math.isfinite(likely) and likely > 0:
-                    found["suggested"] = _plain(classes[evidence.suggested[row]])
+                    found["suggested"] = plain(classes[evidence.suggested[row]])
                     found["probability"] = round(likely, 6)
         yield found | contents(row)
 
@@ -115,10 +116,6 @@ def _contents(data: Dataset) -> Callable[[int], Record]:
     return text
 
 
-def _plain(value: object) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _label_studio(records: list[Record], path: Path, data: Dataset) -> None:
     tasks = []
     for record in records:
@@ -136,14 +133,10 @@ def _argilla(records: list[Record], path: Path, data: Dataset) -> None:
     lines = []
     for record in records:
         fields: Record = {name: record[name] for name in ("text", "image") if name in record}
-        about = {
-            name: record[name] for name in ("row", "label", "suspicion", "outlier", "kept") if name in record
-        }
-        line: Record = {
-            "id": str(record["id"]),
-            "fields": fields or {"row": str(record["row"])},
-            "metadata": about,
-        }
+        known = ("row", "label", "suspicion", "outlier", "kept")
+        about = {name: record[name] for name in known if name in record}
+        fields = fields or {"row": str(record["row"])}
+        line: Record = {"id": str(record["id"]), "fields": fields, "metadata": about}
         if "suggested" in record:
             answer = {"question_name": _QUESTION, "value": str(record["suggested"]), "agent": _AGENT}
             line["suggestions"] = [answer | {"score": record["probability"]}]
@@ -176,8 +169,7 @@ def _fiftyone(records: list[Record], path: Path, data: Dataset) -> None:
 
 def _spotlight(records: list[Record], path: Path, data: Dataset) -> None:
     names = list(dict.fromkeys(name for record in records for name in record))
-    columns = {name: [record.get(name) for record in records] for name in names}
-    write_table(pa.table({name: _column(values) for name, values in columns.items()}), path, path.suffix)
+    _write_columns({name: [record.get(name) for record in records] for name in names}, path)
 
 
 def _cleanlab(records: list[Record], path: Path, data: Dataset) -> None:
@@ -193,14 +185,17 @@ def _cleanlab(records: list[Record], path: Path, data: Dataset) -> None:
         "given_label": [record["label"] for record in records],
         "predicted_label": [record.get("suggested", record["label"]) for record in records],
     }
-    write_table(pa.table({name: _column(values) for name, values in columns.items()}), path, path.suffix)
+    _write_columns(columns, path)
 
 
-def _column(values: list[Any]) -> pa.Array:
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # ids of several kinds
-        return pa.array([None if value is None else str(value) for value in values])
+def _write_columns(columns: dict[str, list[Any]], path: Path) -> None:
+    arrays = {}
+    for name, values in columns.items():
+        try:
+            arrays[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # ids of several kinds
+            arrays[name] = pa.array([None if value is None else str(value) for value in values])
+    write_table(pa.table(arrays), path, path.suffix)
 
 
 KINDS: dict[str, tuple[tuple[str, ...], Callable[[list[Record], Path, Dataset], None]]] = {

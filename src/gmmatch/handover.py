@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import AnyArray, IntArray, kinds_of
-from .errors import InvalidInput, InvalidInputType, MissingExtra
+from .errors import InvalidInput, InvalidInputType, require
 
 Taker = Callable[[Any, IntArray], Any]
 _PLACE = "__place among the picks__"
@@ -41,23 +41,15 @@ def index_sampler(indices: IntArray, shuffle: bool, seed: int) -> Any:
     `shuffle`: draw them in a new random order in every epoch, or in the order given. `seed`: seed of the
     orders; torch's own generator is left alone.
     """
-    try:
-        import torch
-        from torch.utils.data import SubsetRandomSampler
-    except ImportError:
-        raise MissingExtra("torch", "torch") from None
+    torch, data = require("torch", "torch", "torch"), require("torch.utils.data", "torch", "torch")
     if not shuffle:
         return indices.tolist()
-    return SubsetRandomSampler(indices.tolist(), generator=torch.Generator().manual_seed(seed))
+    return data.SubsetRandomSampler(indices.tolist(), generator=torch.Generator().manual_seed(seed))
 
 
 def as_frame(columns: Mapping[str, AnyArray]) -> Any:
     """Return columns as a pandas DataFrame."""
-    try:
-        import pandas  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtra("pandas", "hf") from None
-    return pandas.DataFrame(dict(columns))
+    return require("pandas", "pandas", "hf").DataFrame(dict(columns))
 
 
 def _taker(x: object) -> Taker | None:
@@ -74,10 +66,6 @@ def _taker(x: object) -> Taker | None:
     return None
 
 
-def _subset(data: object, rows: IntArray) -> Any:
-    return sys.modules["torch"].utils.data.Subset(data, rows.tolist())
-
-
 _TAKERS: dict[tuple[str, str], Taker] = {
     ("datasets", "Dataset"): lambda data, rows: data.select(rows),
     ("gmmatch", "Dataset"): lambda data, rows: data.chosen(rows),
@@ -90,7 +78,7 @@ _TAKERS: dict[tuple[str, str], Taker] = {
     ("polars", "DataFrame"): lambda table, rows: table[rows],
     ("polars", "Series"): lambda column, rows: column[rows],
     ("numpy", "ndarray"): lambda array, rows: array[rows],
-    ("torch", "Dataset"): _subset,
+    ("torch", "Dataset"): lambda data, rows: sys.modules["torch"].utils.data.Subset(data, rows.tolist()),
 }
 """What takes rows from each class, by its library and its name."""
 

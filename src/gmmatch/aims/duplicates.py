@@ -17,11 +17,7 @@ _LISTED = 1000  # dropped rows that the information of a run lists, with the row
 
 
 def drop_duplicates(
-    checked: CheckedRows,
-    seed: int,
-    evidence: Evidence | None,
-    first: IntArray,
-    texts: IntArray | None = None,
+    checked: CheckedRows, seed: int, evidence: Evidence | None, first: IntArray, texts: IntArray | None = None
 ) -> tuple[Mask, dict[str, Any]]:
     """Return which rows may be picked, and what was found as plain data.
 

@@ -123,12 +123,7 @@ class Holdout:
 
 
 def find_leaks(
-    rows: Rows,
-    keys: Keys,
-    usable: Mask,
-    foreign: FloatArray,
-    seed: int,
-    alike: AlikeTexts | None = None,
+    rows: Rows, keys: Keys, usable: Mask, foreign: FloatArray, seed: int, alike: AlikeTexts | None = None
 ) -> Leaks:
     """Find the rows that are near-duplicates of foreign ones.
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from ..arrays import IntArray
+from ..arrays import IntArray, Mask
 from ..data import Dataset, read_values
 from ..errors import InvalidInput, InvalidInputType, brief
 from ..records import Included, Selection, load_selection
@@ -32,7 +31,7 @@ class Include:
         if selection is not None and not _of_this(selection, data, checked):
             return cls(earlier=_check_earlier(selection, checked))
         rows = find_rows(given if selection is None else selection, data, checked, "include")
-        _refuse(rows, ~checked.pickable(), "include names", "is bad, and cannot be kept")
+        _refuse(rows, ~checked.pickable(), "include names", ", which is bad, and cannot be kept")
         return cls(rows)
 
     def joined(self, selection: Selection) -> Selection:
@@ -43,25 +42,18 @@ class Include:
         return replace(selection, included=(*self.earlier.included, earlier), carried=carried)
 
 
-@dataclass(frozen=True, eq=False)
-class Exclude:
-    """Rows that are out."""
-
-    rows: IntArray
-
-    @classmethod
-    def of(cls, given: object, data: Dataset, checked: CheckedRows, include: Include) -> Exclude:
-        """Find the rows that are excluded, and refuse those that are included as well."""
-        selection = _as_selection(given)
-        if selection is not None and not _of_this(selection, data, checked):
-            raise InvalidInput(
-                "exclude is a selection of other data; pass ids that this data has, or a selection of it"
-            )
-        rows = find_rows(given if selection is None else selection, data, checked, "exclude")
-        out = np.zeros(len(checked.rows), bool)
-        out[rows] = True
-        _refuse(include.rows, out, "include and exclude both name", "; name it once")
-        return cls(rows)
+def find_excluded(given: object, data: Dataset, checked: CheckedRows, included: IntArray) -> IntArray:
+    """Return the rows that are out; refuse those that are in as well."""
+    selection = _as_selection(given)
+    if selection is not None and not _of_this(selection, data, checked):
+        raise InvalidInput(
+            "exclude is a selection of other data; pass ids that this data has, or a selection of it"
+        )
+    rows = find_rows(given if selection is None else selection, data, checked, "exclude")
+    out = np.zeros(len(checked.rows), bool)
+    out[rows] = True
+    _refuse(included, out, "include and exclude both name", "; name it once")
+    return rows
 
 
 def find_rows(given: object, data: Dataset, checked: CheckedRows, name: str) -> IntArray:
@@ -80,23 +72,16 @@ def find_rows(given: object, data: Dataset, checked: CheckedRows, name: str) -> 
         values = np.asarray(given)
     except ValueError:
         values = np.empty((0, 0))
-    if (
-        values.ndim != 1
-        or values.dtype.kind not in "biuUSO"
-        or (values.dtype.kind == "b" and len(values) != n_rows)
-    ):
+    kind, masks = values.dtype.kind, values.dtype.kind == "b"
+    if values.ndim != 1 or kind not in "biuUSO" or (masks and len(values) != n_rows):
         raise InvalidInputType(
             f"{name} takes a selection, its file, ids, row numbers or a mask with an entry per row; got"
             f" {type(given).__name__}"
         )
-    if values.dtype.kind == "b":
+    if masks:
         return np.flatnonzero(values)
-    if data.ids is not None and (values.dtype.kind not in "iu" or np.isin(values, data.ids).all()):
+    if kind not in "iu" or (data.ids is not None and np.isin(values, data.ids).all()):
         return _by_id(values, data, name)
-    if values.dtype.kind not in "iu":
-        raise InvalidInput(
-            f"{name} names ids, and {data.name} has none; name them with ids=..., or pass row numbers"
-        )
     wrong = values[(values < 0) | (values >= n_rows)]
     if len(wrong):
         raise InvalidInput(f"{name} names row {wrong[0]}; expected numbers from 0 to {n_rows - 1}")
@@ -159,7 +144,7 @@ def _check_earlier(selection: Selection, checked: CheckedRows) -> Selection:
     return selection
 
 
-def _refuse(rows: IntArray, wrong: Any, what: str, why: str) -> None:
+def _refuse(rows: IntArray, wrong: Mask, what: str, why: str) -> None:
     found = rows[wrong[rows]]
     if len(found):
-        raise InvalidInput(f"{what} row {found[0]}{why if why[0] == ';' else f', which {why}'}")
+        raise InvalidInput(f"{what} row {found[0]}{why}")

@@ -1,7 +1,7 @@
 """A page that shows what was kept, what was dropped, and why: plain data first, then a template."""
 
-from .api import find_content, report
-from .content import Content, open_content
+from .api import report
+from .content import Content, find_content, open_content
 from .map import check_projection
 from .page import check_report, render, write_report
 from .summarise import summarise
