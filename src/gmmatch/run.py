@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .aims import Aims, Cost, OpenAims, Resolved, open_aims
+from .aims.duplicates import hashes_of
 from .aims.include import find_excluded
 from .aims.unlabelled import check_aims, join, share_rows
 from .arrays import Labels
 from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
 from .compute.engine import ENGINES, open_runner
-from .compute.keys import row_keys
 from .compute.runner import Runner, count_reads, gather, runner_of
 from .data import (
     Dataset,
@@ -693,8 +693,8 @@ def find_suspects(
     codes, present = checked.judged()
     own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
     seed = as_seed(random_state)
-    keys = verdict.keys if verdict is not None else checked.keys(seed)
-    keys = row_keys(checked.rows, seed) if keys is None else keys
+    keys = None if verdict is None else verdict.keys
+    keys = hashes_of(checked, seed) if keys is None else keys
     if verdict is None:
         verdict = judge(checked.rows, own, len(present), seed, keys=keys, known=known)
     copies = find_copies(checked.rows, keys, own >= 0)
