@@ -226,11 +226,11 @@ class RunInfo:
             return None
         at = int(np.abs(np.log(np.array(picks) / max(self.kept, 1))).argmin())
         curve = tried.get("curve")
-        enough = f"; {curve['share']:.1%} of the believed rows teach 99 % of what all do" if curve else ""
+        enough = f" {curve['share']:.1%} of the believed rows teach 99 % of what all do." if curve else ""
         return (
-            f"A linear model learns {100 * mine['linear'][at]:.0f} % of the given labels from {picks[at]:,}"
-            f" such picks of a sample, {100 * other['linear'][at]:.0f} % from random ones"
-            f"{enough}."
+            f"Trained on {picks[at]:,} such picks of a sample, a linear model gets"
+            f" {100 * mine['linear'][at]:.0f} % of the given labels right; trained on as many random rows,"
+            f" {100 * other['linear'][at]:.0f} %.{enough}"
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -325,7 +325,7 @@ class Selection:
         """
         from .handover import take_rows
 
-        return take_rows(x, self.indices, self.n_rows)
+        return take_rows(x, self.indices, self.n_rows, self.ids)
 
     def sampler(self, shuffle: bool = True, random_state: int = 0) -> Any:
         """Return a sampler of the kept rows for a torch ``DataLoader`` over all rows.
@@ -405,18 +405,22 @@ class Selection:
         Parameters
         ----------
         path
-            Where to write; an existing file is replaced. The command line writes other forms, too.
+            Where to write; an existing file is replaced, unless the run read it. The command line writes
+            other forms, too.
         """
         import pyarrow.parquet as pq
 
         if str(path).lower().endswith((".csv", ".npy", ".txt", ".jsonl")):
             raise InvalidParameter(f"Selection.save writes Parquet; name a file that ends so; got {path}")
+        place = as_path(path, "path")
+        if self.made is not None:
+            self.made.check_apart(place)
         stored = self._stored()
         against, told = json.dumps(stored.pop("evidence")), json.dumps(stored)
         table = self.to_arrow().replace_schema_metadata({METADATA_KEY: told})
         digest = digest_of_table(table, told.encode(), against.encode())
         # Arrow takes no names that are not UTF-8, as files may have; an open file has none.
-        with whole_file(as_path(path, "path")) as partial, partial.open("wb") as file:
+        with whole_file(place) as partial, partial.open("wb") as file:
             writer = pq.ParquetWriter(file, table.schema, write_page_checksum=True)
             writer.write_table(table)
             writer.add_key_value_metadata({EVIDENCE_KEY: against, DIGEST_KEY: digest})

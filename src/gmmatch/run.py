@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from .aims import Aims, Cost, OpenAims, Resolved, open_aims
 from .aims.duplicates import hashes_of
-from .aims.include import find_excluded
+from .aims.include import Exclude, Include
 from .aims.unlabelled import check_aims, join, share_rows
 from .arrays import Labels
 from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
@@ -40,7 +41,15 @@ from .data import (
 )
 from .errors import InvalidInput, InvalidParameter
 from .facts import RunInfo
-from .files import as_path, check_apart, check_new
+from .files import (
+    as_path,
+    check_apart,
+    check_folder,
+    check_new,
+    check_not_joining,
+    check_outside,
+    names_of,
+)
 from .inputs import gather_known, open_data
 from .matching.budgets import check_share, class_budgets
 from .outputs import (
@@ -80,6 +89,8 @@ if TYPE_CHECKING:
 _LITTLE_BYTES = 64 << 20
 # Time beside reads and picks, by a few measured runs: to start, and for each row.
 _START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
+_PRODUCTS, _PRODUCT_SECONDS = 40, 0.5  # that measure how fast this machine multiplies
+_NAMED = 3  # bad rows that a note names
 # What labels cannot be yet, with the way out.
 _OTHER_TASKS = {
     "regression": "amounts are not judged; cut them into classes first, for example pandas.qcut(y, 10)",
@@ -236,16 +247,25 @@ class Plan:
         except ValueError:  # on another drive
             return os.path.realpath(path)
 
+    @property
+    def read(self) -> tuple[object, ...]:
+        """All that was given to be read, files among it."""
+        given = self.source, self.labels, self.ids, self.reference, self.probabilities
+        return (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
+
     def check_read(self, inputs: Iterable[object]) -> None:
         """Refuse to write what is read."""
         states = [] if self.state is None else state_files(self.state)
         check_apart([*self.outputs.values(), *states], inputs)
+        if self.materialize is not None:
+            check_outside(self.materialize, self.source)
 
     def check_outputs(self) -> None:
         """Refuse outputs that could not be written, before any work is done."""
-        given = self.source, self.labels, self.ids, self.reference, self.probabilities
-        read = (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
-        self.check_read(read)
+        if self.state is not None:
+            check_folder(self.state)
+        self.check_read(self.read)
+        check_not_joining(list(self.outputs.values()), self.read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
         for name, path in self.outputs.items():
             replaceable = name != "materialize" and (self.overwrite or self.output_name(path) in known)
@@ -329,6 +349,16 @@ class Outcome:
         """What the run did."""
         return self.selection.info
 
+    @property
+    def read(self) -> list[str]:
+        """Names of the files that were read, which nothing may be written to."""
+        return names_of((*self.dataset.files, *self.plan.read))
+
+    def check_apart(self, path: Path) -> None:
+        """Refuse to write what was read."""
+        check_apart([path], self.read)
+        check_not_joining([path], self.plan.read)
+
     def find_suspects(self) -> Suspects:
         """Return the suspects, by the verdict of the run where there is one."""
         if self.suspects is not None:
@@ -410,8 +440,8 @@ def run(plan: Plan) -> Outcome:
     return replace(outcome, selection=replace(selection, made=outcome))
 
 
-def open_plan(plan: Plan) -> Dataset:
-    """Open what a plan names."""
+def open_plan(plan: Plan, encode: bool = True) -> Dataset:
+    """Open what a plan names; without `encode`, images and texts are left as they are."""
     names = ("encoder", "embedding", "groups", "engine", *_READING)
     options = {name: getattr(plan, name) for name in names}
     if plan.device != "auto" and isinstance(plan.encoder, str):
@@ -419,7 +449,7 @@ def open_plan(plan: Plan) -> Dataset:
 
         options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
     given = plan.source, plan.labels, plan.ids
-    return open_data(*given, memory=plan.cap, before_encoding=plan.check_all, **options)
+    return open_data(*given, encode=encode, memory=plan.cap, before_encoding=plan.check_all, **options)
 
 
 def check_before_reading(plan: Plan, params: dict[str, Any], data: Dataset) -> tuple[Dataset, CheckedRows]:
@@ -429,6 +459,8 @@ def check_before_reading(plan: Plan, params: dict[str, Any], data: Dataset) -> t
     """
     if isinstance(scores := params.get("scores"), (str, os.PathLike)):
         params["scores"] = values_of_rows(data, scores, "scores")
+    else:
+        data.check_index(scores, "scores")
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     if plan.suspects is not None:
         check_suspects(data, checked)
@@ -649,7 +681,9 @@ def pick_within(
             f"keep gives {budget:,.6g} of {aims.cost.name}, which does not pay for"
             f" {'the rows of include' if len(wanted.first) else 'the first row'}; keep more"
         )
-    return found.head(paid)
+    kept, note = found.head(paid), aims.cost.unspent(found.indices, paid, budget)
+    hint = "\n".join(filter(None, [kept.info.hint, note])) or None
+    return replace(kept, info=replace(kept.info, hint=hint))
 
 
 def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) -> dict[str, float]:
@@ -721,6 +755,12 @@ def notes_of(
 ) -> tuple[str, ...]:
     """Return what the user should know of the input, and of labels that were not judged."""
     notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
+    if data.bad:
+        names = np.arange(len(data)).astype(str) if data.ids is None else data.ids
+        first = [f"{names[row]} ({data.bad[row]})" for row in sorted(data.bad)[:_NAMED]]
+        more = f" and {len(data.bad) - _NAMED:,} more" if len(data.bad) > _NAMED else ""
+        left_out = f"left out {'row ' if data.ids is None else ''}{', '.join(first)}{more}"
+        notes.insert(len(data.notes), left_out)
     hashes = None if checked.hashes is None else checked.hashes[1]
     if hashes is not None and len(hashes) > 1 and bool((hashes == hashes[0]).all()):
         notes.append("all rows are alike, so that no row says more than another; look at how they were made")
@@ -747,7 +787,7 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
     first = run(replace(known, source=data.labelled(), keep=1.0 if every else int(counts[0])))
     out = np.setdiff1d(np.arange(len(data)), np.concatenate([data.unlabelled, first.selection.indices]))
     if plan.aims.exclude is not None:
-        out = np.union1d(out, find_excluded(plan.aims.exclude, data, first.checked, out[:0]))
+        out = np.union1d(out, Exclude.of(plan.aims.exclude, data, first.checked, Include()).rows)
     nothing: dict[str, Any] = dict.fromkeys((*_WRITERS, "state"))
     second = run(
         replace(
@@ -755,7 +795,9 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
             source=replace(data, labels=None, unlabelled=np.empty(0, np.int64)),
             keep=1.0 if every else int(counts.sum()),
             aims=replace(
-                plan.aims, include=first.selection.indices, exclude=np.setdiff1d(out, data.bad_rows)
+                plan.aims,
+                include=Include(first.selection.indices),
+                exclude=Exclude(np.setdiff1d(out, data.bad_rows)),
             ),
             params={name: value for name, value in plan.params.items() if name != "budgets"},
             reference=None,
@@ -801,17 +843,29 @@ def write_report_of(
     """Write the page about an outcome; return what it shows."""
     from .reporting import check_report, find_content, summarise, write_report
 
-    check_apart([path], (*outcome.dataset.files, outcome.plan.source))
+    outcome.check_apart(path)
     check_new(path, overwrite)
     check_report(path, projection)
     content = outcome.content
     if content is None or images is not None or texts is not None:
         content = find_content(outcome.dataset, images=images, texts=texts, image=outcome.plan.image)
     shown: dict[str, Any] = {"content": content, "projection": projection}
-    shown["command"] = command or outcome.plan.command
+    shown |= {"command": command or outcome.plan.command, "opened": opened_as(outcome.plan)}
     page = summarise(outcome.selection, outcome.dataset, checked=outcome.checked, **shown)
     write_report(page, path)
     return page
+
+
+def opened_as(plan: Plan) -> tuple[str, dict[str, str]] | None:
+    """Return the path that a plan names and how it is opened, by parameter; None: it was given objects."""
+    usual = {"on_bad_rows": "error", "unlabelled": "error", "header": "auto"}
+    names = ("labels", "ids", "embedding", "encoder", *_READING)
+    found = {name: value for name in names if (value := getattr(plan, name)) is not None}
+    paths = all(isinstance(value, (str, os.PathLike)) for value in found.values())
+    if not paths or not isinstance(plan.source, (str, os.PathLike)) or plan.groups is not None:
+        return None
+    said = {name: os.fspath(value) for name, value in found.items() if value != usual.get(name)}
+    return os.fspath(plan.source), said
 
 
 def _write_scores(outcome: Outcome, path: Path) -> None:
@@ -869,8 +923,9 @@ def estimate(plan: Plan) -> Estimate:
     """
     params = plan.parameters()
     items, encoding = 0, None
-    if plan.encoder is not None or plan.text is not None or plan.image is not None:
-        data, items, encoding, dimension = _encoding(plan)
+    data = _before_encoding(plan)
+    if data.rows is None or plan.encoder is not None:
+        items, encoding, dimension = _encoding(plan, data)
         if dimension is None:
             k = _rows_kept(plan, data, len(data))
             classes = None if data.labels is None else len(np.unique(data.labels))
@@ -878,8 +933,6 @@ def estimate(plan: Plan) -> Estimate:
         # Rows of the right shape that take no memory.
         empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), dimension))
         data = data.replace(rows=empty)
-    else:
-        data = open_plan(plan)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     rows, selector = checked.rows, plan.entry.build(**params)
     costs, reads = selector.costs(checked), expected_reads(plan, selector, checked)
@@ -908,25 +961,37 @@ def estimate(plan: Plan) -> Estimate:
     )
 
 
-def _encoding(plan: Plan) -> tuple[Dataset, int, float, int | None]:
-    """Open images or texts, and encode some rows, more where that is quick.
-
-    Returns them; how many contents have no vector yet, by a sample; the seconds that all of these would take;
-    and how long vectors are: None where the encoder would have to be fetched first. Nothing is fetched and
-    nothing is kept. A budget that cannot be is refused.
-    """
+def _before_encoding(plan: Plan) -> Dataset:
+    """Open rows, or images or texts that are not encoded yet; refuse a budget that cannot be."""
     from .encoders import choose_encoder
+
+    if plan.encoder is None and plan.text is None and plan.image is None:
+        found = open_plan(plan, encode=False)
+        if found.rows is None:
+            plan.check_budget(found)
+        return found
+    holds = choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1]
+    options = {name: getattr(plan, name) for name in _READING}
+    found = open_dataset(plan.source, plan.labels, plan.ids, holds=holds, **options)
+    plan.check_budget(found)
+    return found
+
+
+def _encoding(plan: Plan, found: Dataset) -> tuple[int, float, int | None]:
+    """Encode some rows, more where that is quick; return what all of them would take.
+
+    Returns how many contents have no vector yet, by a sample; the seconds; and how long vectors are: None
+    where the encoder would have to be fetched first. Nothing is fetched and nothing is kept.
+    """
+    from .encoders.embed import choose_encoder
     from .encoders.trial import try_encoder
 
-    encoder, holds = choose_encoder(plan.source, plan.encoder, plan.text, plan.image)
-    options = {name: getattr(plan, name) for name in _READING}
-    data = open_dataset(plan.source, plan.labels, plan.ids, holds=holds, **options)
-    plan.check_budget(data)
-    tried = try_encoder(encoder, data)
+    chosen = choose_encoder(found, plan.encoder, plan.text, plan.image)[0]
+    tried = try_encoder(chosen, found)
     if tried is None:
-        return data, len(data), 0.0, None
-    items = round(len(data) * (1 - tried.known))
-    return data, items, items * tried.seconds, tried.dimension
+        return len(found), 0.0, None
+    items = round(len(found) * (1 - tried.known))
+    return items, items * tried.seconds, tried.dimension
 
 
 def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:
@@ -958,9 +1023,13 @@ def _rates(source: Dataset) -> tuple[float, float]:
     part.sum()
     read_rate = part.nbytes / max(time.perf_counter() - started, 1e-6)
     block = np.ones((512, 512), part.dtype)
-    took = []
-    for _ in range(6):
-        started = time.perf_counter()
-        np.dot(block, block.T)
-        took.append(time.perf_counter() - started)
-    return read_rate, 512.0**3 / max(float(np.median(took[1:])), 1e-6)
+    threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+    took: list[float] = []
+    # One thread, and the quickest of many: threads that wait for each other beside other work would make a
+    # product look twenty times as slow as the run will be.
+    with threadpool_limits(1):
+        while len(took) < _PRODUCTS and sum(took) < _PRODUCT_SECONDS:
+            started = time.perf_counter()
+            np.dot(block, block.T)
+            took.append(time.perf_counter() - started)
+    return read_rate, threads * 512.0**3 / max(min(took), 1e-6)

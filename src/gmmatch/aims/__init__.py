@@ -25,7 +25,7 @@ from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole
 from .cost import Cost
 from .duplicates import drop_duplicates
 from .holdout import Holdout, Leaks
-from .include import Include, find_excluded
+from .include import Exclude, Include
 from .match_to import MatchTo
 from .quality import Quality
 from .strata import Strata, unmet
@@ -104,7 +104,7 @@ class OpenAims:
     """Aims whose data was read."""
 
     include: Include
-    exclude: IntArray | None = None
+    exclude: Exclude | None = None
     holdout: Holdout | None = None
     drop: bool = False
     texts: IntArray | None = None  # which texts are the same, where duplicates are dropped
@@ -119,7 +119,7 @@ class OpenAims:
         found: list[Any] = [self.include.rows] if len(self.include.rows) else []
         if earlier is not None:
             found += [np.frombuffer(earlier.info.fingerprint.encode(), np.uint8), earlier.indices]
-        found += [] if self.exclude is None else [self.exclude]
+        found += [] if self.exclude is None else [self.exclude.rows]
         found += [] if self.holdout is None else [self.holdout.rows]
         found += [np.ones(1)] if self.drop else []
         found += [] if self.cost is None else [self.cost.values]
@@ -197,8 +197,8 @@ class OpenAims:
         if len(first) or earlier is not None:
             info["include"] = {"rows": len(first)} if earlier is None else {"elsewhere": len(earlier)}
         if self.exclude is not None:
-            allowed[self.exclude] = False
-            info["exclude"] = {"rows": len(self.exclude)}
+            allowed[self.exclude.rows] = False
+            info["exclude"] = {"rows": len(self.exclude.rows)}
         if self.holdout is not None:
             leaks = self.holdout.leaks(checked, seed)
             allowed[leaks.train] = False
@@ -270,7 +270,7 @@ def open_aims(
     """Read what the aims need, and refuse what cannot be."""
     include, width = Include.of(aims.include, data, checked), checked.rows.shape[1]
     drop, content = aims.duplicates == "drop", data.content
-    exclude = None if aims.exclude is None else find_excluded(aims.exclude, data, checked, include.rows)
+    exclude = None if aims.exclude is None else Exclude.of(aims.exclude, data, checked, include)
     holdout = None if aims.holdout is None else open_foreign(aims.holdout, encoder, text)
     return OpenAims(
         include,

@@ -15,6 +15,7 @@ from ..inputs import numbers_of_rows
 from ..validation import check_keep, is_whole
 
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
+_WELL_SPENT = 0.9  # of a budget that nothing is said of
 _TOKENS = "tokens"
 _TOKENS_PER_WORD = 4 / 3  # of English texts
 _WORDS_NOTE = (
@@ -73,6 +74,20 @@ class Cost:
         2
         """
         return int(np.searchsorted(np.cumsum(self.values[rows]), budget * (1 + 1e-12), side="right"))
+
+    def unspent(self, rows: IntArray, paid: int, budget: float) -> str | None:
+        """Say that much of the budget is left, because the row after the first `paid` costs more than that.
+
+        >>> print(Cost(np.array([1.0, 9.0]), "minutes").unspent(np.array([0, 1]), 1, 8.0))
+        1 of 8 minutes were spent, because the next pick costs 9; exclude rows that cost so much
+        """
+        spent = float(self.values[rows[:paid]].sum())
+        if paid >= len(rows) or spent >= _WELL_SPENT * budget:
+            return None
+        return (
+            f"{spent:,.6g} of {budget:,.6g} {self.name} were spent, because the next pick costs"
+            f" {self.values[rows[paid]]:,.6g}; exclude rows that cost so much"
+        )
 
 
 def _count_tokens(data: Dataset) -> tuple[Vector, str, str]:

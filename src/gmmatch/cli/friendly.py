@@ -26,6 +26,7 @@ _ELSEWHERE = {
     "scores": "--scores",
     "ids": "--ids",
 }
+_IN_NOTES = ("encoder", "header", "on_bad_rows", "unlabelled")
 _NOT_OPTIONS = ("source", "labels", "texts")  # an argument; and words that begin sentences about data
 _NARROW = 4 << 30  # bytes of addresses, of which a machine's threads and libraries take a good part
 _LIBRARIES = 512 << 20  # bytes of addresses that the libraries of a small job take, and some more
@@ -55,7 +56,7 @@ def friendly(command: Command) -> Command:
             say(sentence)
             raise typer.Exit(InvalidInput.exit_code) from error
         except KeyboardInterrupt as interrupt:
-            say("gmmatch: interrupted")
+            say(f"gmmatch: {'; '.join(['interrupted', *remarks(interrupt)])}")
             raise typer.Exit(exit_code(interrupt)) from None
 
     return wrapped  # type: ignore[return-value]
@@ -85,6 +86,20 @@ def as_options(message: str, names: Iterable[str]) -> str:
     said = re.sub(rf"(?P<name>\b[a-z_]+)=(?P<value>{value})", spelled, message)
     first = said.partition(" ")[0]
     return own[first] + said[len(first) :] if first in own and first not in _NOT_OPTIONS else said
+
+
+def notes(found: Iterable[str]) -> list[str]:
+    """Return notes on a result as lines, with the parameters that they name spelled as options.
+
+    >>> notes(["the first line was taken as a row (header='yes': as names)"])
+    ['note: the first line was taken as a row (--header yes: as names)']
+    """
+    return [f"note: {as_options(note, _IN_NOTES)}" for note in found]
+
+
+def remarks(interrupt: BaseException) -> list[str]:
+    """Return what an interruption leaves behind, as whoever was interrupted noted it."""
+    return list(getattr(interrupt, "__notes__", ()))
 
 
 def in_little_room() -> AbstractContextManager[None]:

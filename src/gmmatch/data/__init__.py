@@ -3,9 +3,8 @@
 from ..arrays import Rows
 from .columns import read_values, values_of_rows
 from .dataset import Dataset, Items, Kind, Unreadable
-from .formats import FORMATS, Format, register_format
-from .memory import machine_memory
-from .open import open_dataset, write_rows
+from .formats.base import Format, machine_memory
+from .open import FORMATS, open_dataset, register_format, write_rows
 from .remote import as_address, check_free, send
 from .rows import ChosenRows, MappedRows, StackedRows, View, ViewOf
 from .spill import ForwardRows, temporary_room

@@ -87,15 +87,23 @@ def report(
         columns |= {"text": text, "image": image}
     held = None if memory is None else as_size(memory)
     reading: dict[str, Any] = {"on_bad_rows": "drop", "header": header, "before_encoding": check_page}
-    rows = open_data(data, labels, ids, encoder, memory=held, **columns, **reading)
+    rows = open_data(data, labels, ids, encoder, memory=held, encode=True, **columns, **reading)
     check_page(rows)
+    opened = None
+    if isinstance(data, str | os.PathLike):
+        asked = {"labels": labels, "ids": ids, "encoder": encoder, **columns}
+        named = {
+            name: os.fspath(value) for name, value in asked.items() if isinstance(value, str | os.PathLike)
+        }
+        if len(named) == sum(value is not None for value in asked.values()):
+            opened = (os.fspath(data), named)
     if command is None and isinstance(data, str | os.PathLike):
-        named = columns | {"labels": None if chosen.labels is None else labels, "ids": ids}
-        named |= {"encoder": encoder, "on-bad-rows": "drop" if rows.bad else None}
-        command = shell_command(chosen, os.fspath(data), named)
+        options = columns | {"labels": None if chosen.labels is None else labels, "ids": ids}
+        options |= {"encoder": encoder, "on-bad-rows": "drop" if rows.bad else None}
+        command = shell_command(chosen, os.fspath(data), options)
     content = find_content(rows, images=images, texts=texts, image=image, text=text)
     shown: dict[str, Any] = {"content": content, "projection": projection, "command": command}
-    page = summarise(chosen, rows, any_input=force, **shown)
+    page = summarise(chosen, rows, any_input=force, opened=opened, **shown)
     rows.check_unchanged()
     write_report(page, path)
     return page

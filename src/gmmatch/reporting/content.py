@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..arrays import AnyArray, IntArray
 from ..compute.blocks import map_in_order
-from ..data import Dataset, Unreadable, open_dataset
+from ..data import Dataset, Items, Unreadable, open_dataset
 from ..data.columns import id_text, match_names
 from ..data.images import as_pixels
 from ..errors import InvalidInput, InvalidParameter
@@ -19,7 +20,9 @@ from ..progress import task
 
 SIDE = 96
 _SMALL_SIDE = 48  # smaller images are kept pixel by pixel
-_MOST_LETTERS = 600
+_MOST_LETTERS, _MOST_CELL_LETTERS = 600, 120
+_MOST_COLUMNS, _MOST_CELLS = 40, 4_000_000  # of a table whose values are shown
+_TABLES = ("csv", "jsonl", "parquet", "arrow", "table")
 _ROOM = {"image": 3_000_000, "text": 1_500_000}  # bytes in the page
 _MOST_THUMBNAILS = 2_500
 _TOGETHER = 64
@@ -70,7 +73,7 @@ class Content:
 def find_content(
     rows: Dataset, *, images: Any = None, texts: Any = None, image: str | None = None, text: str | None = None
 ) -> Content | None:
-    """Open what the rows look like: images or texts beside them, or those that they were encoded from."""
+    """Open what rows look like: images or texts beside them, what they were encoded from, or columns."""
     if images is not None and texts is not None:
         raise InvalidParameter("images and texts were both given; expected one of them")
     if images is not None:
@@ -78,7 +81,7 @@ def find_content(
     if texts is not None:
         return open_content(texts, "text", len(rows), rows.ids, text=text)
     # Row numbers are those of the input, so that the images or texts belong to the rows by order.
-    return None if rows.content is None else Content(rows)
+    return table_content(rows) if rows.content is None else Content(rows)
 
 
 def open_content(path: Path | str, kind: str, n_rows: int, ids: AnyArray | None, **options: Any) -> Content:
@@ -101,6 +104,34 @@ def open_content(path: Path | str, kind: str, n_rows: int, ids: AnyArray | None,
             " expected one per row"
         )
     return Content(found)
+
+
+def table_content(found: Dataset) -> Content | None:
+    """Return the columns of a table as texts, one per row; None where it is none, or too large to look at."""
+    read, names = found.read_column, found.columns[:_MOST_COLUMNS]
+    if found.kind not in _TABLES or read is None or len(found) * len(found.columns) > _MOST_CELLS:
+        return None
+    first = {name: next(iter(read(name, 0, 1)), None) for name in names}
+    shown = [name for name, value in first.items() if not isinstance(value, (bytes, list, dict, np.ndarray))]
+    if not shown:
+        return None
+
+    @cache
+    def columns() -> list[Any]:
+        return [read(name) for name in shown]
+
+    def texts(start: int, stop: int) -> list[object]:
+        cells = [[_cell(values[row]) for values in columns()] for row in range(start, stop)]
+        return [" · ".join(f"{name} {cell}" for name, cell in zip(shown, row, strict=True)) for row in cells]
+
+    return Content(found.replace(content=Items("text", len(found), texts)))
+
+
+def _cell(value: Any) -> str:
+    """Return a value of a table as a reader expects it."""
+    if value is None or isinstance(value, Unreadable):
+        return "-"
+    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)[:_MOST_CELL_LETTERS]
 
 
 def _by_name(found: Dataset, ids: AnyArray) -> IntArray | None:

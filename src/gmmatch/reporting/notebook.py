@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
-from ..arrays import AnyArray, IntArray
+from ..arrays import AnyArray, FloatArray, IntArray, Mask, Vector
 from ..data import Dataset
 from ..errors import require
 from ..records import Selection
 from ..trust import Suspects
-from .content import Content
-from .map import project
+from .content import Content, table_content
+from .map import Projection, project
+from .summarise import objective_of_prefixes
 
 _SHOWN = 10  # rows
 _CLASSES = 12
 _LETTERS = 160
 _MAPPED = 4000
+_TITLE = 80  # letters in a line
 _CELL = 'style="text-align:left;vertical-align:top;padding:2px 8px"'
 
 
@@ -102,9 +105,9 @@ def _classes(labels: AnyArray) -> str:
 
 def _seen(data: Dataset | None, rows: IntArray) -> dict[str, Sequence[Any]]:
     """Return a column of thumbnails or texts, where the data has some."""
-    if data is None or data.content is None:
+    content = None if data is None else table_content(data) if data.content is None else Content(data)
+    if content is None:
         return {}
-    content = Content(data)
     shown = content.previews(rows)
     cells = [shown.get(place, "") for place in range(len(rows))]
     if content.kind == "image":
@@ -133,7 +136,7 @@ def plot(selection: Selection, data: Dataset | None) -> Any:
     rows = None if data is None else data.rows
     figure, axes = pyplot.subplots(1, 1 if rows is None else 2, figsize=(6 if rows is None else 11, 4.5))
     curve = axes if rows is None else axes[1]
-    curve.plot(np.arange(1, len(selection) + 1), selection.scores)
+    curve.plot(np.arange(1, len(selection) + 1), _errors(selection))
     curve.set(xlabel="picks", ylabel="distance of the picks' mean to the centre", xscale="log", yscale="log")
     if rows is not None:
         rng = np.random.default_rng(0)
@@ -145,12 +148,31 @@ def plot(selection: Selection, data: Dataset | None) -> Any:
         values = np.concatenate([np.asarray(rows[own], np.float64) for own in some])
         good = np.isfinite(values).all(axis=1)
         values[~good] = 0.0
-        found = project(values, good, "pca", 0)
+        found = _layout(selection, data, np.concatenate(some), values, good)
         kept = np.arange(len(values)) >= len(some[0])
         for own, name, look in ((~kept, "dropped", {"alpha": 0.25}), (kept, "kept", {})):
             axes[0].scatter(*found.places[own & good].T, s=6, label=name, **look)
-        axes[0].set(title=found.about, xticks=[], yticks=[])
+        axes[0].set_title(fill(f"Laid out by {found.about}", _TITLE), fontsize="small")
+        axes[0].set(xticks=[], yticks=[])
         axes[0].legend()
     figure.tight_layout()
     pyplot.close(figure)  # a notebook shows what is returned, and shows it once
     return figure
+
+
+def _layout(
+    selection: Selection, data: Dataset | None, numbers: IntArray, rows: FloatArray, good: Mask
+) -> Projection:
+    """Lay rows out as the report does: by a classifier where there are labels."""
+    if data is None or data.labels is None:
+        return project(rows, good, "pca", 0)
+    codes = np.unique(data.labels[numbers], return_inverse=True)[1]
+    believed = good if selection.tiers is None else good & (selection.tiers[numbers] == 0)
+    return project(rows, good, "classes", 0, codes, believed)
+
+
+def _errors(selection: Selection) -> Vector:
+    """Return the error after every pick: over all classes, where scores are those of a class."""
+    if selection.labels is None or not selection.params.get("by_class", True):
+        return selection.scores
+    return objective_of_prefixes(np.unique(selection.labels, return_inverse=True)[1], selection.scores)

@@ -1,6 +1,7 @@
 """From a selection and its input to plain data for a page."""
 
 import base64
+from collections.abc import Mapping
 from itertools import zip_longest
 
 import numpy as np
@@ -53,6 +54,7 @@ def summarise(
     projection: str = "classes",
     seconds: float | None = None,
     command: str | None = None,
+    opened: tuple[str, Mapping[str, object]] | None = None,
     any_input: bool = True,
 ) -> Report:
     """Gather what a report says.
@@ -69,6 +71,8 @@ def summarise(
         `classes`, `pca`, `umap` or `auto`.
     seconds, command
         How long the selection took, in place of what it knows, and what repeats it.
+    opened
+        The path of the rows and how they were opened, by parameter, for the call that repeats it.
     any_input
         Whether rows or labels that differ from the selection's are noted on the page, or refused.
 
@@ -122,7 +126,7 @@ def summarise(
     ]
     review = make_review(found, inputs, evidence, at)
     curve, steps = make_curve(inputs, measures)
-    glance = _glance(inputs, source, measures, evidence, curve.objective[-1], seconds, command)
+    glance = _glance(inputs, source, measures, evidence, curve.objective[-1], seconds, command, opened)
     return Report(
         title=f"{len(selection):,} of {selection.n_rows:,} rows kept",
         labelled=inputs.labelled,
@@ -169,6 +173,7 @@ def _glance(
     final: float,
     seconds: float | None,
     command: str | None,
+    opened: tuple[str, Mapping[str, object]] | None,
 ) -> Glance:
     selection = inputs.selection
     # Methods that match no centre, or those of other parts, know no such objective; the curve's end does.
@@ -201,7 +206,7 @@ def _glance(
         command=command
         or shell_command(selection, source.name, {"labels": "LABELS"} if inputs.labelled else {}),
         aims=[*(selection.info.aims or ()), *(["holdout"] if selection.info.leaks else [])],
-        python=python_call(selection, inputs.labelled, bad_rows=bool((~measures.usable).any())),
+        python=python_call(selection, inputs.labelled, bool((~measures.usable).any()), opened),
         versions=dict(selection.versions),
         fingerprint=selection.fingerprint,
     )
