@@ -841,31 +841,24 @@ def write_report_of(
     command: str | None = None,
 ) -> Report:
     """Write the page about an outcome; return what it shows."""
-    from .reporting import check_report, find_content, summarise, write_report
+    from .reporting import check_report, find_content, opened_as, summarise, write_report
 
+    plan = outcome.plan
     outcome.check_apart(path)
     check_new(path, overwrite)
     check_report(path, projection)
     content = outcome.content
     if content is None or images is not None or texts is not None:
-        content = find_content(outcome.dataset, images=images, texts=texts, image=outcome.plan.image)
-    shown: dict[str, Any] = {"content": content, "projection": projection}
-    shown |= {"command": command or outcome.plan.command, "opened": opened_as(outcome.plan)}
+        content = find_content(outcome.dataset, images=images, texts=texts, image=plan.image)
+    asked = {name: getattr(plan, name) for name in ("labels", "ids", "embedding", "encoder", *_READING)}
+    for name, usual in (("on_bad_rows", "error"), ("unlabelled", "error"), ("header", "auto")):
+        asked[name] = None if asked[name] == usual else asked[name]
+    opened = opened_as(plan.source, asked) if plan.groups is None else None
+    shown: dict[str, Any] = {"content": content, "projection": projection, "opened": opened}
+    shown["command"] = command or plan.command
     page = summarise(outcome.selection, outcome.dataset, checked=outcome.checked, **shown)
     write_report(page, path)
     return page
-
-
-def opened_as(plan: Plan) -> tuple[str, dict[str, str]] | None:
-    """Return the path that a plan names and how it is opened, by parameter; None: it was given objects."""
-    usual = {"on_bad_rows": "error", "unlabelled": "error", "header": "auto"}
-    names = ("labels", "ids", "embedding", "encoder", *_READING)
-    found = {name: value for name in names if (value := getattr(plan, name)) is not None}
-    paths = all(isinstance(value, (str, os.PathLike)) for value in found.values())
-    if not paths or not isinstance(plan.source, (str, os.PathLike)) or plan.groups is not None:
-        return None
-    said = {name: os.fspath(value) for name, value in found.items() if value != usual.get(name)}
-    return os.fspath(plan.source), said
 
 
 def _write_scores(outcome: Outcome, path: Path) -> None:

@@ -12,7 +12,7 @@ from ..records import Selection, load_selection
 from ..validation import as_size
 from .content import find_content
 from .page import check_report, write_report
-from .repeat import shell_command
+from .repeat import opened_as, shell_command
 from .summarise import summarise
 from .summary import Report
 
@@ -89,14 +89,7 @@ def report(
     reading: dict[str, Any] = {"on_bad_rows": "drop", "header": header, "before_encoding": check_page}
     rows = open_data(data, labels, ids, encoder, memory=held, encode=True, **columns, **reading)
     check_page(rows)
-    opened = None
-    if isinstance(data, str | os.PathLike):
-        asked = {"labels": labels, "ids": ids, "encoder": encoder, **columns}
-        named = {
-            name: os.fspath(value) for name, value in asked.items() if isinstance(value, str | os.PathLike)
-        }
-        if len(named) == sum(value is not None for value in asked.values()):
-            opened = (os.fspath(data), named)
+    opened = opened_as(data, {"labels": labels, "ids": ids, "encoder": encoder, **columns})
     if command is None and isinstance(data, str | os.PathLike):
         options = columns | {"labels": None if chosen.labels is None else labels, "ids": ids}
         options |= {"encoder": encoder, "on-bad-rows": "drop" if rows.bad else None}
