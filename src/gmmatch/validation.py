@@ -488,10 +488,7 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
     if array.dtype.kind not in "iubUS":
         raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
     if array.dtype.kind == "S":  # which no page and no JSON shows as they are
-        try:
-            array = np.char.decode(array, "utf-8")
-        except UnicodeDecodeError:
-            raise InvalidInput(f"{name} has bytes that are not UTF-8; expected text") from None
+        array = _spelled_out(array, name)
     if array.dtype.kind == "U":
         _check_letters(array, name)
     empty = array.dtype.kind == "U" and array == ""
@@ -646,6 +643,18 @@ def _is_plain(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _spelled_out(array: AnyArray, name: str) -> AnyArray:
+    r"""Return bytes as text, those that are not UTF-8 as `\xe9`.
+
+    >>> _spelled_out(np.array([b"a", b"caf\xe9"]), "labels").tolist()
+    ['a', 'caf\\xe9']
+    """
+    text = np.char.decode(array, "utf-8", "backslashreplace")
+    if len(np.unique(text)) < len(np.unique(array)):
+        raise InvalidInput(f"{name} has bytes that are not UTF-8, and are like others as text; expected text")
+    return text
 
 
 def _check_letters(array: AnyArray, name: str) -> None:
