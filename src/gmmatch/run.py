@@ -351,8 +351,13 @@ class Outcome:
 
     @property
     def read(self) -> list[str]:
-        """Names of the files that were read, which nothing may be written to."""
-        return names_of((*self.dataset.files, *self.plan.read))
+        """Names of the files that were read, which nothing may be written to.
+
+        A selection that this one goes on from may be replaced: what it picked is in this one.
+        """
+        include = self.plan.aims.include
+        given = [own for own in self.plan.read if own is not include]
+        return names_of((*self.dataset.files, *given))
 
     def check_apart(self, path: Path) -> None:
         """Refuse to write what was read."""
