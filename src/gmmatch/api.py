@@ -26,14 +26,7 @@ from .files import (
 )
 from .former import called_like, takes_former, warn_former
 from .inputs import gather_known, open_data
-from .outputs import (
-    check_new,
-    check_output,
-    materialize_rows,
-    write_labels,
-    write_leaks,
-    write_suspects,
-)
+from .outputs import check_new, check_output, materialize_rows, write_labels, write_leaks, write_suspects
 from .records import VERBS, Selection
 from .run import (
     Estimate,
@@ -52,7 +45,7 @@ from .trust import Suspects
 from .validation import as_seed, as_size, check_input, check_probability
 
 if TYPE_CHECKING:
-    from .encoders import Embedded
+    from .encoders import Embedded, Encoder
     from .reporting import Report
 
 _SELECT = "gmmatch.select(data, labels, keep=0.1)"
@@ -87,7 +80,7 @@ def open(  # noqa: A001 - the name that users know
     *,
     ids: object = None,
     groups: object = None,
-    encoder: Any = None,
+    encoder: object = None,
     text: str | None = None,
     image: str | None = None,
     embedding: str | None = None,
@@ -114,8 +107,8 @@ def open(  # noqa: A001 - the name that users know
         In the same ways, what rows belong together (patient, user, video): every classifier has the rows of
         one group in one fold.
     encoder
-        What turns images or texts into rows, as for `gmmatch.embed`. Not needed where a column of texts
-        or images is named; without it, `rows` of what holds images or texts is None.
+        What turns images or texts into rows, as for `gmmatch.embed`. Without it, and without the name of a
+        column of texts or images, they are encoded when rows are needed, by the default encoder.
     text, image, embedding
         Column, array or tensor that holds the texts, the images or the embeddings; not needed where there
         is only one candidate.
@@ -384,7 +377,9 @@ def list_suspects(
             check_output(place, kind="suspects" if place is path else "fixed labels")
 
     name = engine if isinstance(engine, str) else "ray"
-    opened = open_data(data, labels, memory=cap, engine=name, before_encoding=check_places, **opening)
+    opened = open_data(
+        data, labels, memory=cap, engine=name, encode=True, before_encoding=check_places, **opening
+    )
     check_places(opened)
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
@@ -395,7 +390,7 @@ def list_suspects(
         check_suspects(opened, checked)
         like = {**opening, "labels": labels}
         known, remarks = gather_known(opened, checked, reference, probabilities, like)
-        found = find_suspects(opened, checked, None, True, seed, known, opened.labels, remarks)
+        found = find_suspects(opened, checked, None, seed, known, opened.labels, remarks)
     opened.check_unchanged()
     with whole_files(*places) if places else nullcontext(()) as partials:
         for partial, place in zip(partials, places, strict=True):
@@ -434,21 +429,17 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     ([5, 9], [0, 1])
     """
     seed = as_seed(random_state)
-    opened = train if isinstance(train, Dataset) else open_data(train, **opening)
+    opened = open_data(train, encode=True, **({} if isinstance(train, Dataset) else opening))
     checked = check_input(opened.numbers(), name=opened.name, finite=False)
     checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
-    foreign = test if isinstance(test, Dataset) else open_data(test, **opening)
+    foreign = open_data(test, encode=True, **({} if isinstance(test, Dataset) else opening))
     return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
-
-
-def _name_of(engine: str | Ray | Runner) -> str:
-    return engine if isinstance(engine, str) else "ray"
 
 
 @takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
 def embed(
     data: object,
-    encoder: Any = None,
+    encoder: str | Encoder | None = None,
     *,
     text: str | None = None,
     image: str | None = None,

@@ -186,7 +186,7 @@ class Dataset:
     bad: Mapping[int, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    read_column: Callable[[str], Entries] | None = None
+    read_column: Callable[..., Entries] | None = None
     original: Any = None
     stamps: Mapping[str, str] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()

@@ -215,6 +215,11 @@ def test_the_command_line_has_the_same_words(tmp_path: Path) -> None:
     told = json.loads(ran.stdout.strip().splitlines()[-1])
     assert told["leaks"]["rows"] == 5
     assert told["aims"]["cost"]["spent"] <= 300
+    spoken = CliRunner().invoke(
+        app, [*given[:-1], "--keep", "300", "--cost", cost, "-o", str(tmp_path / "paid.csv")]
+    )
+    assert "; they cost 29" in spoken.stdout
+    assert " of 300; " in spoken.stdout
     again = CliRunner().invoke(
         app, [*given, "--keep", "+10", "--include", kept, "-o", str(tmp_path / "more.parquet")]
     )
