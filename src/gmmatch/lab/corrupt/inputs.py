@@ -1,5 +1,6 @@
 """Corrupt what a file or a folder holds: labels, images or embeddings, told apart by what they look like."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 
 from ...data import open_dataset
 from ...data.formats.image_files import is_idx
+from ...data.request import no_file
 from ...errors import InvalidInput, InvalidParameter
 from ...files import check_apart, check_new, remove_partials
 from ...validation import nearest
@@ -97,6 +99,9 @@ def corrupt_input(
         raise InvalidParameter("-o needs an INPUT to corrupt")
     if seed < 0:
         raise InvalidParameter(f"--seed must be at least 0; got {seed}")
+    for name in (str(given) for given in (source, labels, features, matrix) if given is not None):
+        if os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name)):
+            raise no_file(name)  # which would be waited for
     facts: dict[str, Any] = {"input": None if source is None else str(source), "seed": seed}
     if source is not None and column is None and source.suffix.lower() in TEXT_SUFFIXES + TABLE_SUFFIXES:
         column, labels = labels, None

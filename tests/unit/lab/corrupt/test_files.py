@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -374,3 +376,21 @@ def test_labels_names_the_column_of_a_table_as_everywhere(tmp_path):
         assert run(table, option, "intent", "-o", tmp_path / f"{option}.csv").exit_code == 0
     assert (tmp_path / "--labels.csv").read_text() == (tmp_path / "--column.csv").read_text()
     assert (tmp_path / "--labels.csv").read_text() != table.read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize("option", ["source", "--labels", "--features", "--matrix"])
+@pytest.mark.parametrize("ending", [".npy", ".csv"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, monkeypatch, option, ending):
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", np.random.default_rng(0).normal(size=(20, 3)))
+    os.mkfifo(f"pipe{ending}")
+    given = [f"pipe{ending}"] if option == "source" else ["rows.npy", option, f"pipe{ending}"]
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waits for the pipe"))
+    signal.alarm(20)
+    try:
+        with pytest.raises(InvalidInput, match="is a pipe, a socket or a device"):
+            run(*given, "-o", f"spoilt{ending}")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
