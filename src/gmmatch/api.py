@@ -26,14 +26,7 @@ from .files import (
 )
 from .former import called_like, takes_former, warn_former
 from .inputs import gather_known, open_data
-from .outputs import (
-    check_new,
-    check_output,
-    materialize_rows,
-    write_labels,
-    write_leaks,
-    write_suspects,
-)
+from .outputs import check_new, check_output, materialize_rows, write_labels, write_leaks, write_suspects
 from .records import VERBS, Selection
 from .run import (
     Estimate,
@@ -52,7 +45,7 @@ from .trust import Suspects
 from .validation import as_seed, as_size, check_input, check_probability
 
 if TYPE_CHECKING:
-    from .encoders import Embedded
+    from .encoders import Embedded, Encoder
     from .reporting import Report
 
 _SELECT = "gmmatch.select(data, labels, keep=0.1)"
@@ -87,7 +80,7 @@ def open(  # noqa: A001 - the name that users know
     *,
     ids: object = None,
     groups: object = None,
-    encoder: Any = None,
+    encoder: object = None,
     text: str | None = None,
     image: str | None = None,
     embedding: str | None = None,
@@ -397,7 +390,7 @@ def list_suspects(
         check_suspects(opened, checked)
         like = {**opening, "labels": labels}
         known, remarks = gather_known(opened, checked, reference, probabilities, like)
-        found = find_suspects(opened, checked, None, True, seed, known, opened.labels, remarks)
+        found = find_suspects(opened, checked, None, seed, known, opened.labels, remarks)
     opened.check_unchanged()
     with whole_files(*places) if places else nullcontext(()) as partials:
         for partial, place in zip(partials, places, strict=True):
@@ -443,14 +436,10 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
 
 
-def _name_of(engine: str | Ray | Runner) -> str:
-    return engine if isinstance(engine, str) else "ray"
-
-
 @takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
 def embed(
     data: object,
-    encoder: Any = None,
+    encoder: str | Encoder | None = None,
     *,
     text: str | None = None,
     image: str | None = None,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .arrays import AnyArray, IntArray, Mask, Vector
 from .errors import InvalidInput, InvalidParameter, brief, first_line
-from .facts import Evidence, RunInfo, Told, digest_of_table, pack_array, plain, unpack_array
+from .facts import Evidence, JsonObject, RunInfo, digest_of_table, pack_array, plain, unpack_array
 from .files import as_path, whole_file
 
 _AS_TOLD: Any = None  # the info that the other attributes of a selection tell
@@ -83,7 +83,7 @@ class Carried:
         return {"labels": plain(dict(enumerate(self.labels))), **arrays}
 
     @classmethod
-    def unpack(cls, packed: Told) -> Carried:
+    def unpack(cls, packed: JsonObject) -> Carried:
         """Return what `pack` packed."""
         arrays = {name: unpack_array(packed[name]) for name in ("counts", "totals", "targets", "rows")}
         return cls(list(packed["labels"].values()), **arrays)
@@ -159,7 +159,7 @@ class Selection:
     distances: Vector
     objective: float
     method: str
-    params: Told
+    params: JsonObject
     n_rows: int
     random_state: int | None = 0
     labels: AnyArray | None = None

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NoReturn, Self, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector, is_tensor, kinds_of
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief, first_line
@@ -36,6 +37,7 @@ _NO_LABEL = {"nan", "na", "n/a", "null", "none", "?", "-"}
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
+_TEXTS_AT_ONCE = 1 << 16  # that are looked at together
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 _MOST_DIGITS = 18  # of a count
 _FEW_NUMBERS = 1 << 16  # that are counted, however few of them there are
@@ -490,13 +492,15 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
     if array.dtype.kind not in "iubUS":
         raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
     if array.dtype.kind == "S":  # which no page and no JSON shows as they are
+        given: npt.NDArray[np.bytes_] = array
         try:
-            array = np.char.decode(array, "utf-8")
+            array = np.char.decode(given, "utf-8")
         except UnicodeDecodeError:
-            raise InvalidInput(f"{name} has bytes that are not UTF-8; expected text") from None
-    if array.dtype.kind == "U":
-        _check_letters(array.tolist(), name)
-    empty = array.dtype.kind == "U" and array == ""
+            array = np.char.decode(given, "latin-1")  # any bytes; those that differ stay different
+    is_text = array.dtype.kind == "U"
+    for start in range(0, len(array) if is_text else 0, _TEXTS_AT_ONCE):
+        _check_letters(array[start : start + _TEXTS_AT_ONCE].tolist(), name, start)
+    empty = is_text and array == ""
     # Tables hold no numbers in another machine's order of bytes.
     return array.astype(array.dtype.newbyteorder("="), copy=False), np.flatnonzero(empty)
 
@@ -632,10 +636,10 @@ def _visible(name: str) -> str:
     return unicodedata.normalize("NFC", seen)
 
 
-def _check_letters(texts: list[str], name: str) -> None:
+def _check_letters(texts: list[str], name: str, first: int = 0) -> None:
     """Refuse text that cannot be written to any file and read again; NumPy itself cuts NUL at the end."""
     if _UNWRITABLE.search("".join(texts)):
-        row = next(row for row, text in enumerate(texts) if _UNWRITABLE.search(text))
+        row = next(row for row, text in enumerate(texts, first) if _UNWRITABLE.search(text))
         raise InvalidInput(
             f"{name} has text with a NUL character or half of a letter (a lone surrogate) at row {row};"
             " expected text that UTF-8 can hold, without NUL"

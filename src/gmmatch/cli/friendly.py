@@ -108,8 +108,12 @@ def in_little_room() -> AbstractContextManager[None]:
     OpenBLAS takes a buffer when it is loaded and when a thread first needs one, and where it is refused it
     asks for ever. There is room for all of them, or nothing begins.
     """
-    room = address_space()
-    if room is None or room > _NARROW:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return nullcontext()
+    room = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if room == resource.RLIM_INFINITY or room > _NARROW:
         return nullcontext()
     mmap.mmap(-1, _LIBRARIES).close()  # raises what the libraries would not
     import numpy as np
@@ -120,16 +124,6 @@ def in_little_room() -> AbstractContextManager[None]:
     square = np.eye(256)  # small products do without a buffer
     cho_factor(square @ square)
     return limit_threads(1)
-
-
-def address_space() -> int | None:
-    """Return how many bytes of addresses the process may take; None: as many as it likes."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def say(*lines: str, err: bool = True) -> None:
@@ -149,34 +143,24 @@ def printable(text: str) -> str:
     )
 
 
-def show_progress(quiet: bool) -> AbstractContextManager[None]:
+@contextmanager
+def show_progress(quiet: bool) -> Iterator[None]:
     """Show bars with rate and time left on a terminal's standard error, nothing anywhere else."""
     if quiet or not sys.stderr.isatty():
-        return nullcontext()
-    return _bars()
-
-
-@contextmanager
-def _bars() -> Iterator[None]:
+        yield
+        return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("left"),
+        rich.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
 
         @contextmanager
         def listener(what: str, total: int | None) -> Iterator[progress.Advance]:

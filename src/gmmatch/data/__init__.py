@@ -6,12 +6,12 @@ from .dataset import Dataset, Items, Kind, Unreadable
 from .formats.base import Format, machine_memory
 from .open import FORMATS, open_dataset, register_format, write_rows
 from .remote import as_address, check_free, send
-from .rows import ChosenRows, MappedRows, StackedRows, View, ViewOf
+from .rows import MappedRows, StackedRows, View, ViewOf
 from .spill import ForwardRows, temporary_room
 
 __all__ = [
     "as_address", "check_free", "send",
-    "FORMATS", "ChosenRows", "Dataset", "Format", "ForwardRows", "Items", "Kind", "MappedRows", "Rows",
+    "FORMATS", "Dataset", "Format", "ForwardRows", "Items", "Kind", "MappedRows", "Rows",
     "StackedRows", "Unreadable", "View", "ViewOf", "machine_memory", "open_dataset", "read_values",
     "register_format", "temporary_room", "values_of_rows", "write_rows",
 ]  # fmt: skip

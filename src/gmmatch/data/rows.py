@@ -120,24 +120,6 @@ class ViewOf(View):
         self.rows = rows
 
 
-class ChosenRows(ViewOf):
-    """Some of the rows of an array or a view.
-
-    `chosen`: row numbers, ascending.
-
-    >>> view = ChosenRows(np.array([[1.0], [np.nan], [3.0]]), np.array([0, 2]))
-    >>> view.shape, view[1:].tolist()
-    ((2, 1), [[3.0]])
-    """
-
-    def __init__(self, rows: Rows, chosen: IntArray) -> None:
-        super().__init__(rows, (len(chosen), rows.shape[1]))
-        self.chosen = chosen
-
-    def __getitem__(self, key: Any, /) -> FloatArray:
-        return np.asarray(self.rows[self.chosen[key]])
-
-
 class MappedRows(ViewOf):
     """Rows that go through a function when they are read.
 

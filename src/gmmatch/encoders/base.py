@@ -54,10 +54,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def check_size(size: object, name: str = "size") -> int:
+def check_size(size: object) -> int:
     """Return the side of the encoder's input in pixels."""
     if not is_whole(size) or not 1 <= size <= 4096:
-        raise InvalidParameter(f"{name} must be a whole number of pixels from 1 to 4096; got {brief(size)}")
+        raise InvalidParameter(f"size must be a whole number of pixels from 1 to 4096; got {brief(size)}")
     return int(size)
 
 

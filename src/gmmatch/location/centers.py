@@ -1,7 +1,6 @@
 """Centres by name, and centres that the user gives."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ def _with_certificate(found: GeometricMedian | HuberCenter) -> tuple[Vector, flo
     return found.point, found.epsilon
 
 
-def find_center(center: Any, rows: Rows, label: Any = None) -> tuple[Vector, float | None]:
+def find_center(center: object, rows: Rows, label: object = None) -> tuple[Vector, float | None]:
     """Return the centre of one group of rows and, where it has one, its certified epsilon.
 
     `center`: a name from `CENTERS`, a point, or a mapping from class to point. `label`: the class of the
@@ -59,7 +58,7 @@ def find_center(center: Any, rows: Rows, label: Any = None) -> tuple[Vector, flo
     return point, None
 
 
-def center_reads(center: Any, by_class: bool = False) -> int:
+def center_reads(center: object, by_class: bool = False) -> int:
     """Return how often `find_centers` reads all rows: about, for centres that are searched for.
 
     >>> [center_reads(name) for name in ("mean", "coordinate-median", [0.0, 1.0])]
@@ -71,7 +70,7 @@ def center_reads(center: Any, by_class: bool = False) -> int:
 
 
 def find_centers(
-    center: Any, rows: Rows, codes: IntArray | None, labels: Sequence[Any]
+    center: object, rows: Rows, codes: IntArray | None, labels: Sequence[object]
 ) -> list[tuple[Vector, float | None]]:
     """Return for each group what `find_center` returns, without holding the rows of a class where possible.
 

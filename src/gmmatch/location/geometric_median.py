@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -44,11 +43,11 @@ _MOST_MISSES = 3  # guesses in a row that may miss before a plain step is taken
 
 
 def geometric_median(
-    X: Any,
+    X: object,
     epsilon: float = 1e-6,
-    weights: Any = None,
+    weights: object = None,
     sample: float | int | None = None,
-    random_state: Any = 0,
+    random_state: object = 0,
     max_iter: int = 1000,
 ) -> GeometricMedian:
     """Find the point with the smallest sum of distances to the rows, and certify how good it is.
@@ -102,7 +101,7 @@ def median_of(
     epsilon: float = 1e-6,
     weight: Vector | None = None,
     size: int | None = None,
-    random_state: Any = 0,
+    random_state: object = 0,
     max_iter: int = 1000,
 ) -> GeometricMedian:
     """Return what `geometric_median` returns, of rows and weights that were checked already.

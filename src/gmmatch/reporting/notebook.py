@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Mask, Vector
+from ..arrays import AnyArray, FloatArray, IntArray, Mask, Vector
 from ..data import Dataset
 from ..errors import require
 from ..records import Selection
@@ -50,16 +50,12 @@ def selection_html(selection: Selection, data: Dataset | None = None) -> str:
     if selection.labels is not None:
         lines.append(_classes(selection.labels))
     rows = selection.indices[:_SHOWN]
-    columns: dict[str, Sequence[Any]] = {"rank": range(len(rows)), "row": rows.tolist()}
-    if selection.ids is not None:
-        columns["id"] = selection.ids[: len(rows)].tolist()
-    if selection.labels is not None:
-        columns["label"] = selection.labels[: len(rows)].tolist()
+    columns = {"rank": range(len(rows)), **_named(rows, selection.ids, selection.labels)}
     columns["weight"] = [f"{weight:.3g}" for weight in selection.weights[: len(rows)]]
     return _block(lines, columns | _seen(data, rows))
 
 
-def suspects_html(found: Suspects, data: Dataset | None = None) -> str:
+def suspects_html(found: Suspects) -> str:
     """Return counts and the first rows of a list of suspects."""
     told = found.summary()
     lines = [f"<b>{told['suspect']:,} of {told['rows']:,} rows seem wrong</b>"]
@@ -76,7 +72,7 @@ def suspects_html(found: Suspects, data: Dataset | None = None) -> str:
         "suggested": ["" if one is None else one for one in first.suggested.tolist()],
         "reason": first.reasons.tolist(),
     }
-    return _block(lines, columns | _seen(data, first.rows))
+    return _block(lines, columns)
 
 
 def dataset_html(data: Dataset) -> str:
@@ -89,15 +85,16 @@ def dataset_html(data: Dataset) -> str:
     if data.labels is not None:
         lines.append(_classes(np.delete(data.labels, data.bad_rows)))
     rows = np.arange(min(len(data), _SHOWN))
-    columns: dict[str, Sequence[Any]] = {"row": rows.tolist()}
-    if data.ids is not None:
-        columns["id"] = data.ids[rows].tolist()
-    if data.labels is not None:
-        columns["label"] = data.labels[rows].tolist()
-    return _block(lines, columns | _seen(data, rows))
+    return _block(lines, _named(rows, data.ids, data.labels) | _seen(data, rows))
 
 
-def _classes(labels: Any) -> str:
+def _named(rows: IntArray, ids: AnyArray | None, labels: AnyArray | None) -> dict[str, Sequence[Any]]:
+    """Return columns of the numbers of the first rows, and of their ids and labels where they have some."""
+    named = {"row": rows, "id": ids, "label": labels}
+    return {name: own[: len(rows)].tolist() for name, own in named.items() if own is not None}
+
+
+def _classes(labels: AnyArray) -> str:
     """Return how many rows the classes have, the largest first."""
     names, counts = np.unique(labels, return_counts=True)
     order = np.argsort(-counts, kind="stable")
@@ -126,15 +123,11 @@ class _Markup(str):
 
 def _block(lines: Iterable[str], columns: dict[str, Sequence[Any]]) -> str:
     head = "".join(f"<th {_CELL}>{escape(name)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td {_CELL}>{_cell(value)}</td>" for value in row) + "</tr>"
-        for row in zip(*columns.values(), strict=True)
-    )
+    body = ""
+    for row in zip(*columns.values(), strict=True):
+        cells = [value if isinstance(value, _Markup) else escape(str(value)) for value in row]
+        body += f"<tr>{''.join(f'<td {_CELL}>{cell}</td>' for cell in cells)}</tr>"
     return f"<div>{'<br>'.join(lines)}<table><tr>{head}</tr>{body}</table></div>"
-
-
-def _cell(value: Any) -> str:
-    return value if isinstance(value, _Markup) else escape(str(value))
 
 
 def plot(selection: Selection, data: Dataset | None) -> Any:

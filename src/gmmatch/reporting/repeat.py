@@ -66,6 +66,16 @@ def python_call(
     return f"gmmatch.select({', '.join(words)}, random_state={selection.random_state})"
 
 
+def opened_as(source: object, asked: Mapping[str, object]) -> tuple[str, dict[str, str]] | None:
+    """Return the path of rows and how they were opened, by parameter; None: some of it was no path or text.
+
+    `asked`: what was asked for; None: not asked for.
+    """
+    named = {name: os.fspath(own) for name, own in asked.items() if isinstance(own, str | os.PathLike)}
+    whole = len(named) == sum(value is not None for value in asked.values())
+    return (os.fspath(source), named) if whole and isinstance(source, str | os.PathLike) else None
+
+
 def _asked(selection: Selection) -> dict[str, Any]:
     """Return what was asked for, by parameter; None for what only the caller has, such as arrays."""
     info, settings = selection.info, dict(selection.info.settings or {})

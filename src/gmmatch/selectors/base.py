@@ -99,11 +99,11 @@ class Selector(Estimator):
     """Whether the method takes rows that are in already into account; others pick as if there were none."""
 
     keep: float | int | str = field(default=0.1, kw_only=False)
-    center: Any = "mean"
+    center: object = "mean"
     by_class: bool = True
     budgets: str | Mapping[Any, float] = "proportional"
     guard: str = "off"
-    random_state: Any = 0
+    random_state: object = 0
 
     def _select(self, group: Group, k: int) -> Picks:
         """Pick `k` rows of a group; a method defines this, or `_select_all`."""
@@ -135,9 +135,7 @@ class Selector(Estimator):
         Exact but for geometric medians, for Fourier features that the rows decide on, for clusters of more
         than 8,192 rows, and where teaching picks, which come from a sample, fill the whole budget: one less.
         """
-        outline = self._outline(checked)
-        judged = outline.guarded or self.reads_verdict()
-        return 1 + int(judged) + self._picking_reads(outline)
+        return 1 + self.judges + self._picking_reads(self._outline(checked))
 
     def costs(self, checked: CheckedRows) -> Costs:
         """Return what `fit` takes beside reading, from what is known before any row is read."""
@@ -168,6 +166,11 @@ class Selector(Estimator):
         if checked.classes is None or not self.by_class:
             return RunningMeans(checked.rows, None, 1, checked.usable)
         return RunningMeans(checked.rows, checked.codes, len(checked.classes), checked.usable)
+
+    @property
+    def judges(self) -> bool:
+        """Whether rows are judged: for the guard, or because the method selects by what was judged."""
+        return self.guard != "off" or self.reads_verdict()
 
     @property
     def judges_by_class(self) -> bool:
@@ -294,12 +297,11 @@ class Selector(Estimator):
         """Divide the rows, share out the budget, pick, and put the picks in one order."""
         wanted = self._wanted
         groups = divide_rows(checked, self.by_class, seed)
-        guarded = self.guard != "off"
-        if verdict is None and (guarded or self.reads_verdict()):
+        if verdict is None and self.judges:
             verdict = self.judge(checked, seed)
         self._judged = verdict
         groups = wanted.divide(groups)
-        verdict = verdict if guarded else None
+        verdict = None if self.guard == "off" else verdict
         k = self._budget(groups, sum(len(group.members) for group in groups), verdict)
         if k < len(wanted.first):
             raise InvalidInput(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import gmmatch
-from gmmatch.data import ChosenRows, Dataset, Format, MappedRows, Rows, StackedRows, open_dataset
+from gmmatch.data import Dataset, Format, MappedRows, Rows, StackedRows, open_dataset
 from gmmatch.data.open import FORMATS
 from gmmatch.data.request import Place
 from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
@@ -187,7 +187,6 @@ def test_rows_of_all_kinds_satisfy_one_protocol():
     every = np.arange(30)
     for view in (
         StackedRows([ROWS[:10], ROWS[10:]], ["a", "b"]),
-        ChosenRows(ROWS, every),
         MappedRows(ROWS, np.positive),
         UsableRows(ROWS, every >= 0),
     ):
