@@ -29,7 +29,7 @@ from ..records import METADATA_KEY
 from ..validation import LARGEST_WHOLE_FLOAT, first_rows, is_missing, label_values, nearest
 from .dataset import Dataset, Entries, Unreadable, spelled
 from .formats.arrays import load_npz, map_npy, npz_shapes
-from .formats.arrow import file_columns
+from .formats.arrow import Columns, file_columns
 from .formats.image_files import is_idx, read_idx
 from .formats.tables import Table
 from .formats.text_files import (
@@ -341,9 +341,9 @@ def _archive_values(path: Path, what: str, column: str | None) -> Values:
     shapes = npz_shapes(path)
     column = pick_column(tuple(shapes), what, path, column)
     entries = _flat(load_npz(path, column), path, what)
-    lists = [name for name, (shape, _) in shapes.items() if shape == (len(entries),)]
-    beside = None if what == "ids" else id_column(lists, column, lambda name: load_npz(path, name))
-    keys = None if beside is None else load_npz(path, beside).tolist()
+    lists = [name for name, (shape, _) in shapes.items() if shape in ((len(entries),), (len(entries), 1))]
+    beside = None if what == "ids" else id_column(lists, column, lambda name: load_npz(path, name).ravel())
+    keys = None if beside is None else load_npz(path, beside).ravel().tolist()
     return Values(entries, keys, str(path), beside or "")
 
 
@@ -381,8 +381,42 @@ def _table_values(table: Table, what: str, path: Path, column: str | None) -> Va
         return () if of_content else read(name)  # images, vectors: large, and no ids
 
     column = pick_column(table.names, what, path, column)
-    beside = None if what == "ids" else id_column(table.names, column, read_ids)
-    return Values(read(column), None if beside is None else read(beside), str(path), beside or "")
+    if what == "ids":
+        return Values(read(column), None, str(path))
+    beside = id_column(table.names, column, read_ids)
+    if beside is None:
+        beside = _pandas_index(table, column)
+    if beside is not None:
+        return Values(read(column), read(beside), str(path), beside)
+    others = (name for name in table.names if name != column)
+    notes = (note for name in others if (note := _count_of_rows(name, read_ids(name), path)))
+    return Values(read(column), None, str(path), notes=tuple(notes))
+
+
+def _pandas_index(table: Table, taken: str) -> str | None:
+    """Return the column that pandas wrote as the index of a table, if it is one."""
+    written = (table.schema.metadata or {}).get(b"pandas") if isinstance(table, Columns) else None
+    try:
+        index = json.loads(written or "{}").get("index_columns", [])
+    except (ValueError, AttributeError):  # by somebody else, under the same name
+        return None
+    if len(index) == 1 and index[0] in table.names and index[0] != taken:
+        return str(index[0])
+    return None
+
+
+def _count_of_rows(name: str, entries: Entries, path: Path) -> str | None:
+    """Point out a column of all row numbers that are in another order."""
+    first = next(iter(entries), None)
+    if isinstance(first, (str, int, np.integer)) and _WHOLE.fullmatch(str(first)):
+        numbers = [id_text(entry) for entry in entries]
+        rows = list(map(str, range(len(numbers))))
+        if numbers != rows and set(numbers) == set(rows):
+            return (
+                f"column {name!r} of {path} counts the rows in another order than theirs, and was not looked"
+                " at: if it says which row is which, call it id"
+            )
+    return None
 
 
 def pick_column(names: Sequence[str], what: str, path: Path, column: str | None = None) -> str:

@@ -306,8 +306,8 @@ def read_delimited(path: Path, most: int | None = None) -> Delimited:
     encoding = "utf-8-sig" if content.startswith(codecs.BOM_UTF8) else "utf-8"
     text = content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     delimiter = DELIMITERS.get(path.suffix.lower())
-    if delimiter == "," and _has_semicolons(text):
-        delimiter = ";"
+    if delimiter == ",":
+        delimiter = next((mark for mark in ";\t" if _stands_between_cells(mark, text)), ",")
     records = list(_records(text, delimiter))
     if delimiter is not None and records and records[-1].raw.count('"') % 2:
         raise InvalidInput(f"cannot read {path}: it ends inside a cell whose quotes are not closed")
@@ -359,14 +359,17 @@ def decoded(value: bytes) -> str | Unreadable:
         return Unreadable(f"not UTF-8 (byte 0x{value[error.start]:02x} at position {error.start})")
 
 
-def _has_semicolons(text: str) -> bool:
-    r"""Return True if semicolons stand between cells, as spreadsheets write them where commas are in numbers.
+def _stands_between_cells(mark: str, text: str) -> bool:
+    r"""Return True if another mark than the comma stands between cells.
 
-    >>> [_has_semicolons(text) for text in ("a;b\n1;2\n", "a;b,c\n", "text\nthis; that\n", "a;b\nc\n")]
+    Spreadsheets write semicolons where commas are in numbers.
+
+    >>> texts = ("a;b\n1;2\n", "a;b,c\n", "text\nthis; that\n", "a;b\nc\n")
+    >>> [_stands_between_cells(";", text) for text in texts]
     [True, False, False, False]
     """
     start = "".join(io.StringIO(text[:_LOOKED_AT], newline="").readlines()[:2])
-    first, *other = [record.cells for record in _records(start, ";")] or [[]]
+    first, *other = [record.cells for record in _records(start, mark)] or [[]]
     named = len(first) > 1 and not any("," in cell for cell in first)
     return named and all(len(cells) == len(first) for cells in other)
 
