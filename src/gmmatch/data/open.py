@@ -24,7 +24,6 @@ from .formats.base import Format, machine_memory, write_arrays, write_images
 from .remote import stamps_of
 from .request import SHARDS, Place, Request, find_place, listed, order_notes
 
-_TABLES = ("csv", "jsonl", "parquet", "arrow", "table")
 _COMPARED = 1000  # rows by which a column is taken to hold the labels
 
 # The first that recognises what was given opens it.
@@ -180,8 +179,6 @@ def open_dataset(
     if not old:
         return found
     without = attach(_opened(given, replace(request, without=old), before), *handling)
-    if without.shape == found.shape:  # the columns were not compared anyway
-        return found
     told = f"column {listed(old)} of {found.name} holds most of the labels as they were, and was left out"
     return without.replace(notes=(*without.notes, told))
 
@@ -209,7 +206,8 @@ def old_labels(found: Dataset, labels: object) -> tuple[str, ...]:
     """
     read, known = found.read_column, found.labels
     apart = labels is not None and not (isinstance(labels, str) and labels in found.columns)
-    if not apart or found.rows is None or read is None or known is None or found.kind not in _TABLES:
+    compared = found.rows is not None and found.scalars == found.columns != ()  # no column of embeddings
+    if not apart or not compared or read is None or known is None:
         return ()
     given = [_spelled(label) for label in known[:_COMPARED].tolist()]
     classes = {_spelled(label) for label in np.unique(known).tolist()}
