@@ -26,10 +26,6 @@ KNOWN: frozenset[str] = frozenset(
         # Mostly options.
         "gmmatch/cli/lab/compare.py: compare",
         "gmmatch/cli/select.py: select",
-        # One story each; to be told in fewer lines.
-        "gmmatch/aims/__init__.py: resolve",
-        "gmmatch/run.py: run",
-        "gmmatch/selectors/groups.py: share_out",
     }
 )
 

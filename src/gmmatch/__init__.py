@@ -49,10 +49,14 @@ _HOMES = {
     "suspects": "api",
 }
 
-# Names of 0.2 that have another one now; the former ones go with 0.4.
-_RENAMED = {"Facts": ("facts", "RunInfo"), "pipeline": ("api", "")}
-# Packages of 0.2 that are under `lab` now; their former names go with 0.4.
-_MOVED = ("experiments", "signals", "training")
+# Names of 0.2, and where each is now; the former ones go with 0.4.
+_FORMER = {
+    "Facts": "RunInfo",
+    "experiments": "lab.experiments",
+    "pipeline": "api",
+    "signals": "lab.signals",
+    "training": "lab.training",
+}
 
 __all__ = [
     "GMMatching", "GeometricMedian", "Plan", "Ray", "RunInfo", "Selection", "Suspects", "__version__",
@@ -64,18 +68,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        home, _, own_name = _HOMES[name].partition(":")
-        found = getattr(import_module(f".{home}", __name__), own_name or name)
-    elif name in _RENAMED:
-        home, own_name = _RENAMED[name]
-        said = f"gmmatch.{name} is now gmmatch.{own_name or home}; the former name goes with 0.4"
+        found = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    elif name in _FORMER:
+        said = f"gmmatch.{name} is now gmmatch.{_FORMER[name]}; the former name goes with 0.4"
         warnings.warn(said, DeprecationWarning, stacklevel=2)
-        module = import_module(f".{home}", __name__)
-        return getattr(module, own_name) if own_name else module
-    elif name in _MOVED:
-        said = f"gmmatch.{name} is now gmmatch.lab.{name}; the former name goes with 0.4"
-        warnings.warn(said, DeprecationWarning, stacklevel=2)
-        return import_module(f".lab.{name}", __name__)
+        return __getattr__(_FORMER[name])
     elif not name.startswith("_") and find_spec(f"{__name__}.{name}"):
         found = import_module(f".{name}", __name__)
     else:

@@ -15,17 +15,18 @@ from .compute.engine import Ray, open_runner
 from .compute.runner import Runner
 from .data import Dataset
 from .errors import InvalidInput, UnknownParameter
-from .files import as_path, check_apart, remove_partials, whole_files
+from .files import (
+    as_path,
+    check_apart,
+    check_not_joining,
+    check_outside,
+    names_of,
+    remove_partials,
+    whole_files,
+)
 from .former import called_like, takes_former, warn_former
 from .inputs import gather_known, open_data
-from .outputs import (
-    check_new,
-    check_output,
-    materialize_rows,
-    write_labels,
-    write_leaks,
-    write_suspects,
-)
+from .outputs import check_new, check_output, materialize_rows, write_labels, write_leaks, write_suspects
 from .records import VERBS, Selection
 from .run import (
     Estimate,
@@ -44,7 +45,7 @@ from .trust import Suspects
 from .validation import as_seed, as_size, check_input, check_probability
 
 if TYPE_CHECKING:
-    from .encoders import Embedded
+    from .encoders import Embedded, Encoder
     from .reporting import Report
 
 _SELECT = "gmmatch.select(data, labels, keep=0.1)"
@@ -79,7 +80,7 @@ def open(  # noqa: A001 - the name that users know
     *,
     ids: object = None,
     groups: object = None,
-    encoder: Any = None,
+    encoder: object = None,
     text: str | None = None,
     image: str | None = None,
     embedding: str | None = None,
@@ -106,8 +107,8 @@ def open(  # noqa: A001 - the name that users know
         In the same ways, what rows belong together (patient, user, video): every classifier has the rows of
         one group in one fold.
     encoder
-        What turns images or texts into rows, as for `gmmatch.embed`. Not needed where a column of texts
-        or images is named; without it, `rows` of what holds images or texts is None.
+        What turns images or texts into rows, as for `gmmatch.embed`. Without it, and without the name of a
+        column of texts or images, they are encoded when rows are needed, by the default encoder.
     text, image, embedding
         Column, array or tensor that holds the texts, the images or the embeddings; not needed where there
         is only one candidate.
@@ -364,6 +365,7 @@ def list_suspects(
     fixed = None if fix is None else as_path(fix, "fix")
     places = [place for place in (path, fixed) if place is not None]
     check_apart(places, (data, labels, opening.get("ids")))
+    check_not_joining(places, (data, labels))
     check_probability(above, "above")
     cap = None if memory is None else as_size(memory)
 
@@ -375,7 +377,9 @@ def list_suspects(
             check_output(place, kind="suspects" if place is path else "fixed labels")
 
     name = engine if isinstance(engine, str) else "ray"
-    opened = open_data(data, labels, memory=cap, engine=name, before_encoding=check_places, **opening)
+    opened = open_data(
+        data, labels, memory=cap, engine=name, encode=True, before_encoding=check_places, **opening
+    )
     check_places(opened)
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
@@ -386,7 +390,7 @@ def list_suspects(
         check_suspects(opened, checked)
         like = {**opening, "labels": labels}
         known, remarks = gather_known(opened, checked, reference, probabilities, like)
-        found = find_suspects(opened, checked, None, True, seed, known, opened.labels, remarks)
+        found = find_suspects(opened, checked, None, seed, known, opened.labels, remarks)
     opened.check_unchanged()
     with whole_files(*places) if places else nullcontext(()) as partials:
         for partial, place in zip(partials, places, strict=True):
@@ -394,7 +398,7 @@ def list_suspects(
                 write_suspects(found, partial)
             else:
                 write_labels(found.fix(above=above), partial, opened)
-    return found
+    return replace(found, read=tuple(names_of((data, labels, opening.get("ids"), *opened.files))))
 
 
 def leaks(train: object, test: object, *, random_state: object = 0, **opening: Any) -> Leaks:
@@ -425,21 +429,17 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     ([5, 9], [0, 1])
     """
     seed = as_seed(random_state)
-    opened = train if isinstance(train, Dataset) else open_data(train, **opening)
+    opened = open_data(train, encode=True, **({} if isinstance(train, Dataset) else opening))
     checked = check_input(opened.numbers(), name=opened.name, finite=False)
     checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
-    foreign = test if isinstance(test, Dataset) else open_data(test, **opening)
+    foreign = open_data(test, encode=True, **({} if isinstance(test, Dataset) else opening))
     return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
-
-
-def _name_of(engine: str | Ray | Runner) -> str:
-    return engine if isinstance(engine, str) else "ray"
 
 
 @takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
 def embed(
     data: object,
-    encoder: Any = None,
+    encoder: str | Encoder | None = None,
     *,
     text: str | None = None,
     image: str | None = None,
@@ -524,14 +524,16 @@ def _materialize(selection: Selection, folder: str | os.PathLike[str], data: obj
         raise InvalidInput(
             f"the selection was made from {selection.n_rows:,} rows; the data has {len(source):,}"
         )
-    materialize_rows(selection, source, as_path(folder, "folder"))
+    place = as_path(folder, "folder")
+    check_outside(place, data if outcome is None else outcome.plan.source)
+    materialize_rows(selection, source, place)
 
 
 def _suspects(selection: Selection, data: object = None, labels: object = None) -> Suspects:
     outcome = _made(selection, data, "sel.suspects(")
     if outcome is None:
         return list_suspects(data, labels, selection.random_state)
-    return outcome.find_suspects()
+    return replace(outcome.find_suspects(), read=tuple(outcome.read))
 
 
 def _show(selection: Selection, data: object = None, height: int = 900, **options: Any) -> Any:
@@ -569,7 +571,9 @@ def _checked_path(path: str | os.PathLike[str], overwrite: bool, kind: str) -> P
 
 
 def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    write_suspects(found, _checked_path(path, overwrite, "suspects"))
+    place = _checked_path(path, overwrite, "suspects")
+    check_apart([place], found.read)
+    write_suspects(found, place)
 
 
 def _save_leaks(found: Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:

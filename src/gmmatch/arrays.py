@@ -23,6 +23,8 @@ UInt8Array = npt.NDArray[np.uint8]
 """Images, or other bytes."""
 AnyArray = npt.NDArray[Any]
 """An array of any type."""
+DType = np.dtype[Any]
+"""The type of the values of any array."""
 Arrays = dict[str, AnyArray]
 """Arrays by name, as a file holds them."""
 
@@ -52,7 +54,7 @@ class Rows(Protocol):
         """Rows and features."""
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """Type of what is read: float32 or float64."""
 
     @property

@@ -57,10 +57,11 @@ class FileCheckpoint:
         self.identity = f"{fingerprint}-{hashlib.blake2b(recipe.encode(), digest_size=8).hexdigest()}"
         self._next_save = 0.0
         self._outputs = sorted({*outputs, *(outputs_of(path) if resume else ())})
-        for file in state_files(path):
+        files = state_files(path)
+        for file in files:
             _refuse_foreign(file)
-        if not resume:
-            self._remove()
+        for file in () if resume else files:
+            file.unlink(missing_ok=True)
 
     def load(self) -> Mapping[str, AnyArray] | None:
         """Return what was saved, or None; refuse what belongs to another run."""
@@ -89,7 +90,7 @@ class FileCheckpoint:
 
         What is damaged is made again; what belongs to another run is refused.
         """
-        path = beside(self.path, name)
+        path = self.path.with_name(f"{self.path.name}.{name}")
         if path.exists():
             try:
                 state, origin = _read(path)
@@ -110,10 +111,6 @@ class FileCheckpoint:
         """Remove the files, and what kills left half written: the run is finished."""
         for path in state_files(self.path):
             remove_partials(path)
-        self._remove()
-
-    def _remove(self) -> None:
-        for path in state_files(self.path):
             path.unlink(missing_ok=True)
 
     def _write(self, path: Path, state: Arrays) -> None:
@@ -140,14 +137,9 @@ def recalled(checkpoint: FileCheckpoint | None) -> Callable[[str, Callable[[], A
     return (lambda name, make: make()) if checkpoint is None else checkpoint.recall
 
 
-def beside(path: Path, name: str) -> Path:
-    """Return the path of the file that keeps a finished part of the run under this name."""
-    return path.with_name(f"{path.name}.{name}")
-
-
 def state_files(path: Path) -> list[Path]:
     """Return all files that a run with this state may write beside its outputs."""
-    return [path, *(beside(path, name) for name in _FINISHED)]
+    return [path, *(path.with_name(f"{path.name}.{name}") for name in _FINISHED)]
 
 
 def is_there(path: Path) -> bool:
@@ -187,9 +179,8 @@ def _refuse_foreign(path: Path) -> None:
     """Refuse to replace a file that no run has written as its state."""
     if not path.exists():
         return
-    damaged = (OSError, ValueError, NotImplementedError, zipfile.BadZipFile)  # as `zipfile` calls it
     if path.is_file():
-        with suppress(*damaged), zipfile.ZipFile(path) as archive:
+        with suppress(*_DAMAGED), zipfile.ZipFile(path) as archive:
             if {f"{_ORIGIN}.npy", "identity.npy"} & set(archive.namelist()):
                 return
     raise InvalidInput(f"{path} is not the saved state of a run; move it away, or name another file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,11 @@ Record = dict[str, Any]
 
 def export(
     selection: Selection | str | os.PathLike[str],
-    data: Any,
+    data: object,
     path: str | os.PathLike[str],
     *,
     to: str,
-    labels: Any = None,
+    labels: object = None,
     overwrite: bool = False,
     **opening: Any,
 ) -> int:
@@ -72,16 +72,17 @@ def export(
 def _records(selection: Selection, data: Dataset) -> Iterator[Record]:
     """Yield every row that takes part, the most suspicious first."""
     n_rows, evidence = selection.n_rows, selection.evidence
-    classes, codes = (None, None) if data.labels is None else as_labels(data.labels, n_rows)
+    classes, codes = (np.empty(0), None) if data.labels is None else as_labels(data.labels, n_rows)
+    names = classes.tolist()
     wrong = np.zeros(n_rows) if evidence is None else np.nan_to_num(evidence.wrong.astype(np.float64))
     outlier = np.zeros(n_rows) if evidence is None else np.nan_to_num(evidence.outlier.astype(np.float64))
     rank = np.full(n_rows, -1)
     rank[selection.indices] = np.arange(len(selection))
     order = np.lexsort((np.arange(n_rows), -outlier, -wrong))
-    contents = _contents(data)
+    content = data.content
     for row in order[~np.isin(order, data.bad_rows)].tolist():
         found: Record = {
-            "id": row if data.ids is None else _plain(data.ids[row]),
+            "id": row if data.ids is None else data.ids[row : row + 1].tolist()[0],
             "row": row,
             "kept": bool(rank[row] >= 0),
             "rank": int(rank[row]) if rank[row] >= 0 else None,
@@ -89,34 +90,19 @@ def _records(selection: Selection, data: Dataset) -> Iterator[Record]:
             "outlier": round(float(outlier[row]), 6),
             "is_suspect": bool(wrong[row] >= WRONG),
         }
-        if classes is not None and codes is not None:
-            found["label"] = _plain(classes[codes[row]])
+        if codes is not None:
+            found["label"] = names[codes[row]]
             if evidence is not None and evidence.labels_judged and wrong[row] >= WRONG:
                 likely = float(evidence.likely[row])
                 if math.isfinite(likely) and likely > 0:
-                    found["suggested"] = _plain(classes[evidence.suggested[row]])
+                    found["suggested"] = names[evidence.suggested[row]]
                     found["probability"] = round(likely, 6)
-        yield found | contents(row)
-
-
-def _contents(data: Dataset) -> Callable[[int], Record]:
-    """Return what tells the path of a row's image, or its text."""
-    content = data.content
-    if content is None:
-        return lambda row: {}
-    if content.kind == "image":
-        paths = content.paths
-        return lambda row: {} if paths is None else {"image": os.path.abspath(paths[row])}
-
-    def text(row: int) -> Record:
-        value = content.read(row, row + 1)[0]
-        return {} if isinstance(value, Unreadable) else {"text": str(value)}
-
-    return text
-
-
-def _plain(value: object) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+        if content is not None and content.kind == "image" and content.paths is not None:
+            found["image"] = os.path.abspath(content.paths[row])
+        elif content is not None and content.kind != "image":
+            text = content.read(row, row + 1)[0]
+            found |= {} if isinstance(text, Unreadable) else {"text": str(text)}
+        yield found
 
 
 def _label_studio(records: list[Record], path: Path, data: Dataset) -> None:
@@ -135,15 +121,9 @@ def _label_studio(records: list[Record], path: Path, data: Dataset) -> None:
 def _argilla(records: list[Record], path: Path, data: Dataset) -> None:
     lines = []
     for record in records:
-        fields: Record = {name: record[name] for name in ("text", "image") if name in record}
-        about = {
-            name: record[name] for name in ("row", "label", "suspicion", "outlier", "kept") if name in record
-        }
-        line: Record = {
-            "id": str(record["id"]),
-            "fields": fields or {"row": str(record["row"])},
-            "metadata": about,
-        }
+        fields = _some(record, "text", "image") or {"row": str(record["row"])}
+        about = _some(record, "row", "label", "suspicion", "outlier", "kept")
+        line: Record = {"id": str(record["id"]), "fields": fields, "metadata": about}
         if "suggested" in record:
             answer = {"question_name": _QUESTION, "value": str(record["suggested"]), "agent": _AGENT}
             line["suggestions"] = [answer | {"score": record["probability"]}]
@@ -158,13 +138,9 @@ def _fiftyone(records: list[Record], path: Path, data: Dataset) -> None:
         )
     samples = []
     for record in records:
-        sample: Record = {
-            "filepath": record["image"],
-            "tags": ["kept" if record["kept"] else "dropped", *(["suspect"] if record["is_suspect"] else [])],
-            "suspicion": record["suspicion"],
-            "outlier": record["outlier"],
-            "row": record["row"],
-        }
+        tags = ["kept" if record["kept"] else "dropped", *(["suspect"] if record["is_suspect"] else [])]
+        sample: Record = {"filepath": record["image"], "tags": tags}
+        sample |= _some(record, "suspicion", "outlier", "row")
         for name, own in (("ground_truth", "label"), ("suggested", "suggested")):
             if own in record:
                 known = {"_cls": "Classification", "label": str(record[own])}
@@ -175,9 +151,8 @@ def _fiftyone(records: list[Record], path: Path, data: Dataset) -> None:
 
 
 def _spotlight(records: list[Record], path: Path, data: Dataset) -> None:
-    names = list(dict.fromkeys(name for record in records for name in record))
-    columns = {name: [record.get(name) for record in records] for name in names}
-    write_table(pa.table({name: _column(values) for name, values in columns.items()}), path, path.suffix)
+    names = dict.fromkeys(name for record in records for name in record)
+    _write_columns({name: [record.get(name) for record in records] for name in names}, path)
 
 
 def _cleanlab(records: list[Record], path: Path, data: Dataset) -> None:
@@ -193,14 +168,21 @@ def _cleanlab(records: list[Record], path: Path, data: Dataset) -> None:
         "given_label": [record["label"] for record in records],
         "predicted_label": [record.get("suggested", record["label"]) for record in records],
     }
-    write_table(pa.table({name: _column(values) for name, values in columns.items()}), path, path.suffix)
+    _write_columns(columns, path)
 
 
-def _column(values: list[Any]) -> pa.Array:
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # ids of several kinds
-        return pa.array([None if value is None else str(value) for value in values])
+def _write_columns(columns: Mapping[str, list[Any]], path: Path) -> None:
+    arrays = {}
+    for name, values in columns.items():
+        try:
+            arrays[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # ids of several kinds
+            arrays[name] = pa.array([None if value is None else str(value) for value in values])
+    write_table(pa.table(arrays), path, path.suffix)
+
+
+def _some(record: Record, *names: str) -> Record:
+    return {name: record[name] for name in names if name in record}
 
 
 KINDS: dict[str, tuple[tuple[str, ...], Callable[[list[Record], Path, Dataset], None]]] = {

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .arrays import AnyArray, FloatArray, IntArray, Mask, Vector
 
-Told = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 """Plain data by name, as JSON holds it."""
 
 _FLAGS = ("unlikely", "far", "clumped", "light")
@@ -91,27 +91,24 @@ class Evidence:
         return packed
 
     @classmethod
-    def unpack(cls, packed: Told) -> Evidence:
+    def unpack(cls, packed: JsonObject) -> Evidence:
         """Return what `pack` packed, or what version 0.2 did."""
         flags = unpack_array(packed["flags"])
         masks = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
         unlikely = masks.pop("unlikely")
+        scores = list(unpack_array(packed["scores"])) if "scores" in packed else []
+        estimate = unpack_array(packed["estimate"]) if "estimate" in packed else None
         if "suspicion" in packed:  # of version 0.2: one score for all that speaks against a row
             suspicion = unpack_array(packed["suspicion"])
-            scores = [
-                np.where(unlikely, suspicion, 0.0),
-                np.where(masks["far"], suspicion, 0.0),
-                0 * suspicion,
-            ]
-            scores = [*(unpack_array(packed["scores"]) if "scores" in packed else scores), 0 * suspicion]
-        else:
-            scores = list(unpack_array(packed["scores"]))
+            nothing = 0 * suspicion
+            if not scores:
+                scores = [np.where(unlikely, suspicion, 0), np.where(masks["far"], suspicion, 0), nothing]
+            scores.append(nothing)
+            if estimate is not None:
+                sizes = estimate[:, 0]
+                whole = sizes @ estimate[:, 1:] / max(1.0, sizes.sum())
+                estimate = np.vstack([estimate, [sizes.sum(), *whole]])
         wrong, outlier, likely, outside = scores
-        estimate = unpack_array(packed["estimate"]) if "estimate" in packed else None
-        if estimate is not None and "suspicion" in packed:
-            sizes = estimate[:, 0]
-            whole = sizes @ estimate[:, 1:] / max(1.0, sizes.sum())
-            estimate = np.vstack([estimate, [sizes.sum(), *whole]])
         return cls(
             tiers=unpack_array(packed["tiers"]),
             wrong=wrong,
@@ -187,25 +184,25 @@ class RunInfo:
     batches: int | None = None
     chains: int | None = None
     tiers: Mapping[str, int] | None = None
-    guard: Told = field(default_factory=lambda: {"mode": "off"})
+    guard: JsonObject = field(default_factory=lambda: {"mode": "off"})
     bad_rows: int = 0
-    training: Told | None = None
+    training: JsonObject | None = None
     engine: str = field(default="local", compare=False)
     seconds: float | None = field(default=None, compare=False)
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
     hint: str | None = None
-    strategy: Told | None = None
-    leaks: Told | None = None
-    aims: Told | None = None
-    settings: Told | None = None
+    strategy: JsonObject | None = None
+    leaks: JsonObject | None = None
+    aims: JsonObject | None = None
+    settings: JsonObject | None = None
     output: str | None = None
     report: str | None = None
-    suspects: Told | None = None
+    suspects: JsonObject | None = None
     materialized: str | None = None
 
     @classmethod
-    def of(cls, values: Told) -> RunInfo:
+    def of(cls, values: JsonObject) -> RunInfo:
         """Return the facts from a dictionary, as read from a file or JSON, that may hold more."""
         known = {"classes": None} | {
             entry.name: values[entry.name] for entry in fields(cls) if entry.name in values
@@ -229,11 +226,11 @@ class RunInfo:
             return None
         at = int(np.abs(np.log(np.array(picks) / max(self.kept, 1))).argmin())
         curve = tried.get("curve")
-        enough = f"; {curve['share']:.1%} of the believed rows teach 99 % of what all do" if curve else ""
+        enough = f" {curve['share']:.1%} of the believed rows teach 99 % of what all do." if curve else ""
         return (
-            f"A linear model learns {100 * mine['linear'][at]:.0f} % of the given labels from {picks[at]:,}"
-            f" such picks of a sample, {100 * other['linear'][at]:.0f} % from random ones"
-            f"{enough}."
+            f"Trained on {picks[at]:,} such picks of a sample, a linear model gets"
+            f" {100 * mine['linear'][at]:.0f} % of the given labels right; trained on as many random rows,"
+            f" {100 * other['linear'][at]:.0f} %.{enough}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -252,7 +249,7 @@ def pack_array(values: AnyArray) -> dict[str, Any]:
     return {"shape": values.shape, "dtype": values.dtype.str, "zlib": body}
 
 
-def unpack_array(packed: Told) -> AnyArray:
+def unpack_array(packed: JsonObject) -> AnyArray:
     """Return what `pack_array` packed."""
     size = math.prod(packed["shape"]) * np.dtype(packed["dtype"]).itemsize
     body = zlib.decompressobj().decompress(base64.b64decode(packed["zlib"]), max(size, 1))  # and no more

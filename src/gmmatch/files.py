@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, and the folder of the cache."""
 
+import fnmatch
 import glob
 import json
 import os
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -19,8 +21,20 @@ from .errors import InvalidInput, InvalidParameter, brief
 if sys.platform != "win32":
     import fcntl
 
+PARTS = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".npy", ".npz", ".safetensors")
+"""Endings of files that may stand together as the parts of one dataset."""
+_Lock = Literal["wait", "share", "try"]
 _JOURNAL = "journal"
 _DAY = 24 * 3600.0
+
+
+@contextmanager
+def os_errors(refusal: str, hint: str = "") -> Iterator[None]:
+    """Turn what the system refuses into one sentence: `refusal`, its reason, and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{refusal}: {error.strerror or error}{hint}") from error
 
 
 @contextmanager
@@ -52,74 +66,66 @@ def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
         if not target.parent.is_dir():
             raise InvalidInput(f"cannot write {target}: the folder {target.parent} does not exist")
     main, parents = targets[0], list(dict.fromkeys(target.parent for target in targets))
-    try:
+    with os_errors(f"cannot write {main}"), ExitStack() as stack:
         remove_partials(main)
-        with ExitStack() as stack:
-            folders = {parent: stack.enter_context(_workplace(parent, main.name)) for parent in parents}
-            partials = tuple(
-                folders[target.parent] / f"{number}.{target.name}" for number, target in enumerate(targets)
-            )
-            yield partials
-            for partial in partials:
-                _flush_all(partial)
-            if len(targets) > 1:
-                for parent in parents:
-                    stack.callback(_unlock, _lock(parent))
-                _place_together(partials, targets)
-            else:
-                os.replace(partials[0], main)
+        folders = {parent: stack.enter_context(_partial_folder(parent, main.name)) for parent in parents}
+        partials = tuple(
+            folders[target.parent] / f"{number}.{target.name}" for number, target in enumerate(targets)
+        )
+        yield partials
+        for inside, _, names in (entry for partial in partials for entry in os.walk(partial)):
+            for name in names:
+                _flush(Path(inside, name))
+        for partial in partials:
+            _flush(partial)
+        if len(targets) > 1:
             for parent in parents:
-                with suppress(OSError):  # not every file system flushes folders
-                    _flush(parent)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {main}: {error.strerror or error}") from error
+                stack.enter_context(_locked(parent))
+            _place_together(partials, targets)
+        else:
+            os.replace(partials[0], main)
+        for parent in parents:
+            with suppress(OSError):  # not every file system flushes folders
+                _flush(parent)
 
 
 @contextmanager
-def _workplace(parent: Path, name: str) -> Iterator[Path]:
+def _partial_folder(parent: Path, name: str) -> Iterator[Path]:
     """Make a hidden folder that is locked while it is in use, and remove it at the end."""
     while True:
         folder = parent / f".{name}.{secrets.token_hex(8)}.partial"
         os.mkdir(folder)
-        lock = _lock(folder)
-        if folder.exists():
-            break
-        _unlock(lock)  # before it was locked, another run took it for one that was left behind
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        _unlock(lock)
+        with _locked(folder):
+            if not folder.exists():
+                continue  # before it was locked, another run took it for one that was left behind
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
 
 
 def _place_together(partials: Sequence[Path], targets: Sequence[Path]) -> None:
     """Move several files to their places, the first last, with a journal by which this can be undone."""
-    entries = []
-    for partial, target in zip(partials[1:], targets[1:], strict=True):
-        entries.append([str(target.absolute()), str(_backup(partial).absolute()), partial.stat().st_ino])
+    backups = [partial.with_name(f"before.{partial.name}") for partial in partials]
+    entries = [
+        [str(target.absolute()), str(backup.absolute()), partial.stat().st_ino]
+        for partial, target, backup in zip(partials[1:], targets[1:], backups[1:], strict=True)
+    ]
     journal = partials[0].with_name(_JOURNAL)
     journal.write_text(json.dumps({"main": partials[0].name, "moved": entries}), encoding="utf-8")
     _flush(journal)
     try:
-        for partial, target in reversed(list(zip(partials, targets, strict=True))):
+        for partial, target, backup in reversed(list(zip(partials, targets, backups, strict=True))):
             if partial is not partials[0] and target.exists():
-                _link(target, _backup(partial))
+                try:
+                    os.link(target, backup)
+                except OSError:  # a file system without links
+                    os.replace(target, backup)
             os.replace(partial, target)
     except BaseException:
         _undo(journal.parent)
         raise
-
-
-def _backup(partial: Path) -> Path:
-    return partial.with_name(f"before.{partial.name}")
-
-
-def _link(source: Path, target: Path) -> None:
-    """Give a file a second name; where the file system has no links, the only one."""
-    try:
-        os.link(source, target)
-    except OSError:
-        os.replace(source, target)
 
 
 def _undo(folder: Path) -> None:
@@ -137,29 +143,31 @@ def _undo(folder: Path) -> None:
         return
 
 
-def _lock(folder: Path) -> int | None:
-    """Wait for a folder and lock it for as long as the process lives; None where there are no locks."""
+@contextmanager
+def _locked(folder: Path, how: _Lock = "wait") -> Iterator[bool | None]:
+    """Lock a folder; yield True, False if another process holds it, None where folders cannot be locked."""
+    try:
+        descriptor = None if sys.platform == "win32" else os.open(folder, os.O_RDONLY)
+    except OSError:
+        descriptor = None
+    try:
+        yield None if descriptor is None else _flock(descriptor, how)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _flock(descriptor: int, how: _Lock) -> bool | None:
     if sys.platform == "win32":
         return None
+    kinds = {"wait": fcntl.LOCK_EX, "share": fcntl.LOCK_SH, "try": fcntl.LOCK_EX | fcntl.LOCK_NB}
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
+        fcntl.flock(descriptor, kinds[how])
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems lock no folders
         return None
-    with suppress(OSError):  # some network file systems lock no folders
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    return descriptor
-
-
-def _unlock(descriptor: int | None) -> None:
-    if descriptor is not None:
-        os.close(descriptor)
-
-
-def _flush_all(path: Path) -> None:
-    for inside, _, names in os.walk(path):
-        for name in names:
-            _flush(Path(inside, name))
-    _flush(path)
+    return True
 
 
 def _flush(path: Path) -> None:
@@ -190,6 +198,8 @@ def as_path(given: object, name: str) -> Path:
     """Return the path of a file."""
     if not isinstance(given, (str, os.PathLike)):
         raise InvalidParameter(f"{name} must be the path of a file; got {brief(given)}")
+    if "\0" in os.fspath(given):
+        raise InvalidParameter(f"{name} has a NUL character, which no name of a file has")
     return Path(given)
 
 
@@ -204,25 +214,50 @@ def check_apart(outputs: Sequence[Path], inputs: Iterable[object]) -> None:
     there = {number: path for path in outputs if (number := _file_number(path)) is not None}
     if not there:
         return  # what is read exists, and no output does
-    for name in (name for given in inputs for name in _names_of(given)):
+    for name in names_of(inputs):
         number = _file_number(name)
         path = None if number is None else there.get(number)
         if path is not None:
             raise InvalidParameter(f"{path} is the input; name another file for the output")
 
 
-def _names_of(given: object) -> list[str]:
-    """Return the files that an input may be."""
-    base = given
-    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
-        base = base.base
-    if isinstance(base, np.memmap):
-        given = base.filename
-    if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
-        return []
-    name = os.fspath(given)
-    matches = glob.glob(name) if glob.has_magic(name) and not os.path.exists(name) else []
-    return [name, file_and_column(name)[0], *matches]
+def check_not_joining(outputs: Sequence[Path], given: Iterable[object]) -> None:
+    """Refuse new files that would be parts of what a folder or a pattern names; the next run would read them.
+
+    `given`: what was given to be read; of this, texts that name folders and patterns.
+    """
+    new = [path for path in outputs if path.suffix.lower() in PARTS and not path.exists()]
+    for name in (os.fspath(name) for name in given if isinstance(name, (str, os.PathLike)) and new):
+        folder, pattern = (name, "*") if os.path.isdir(name) else os.path.split(name)
+        for path in new if glob.has_magic(pattern) else ():
+            beside = os.path.realpath(path.parent) == os.path.realpath(folder or ".")
+            if beside and fnmatch.fnmatch(path.name, pattern):
+                raise InvalidParameter(f"{path} would be read with {name} from then on; name another folder")
+
+
+def check_outside(folder: Path, given: object) -> None:
+    """Refuse a new folder inside the one that is read, whose folders are classes."""
+    if isinstance(given, (str, os.PathLike)) and os.path.isdir(given):
+        inside, root = folder.resolve(), Path(given).resolve()
+        if root in (inside, *inside.parents):
+            raise InvalidParameter(f"{folder} lies inside the input {given}; name a folder outside it")
+
+
+def names_of(inputs: Iterable[object]) -> list[str]:
+    """Return the files that inputs may be, with the folders and patterns that name them."""
+    names: list[str] = []
+    for given in inputs:
+        base = given
+        while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+            base = base.base
+        if isinstance(base, np.memmap):
+            given = base.filename
+        if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
+            continue
+        name = os.fspath(given)
+        matches = glob.glob(name) if glob.has_magic(name) and not os.path.exists(name) else []
+        names += [name, file_and_column(name)[0], *matches]
+    return names
 
 
 def file_and_column(name: str) -> tuple[str, str | None]:
@@ -256,10 +291,8 @@ def check_new(path: Path, overwrite: bool) -> None:
 
 def make_folder(folder: Path, refusal: str = "cannot write to", hint: str = "") -> Path:
     """Make a folder, and those above it, if it is not there."""
-    try:
+    with os_errors(f"{refusal} {folder}", hint):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"{refusal} {folder}: {error.strerror or error}{hint}") from error
     return folder
 
 
@@ -282,27 +315,10 @@ def _remove_left(found: Iterable[Path]) -> None:
     for left in found:
         if not re.fullmatch(r"[0-9a-f]{16}", left.name.removesuffix(".partial").rpartition(".")[2]):
             continue
-        is_free, lock = _lock_if_free(left)
-        if is_free:
-            _undo(left)
-            shutil.rmtree(left, ignore_errors=True)
-        _unlock(lock)
-
-
-def _lock_if_free(folder: Path) -> tuple[bool, int | None]:
-    """Lock a folder that nobody uses; return whether that is so, and the lock."""
-    descriptor = None
-    try:
-        is_old = time.time() - folder.stat().st_mtime > _DAY
-        if sys.platform == "win32":
-            return is_old, None
-        descriptor = os.open(folder, os.O_RDONLY)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, FileNotFoundError):
-        return False, descriptor
-    except OSError:  # no locks here
-        return is_old, descriptor
-    return True, descriptor
+        with suppress(FileNotFoundError), _locked(left, "try") as is_free:
+            if is_free or (is_free is None and time.time() - left.stat().st_mtime > _DAY):
+                _undo(left)
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def use_folder(folder: Path) -> int | None:
@@ -310,31 +326,22 @@ def use_folder(folder: Path) -> int | None:
     if sys.platform == "win32" or not folder.is_dir():
         return None
     descriptor = os.open(folder, os.O_RDONLY)
-    with suppress(OSError):  # no locks here
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    _flock(descriptor, "share")
     return descriptor
 
 
 def remove_unused(folder: Path, files: Iterable[Path] | None = None) -> bool:
     """Remove a folder, or some of its files, unless it is in use; return whether that was done."""
-    lock = None
-    try:
-        if sys.platform != "win32":
-            lock = os.open(folder, os.O_RDONLY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            except OSError:  # no locks here
-                pass
+    with (
+        suppress(FileNotFoundError),
+        _locked(folder, "try") as is_free,
+    ):  # another process may have removed it
+        if is_free is False:
+            return False
         if files is None:
             shutil.rmtree(folder)
         for file in files or ():
             file.unlink(missing_ok=True)
-    except FileNotFoundError:  # another process removed it
-        return True
-    finally:
-        _unlock(lock)
     return True
 
 

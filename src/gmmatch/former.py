@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from .errors import UnknownParameter
-from .validation import is_number
+from .validation import is_number, parse_amount
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
-
-_AMOUNT = re.compile(r"\s*\+?(\d+\.?\d*|\.\d+)\s*(%|[kKMG])?\s*|auto")
 
 # What people try, and what it is called here.
 _MISTAKEN = {
@@ -33,7 +30,9 @@ def is_amount(value: object) -> bool:
     >>> is_amount(0.1), is_amount("10%"), is_amount("+500"), is_amount("topic"), is_amount([1, 2])
     (True, True, True, False, False)
     """
-    return is_number(value) or (isinstance(value, str) and _AMOUNT.fullmatch(value) is not None)
+    if isinstance(value, str):
+        return value == "auto" or is_number(parse_amount(value))
+    return is_number(value)
 
 
 def warn_former(change: str, stacklevel: int = 3) -> None:

@@ -6,33 +6,49 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import AnyArray, IntArray, kinds_of
-from .errors import InvalidInput, InvalidInputType, MissingExtra
+from .arrays import AnyArray, IntArray, Labels, kinds_of
+from .errors import InvalidInput, InvalidInputType, require
 
 Taker = Callable[[Any, IntArray], Any]
 _PLACE = "__place among the picks__"
 
 
-def take_rows(x: object, indices: IntArray, n_rows: int) -> Any:
+def take_rows(x: object, indices: IntArray, n_rows: int, ids: Labels | None = None) -> Any:
     """Return the rows of `x` at `indices`, in that order, as the kind of thing that `x` is.
 
-    Raises `InvalidInput`: `x` has another number of rows than the selection was made from. Raises
-    `InvalidInputType`: `x` is of no kind that is known.
+    Raises `InvalidInput`: `x` has another number of rows than the selection was made from, or an index by
+    which other rows than these have the `ids`. Raises `InvalidInputType`: `x` is of no kind that is known.
 
     >>> take_rows(["a", "b", "c"], np.array([2, 0]), n_rows=3)
     ['c', 'a']
     """
     if type(x).__module__.startswith("ray.data."):
         return _take_from_ray(x, indices, n_rows)
-    taker = _taker(x)
-    if taker is None or not isinstance(x, Sized):
+    kinds = kinds_of(x)
+    taker = next((take for kind, take in _TAKERS.items() if kind in kinds), None)
+    if taker is None and isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
+        taker = _take_items
+    if taker is None or not isinstance(x, Sized) or getattr(x, "ndim", 1) == 0:
         raise InvalidInputType(
             "expected a list, an array, a pandas, polars or Arrow table, a Hugging Face or a torch dataset"
             f" with a length, or what gmmatch.open returns; got {type(x).__name__}"
         )
     if len(x) != n_rows:
         raise InvalidInput(f"the selection was made from {n_rows} rows; got {type(x).__name__} of {len(x)}")
+    if ids is not None and kinds & {("pandas", "DataFrame"), ("pandas", "Series")}:
+        _check_index(x, indices, ids)
     return taker(x, indices)
+
+
+def _check_index(x: Any, indices: IntArray, ids: Labels) -> None:
+    """Refuse a table of pandas that has the kept ids on other rows."""
+    found, wanted = [[str(key) for key in keys.tolist()] for keys in (x.index[indices], ids)]
+    if found != wanted and set(wanted) <= {str(key) for key in x.index.tolist()}:
+        place = next(place for place, key in enumerate(found) if key != wanted[place])
+        raise InvalidInput(
+            f"the rows are in another order than those that the selection was made from: row {indices[place]}"
+            f" was {wanted[place]!r}, and is {found[place]!r}; take them by index: x.loc[selection.ids]"
+        )
 
 
 def index_sampler(indices: IntArray, shuffle: bool, seed: int) -> Any:
@@ -41,41 +57,24 @@ def index_sampler(indices: IntArray, shuffle: bool, seed: int) -> Any:
     `shuffle`: draw them in a new random order in every epoch, or in the order given. `seed`: seed of the
     orders; torch's own generator is left alone.
     """
-    try:
-        import torch
-        from torch.utils.data import SubsetRandomSampler
-    except ImportError:
-        raise MissingExtra("torch", "torch") from None
+    torch = require("torch", "torch", "torch")
     if not shuffle:
         return indices.tolist()
-    return SubsetRandomSampler(indices.tolist(), generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    return torch.utils.data.SubsetRandomSampler(indices.tolist(), generator=generator)
 
 
 def as_frame(columns: Mapping[str, AnyArray]) -> Any:
     """Return columns as a pandas DataFrame."""
-    try:
-        import pandas  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtra("pandas", "hf") from None
-    return pandas.DataFrame(dict(columns))
+    return require("pandas", "pandas", "hf").DataFrame(dict(columns))
 
 
-def _taker(x: object) -> Taker | None:
-    """Find out how rows are taken from `x`, without importing the library it comes from."""
-    kinds = kinds_of(x)
-    if ("torch", "Tensor") in kinds:
-        torch = sys.modules["torch"]
-        return lambda tensor, rows: tensor[torch.as_tensor(rows, device=tensor.device)]
-    for kind, take in _TAKERS.items():
-        if kind in kinds:
-            return take
-    if isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
-        return lambda items, rows: [items[row] for row in rows.tolist()]
-    return None
+def _take_items(items: Sequence[object], rows: IntArray) -> list[object]:
+    return [items[row] for row in rows.tolist()]
 
 
-def _subset(data: object, rows: IntArray) -> Any:
-    return sys.modules["torch"].utils.data.Subset(data, rows.tolist())
+def _take_tensor(tensor: Any, rows: IntArray) -> Any:
+    return tensor[sys.modules["torch"].as_tensor(rows, device=tensor.device)]
 
 
 _TAKERS: dict[tuple[str, str], Taker] = {
@@ -90,7 +89,8 @@ _TAKERS: dict[tuple[str, str], Taker] = {
     ("polars", "DataFrame"): lambda table, rows: table[rows],
     ("polars", "Series"): lambda column, rows: column[rows],
     ("numpy", "ndarray"): lambda array, rows: array[rows],
-    ("torch", "Dataset"): _subset,
+    ("torch", "Tensor"): _take_tensor,
+    ("torch", "Dataset"): lambda data, rows: sys.modules["torch"].utils.data.Subset(data, rows.tolist()),
 }
 """What takes rows from each class, by its library and its name."""
 

@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
 
 from .arrays import FloatArray, IntArray, Labels, Vector
 from .data import Dataset, open_dataset, values_of_rows
+from .data.dataset import PLURALS
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .trust import Known
 from .validation import CheckedRows, as_numbers, check_input, describe_bad_rows
@@ -24,23 +28,25 @@ _SEEN = 0.999  # share of labels that a model predicts only if it learned from t
 
 
 def open_data(
-    x: Any,
-    labels: Any = None,
-    ids: Any = None,
+    x: object,
+    labels: object = None,
+    ids: object = None,
     encoder: Any = None,
     *,
-    groups: Any = None,
+    groups: object = None,
     text: str | None = None,
     image: str | None = None,
     on_bad_rows: str = "error",
     unlabelled: str = "error",
     split: str = "train",
     header: str = "auto",
-    engine: Any = "local",
+    engine: object = "local",
+    encode: bool = False,
     **options: Any,
 ) -> Dataset:
     """Open whatever holds rows, images or texts; see `gmmatch.open`.
 
+    `encode`: images and texts become rows by the usual encoder where none is named, and a note says so.
     `engine`: `ray` leaves columns in their files, so that other processes can read them. `options`: without
     encoding, others of `gmmatch.data.open_dataset`: `embedding`, `memory`, `mapped`; with it, others of
     `gmmatch.encoders.embed_input`, and `before_encoding`, called with the images or texts, which can refuse
@@ -50,7 +56,13 @@ def open_data(
     check: Callable[[Dataset], None] | None = options.pop("before_encoding", None)
     if encoder is None and text is None and image is None:
         options["mapped"] = options.get("mapped", False) or engine == "ray"
-        return _grouped(open_dataset(x, labels, ids, split=split, **handling, **options), groups)
+        found = open_dataset(x, labels, ids, split=split, **handling, **options)
+        if groups is not None:
+            found = found.replace(groups=values_of_rows(found, groups, "groups"))
+        if not encode or found.rows is not None or found.content is None:
+            return found
+        x, labels, ids, groups = found, None, None, None
+        options = {name: value for name, value in options.items() if name == "memory"}
     if engine != "local":
         raise InvalidParameter(
             f"engine={engine!r} selects from embeddings; encode first with gmmatch embed, in Python"
@@ -63,15 +75,14 @@ def open_data(
         options.pop(name, None)  # what has to do with rows that are there already
     chosen, kind = choose_encoder(x, encoder, text, image)
     found = open_dataset(x, labels, ids, text=text, image=image, holds=kind, split=split, **handling)
-    found = _grouped(found, groups)
+    if groups is not None:
+        found = found.replace(groups=values_of_rows(found, groups, "groups"))
     if check is not None:
         check(found)
+    if encoder is None:
+        told = f"the {PLURALS[kind]} were encoded by {chosen}; encoder=... chooses another"
+        found = found.replace(notes=(*found.notes, told))
     return _encoded(found, embed_input(found, chosen, on_bad_rows=on_bad_rows, **options))
-
-
-def _grouped(found: Dataset, groups: object) -> Dataset:
-    """Return a dataset with what rows belong together, one value per row."""
-    return found if groups is None else found.replace(groups=values_of_rows(found, groups, "groups"))
 
 
 def _encoded(found: Dataset, embedded: Embedded) -> Dataset:
@@ -106,6 +117,9 @@ def gather_known(
     classes = checked.classes[present]
     known, notes = Known(groups=groups), []
     if probabilities is not None:
+        columns = probabilities.values() if isinstance(probabilities, Mapping) else [probabilities]
+        for column in columns:
+            data.check_index(column, "probabilities")
         found = as_probabilities(probabilities, classes, checked.classes, len(checked.rows))
         known = replace(known, probabilities=found)
         usable = np.arange(len(found)) if checked.usable is None else np.flatnonzero(checked.usable)
@@ -156,6 +170,8 @@ def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int)
 def _columns(table: Any) -> Mapping[str, Any] | None:
     """Return the columns of a table or mapping by their names as text; None: it is an array."""
     names = table if isinstance(table, Mapping) else getattr(table, "columns", None)
+    if isinstance(table, pa.Table):
+        names = table.column_names
     if names is None or isinstance(table, np.ndarray):
         return None
     called = [str(name) for name in names]
@@ -180,31 +196,19 @@ def _by_name(columns: Mapping[str, object], classes: Labels, n_rows: int) -> Flo
 
 
 def _read(path: Path) -> Any:
-    """Return the array or the columns of a file."""
+    """Return the array or the table of a file."""
     if path.exists() and not path.is_file():
         raise InvalidInput(f"probabilities are read from a file; {path} is none")
     try:
         if path.suffix == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False)
         if path.suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            table = pq.read_table(path)
-        elif path.suffix == ".csv":
-            from pyarrow import csv
-
-            table = csv.read_csv(path)
-        else:
-            raise InvalidInput(f"probabilities are read from .npy, .parquet or .csv; got {path}")
+            return pq.read_table(path)
+        if path.suffix == ".csv":
+            return csv.read_csv(path)
     except (OSError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
         raise InvalidInput(f"probabilities cannot be read from {path}: {error}") from None
-    names = table.column_names
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InvalidInput(f"probabilities have more than one column {twice!r}; expected one for each class")
-    return {name: table[name].to_numpy() for name in names}
+    raise InvalidInput(f"probabilities are read from .npy, .parquet or .csv; got {path}")
 
 
 def _as_reference(
@@ -214,9 +218,15 @@ def _as_reference(
     if isinstance(given, tuple):
         if len(given) != 2:
             raise InvalidInputType("reference must be (rows, labels), a dataset or a path with labels")
-        opened = open_data(*given)
+        opened = open_data(*given, encode=True)
     else:
-        opened = given if isinstance(given, Dataset) else open_data(given, **_alike(like))
+        alike: dict[str, Any] = {
+            name: like[name] for name in ("encoder", "text", "image", "embedding") if name in like
+        }
+        labels = like.get("labels")  # where those of the data are a column, so are these
+        if isinstance(labels, str) and not os.path.exists(labels):
+            alike["labels"] = labels
+        opened = given if isinstance(given, Dataset) else open_data(given, encode=True, **alike)
     if opened.labels is None:
         raise InvalidInput(
             "the reference has no labels; pass (rows, labels), a dataset with labels, or a path whose labels"
@@ -234,15 +244,6 @@ def _as_reference(
     return rows, places[checked.codes]
 
 
-def _alike(like: Mapping[str, object]) -> dict[str, Any]:
-    """Return how to open a reference: as the rows were, with labels where these were a column."""
-    found = {
-        name: like[name] for name in ("encoder", "text", "image", "embedding") if like.get(name) is not None
-    }
-    labels = like.get("labels")
-    return found | ({"labels": labels} if isinstance(labels, str) and not os.path.exists(labels) else {})
-
-
 def numbers_of_rows(
     given: object, data: Dataset, name: str, least: float = -np.inf
 ) -> tuple[Vector, IntArray]:
@@ -253,6 +254,7 @@ def numbers_of_rows(
     if isinstance(given, (str, os.PathLike)):
         values: Vector = values_of_rows(data, given, "scores", name)
     else:
+        data.check_index(given, name)
         values = as_numbers(given, len(data), name)
     good = np.setdiff1d(np.arange(len(data)), data.bad_rows)
     if not np.isfinite(values[good]).all() or (values[good] < least).any():
@@ -275,7 +277,9 @@ def open_rows(
 def open_foreign(given: object, encoder: object = None, text: str | None = None) -> Dataset:
     """Open other data as this data was opened; labels are not needed."""
     source = given[0] if isinstance(given, tuple) and len(given) == 2 else given
-    return source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text)
+    return (
+        source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text, encode=True)
+    )
 
 
 def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:

@@ -73,13 +73,12 @@ def write_suspects(suspects: Suspects, path: Path) -> None:
     """Write the evidence about every row as `.parquet`, `.csv` or `.jsonl`, most suspicious first."""
     columns = suspects.columns()
     ids = columns["row"] if suspects.ids is None else suspects.ids[columns["row"]]
-    table = pa.table({"id": pa.array(ids)} | {name: pa.array(values) for name, values in columns.items()})
-    _write_whole(table, path)
+    _write_whole(pa.table({"id": ids} | columns), path)
 
 
 def write_leaks(columns: Mapping[str, AnyArray], path: Path) -> None:
     """Write pairs of near-duplicates as `.parquet`, `.csv` or `.jsonl`."""
-    _write_whole(pa.table({name: pa.array(values) for name, values in columns.items()}), path)
+    _write_whole(pa.table(dict(columns)), path)
 
 
 def write_scores(scores: Vector, path: Path) -> None:
@@ -147,20 +146,20 @@ def _lines(ids: AnyArray) -> str:
 
 def write_table(table: pa.Table, file: Path, ending: str, as_given: bool = False) -> None:
     """Write a table as its ending says; `as_given`: also cells that a spreadsheet would compute."""
-    if ending == ".csv":
-        _write_csv(table, file, as_given)
-    elif ending == ".jsonl":
-        _write_jsonl(table, file)
-    else:
+    if ending == ".parquet":
         with file.open("wb") as handle:
             pq.write_table(table, handle)
-
-
-def _write_csv(table: pa.Table, file: Path, as_given: bool) -> None:
-    with file.open("w", newline="", encoding="utf-8") as handle:
-        writer = csv.writer(handle)
+        return
+    with file.open("w", newline="", encoding="utf-8") as lines:
+        batches = table.to_batches(max_chunksize=65536)
+        if ending == ".jsonl":
+            for entry in (entry for batch in batches for entry in batch.to_pylist()):
+                known = {name: None if value != value else value for name, value in entry.items()}
+                lines.write(json.dumps(known) + "\n")  # JSON has no NaN
+            return
+        writer = csv.writer(lines)
         writer.writerow(table.column_names)
-        for batch in table.to_batches(max_chunksize=65536):
+        for batch in batches:
             # Numbers are no text, and the most of what is written.
             plain = [as_given or pa.types.is_primitive(column.type) for column in batch.columns]
             cells = zip(plain, (column.to_pylist() for column in batch.columns), strict=True)
@@ -175,14 +174,6 @@ def _as_text(cell: object) -> Any:
     ("'=1+1", 'cat', -1)
     """
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
-
-
-def _write_jsonl(table: pa.Table, file: Path) -> None:
-    with file.open("w", encoding="utf-8") as handle:
-        for batch in table.to_batches(max_chunksize=65536):
-            for entry in batch.to_pylist():
-                known = {name: None if value != value else value for name, value in entry.items()}
-                handle.write(json.dumps(known) + "\n")  # JSON has no NaN
 
 
 def materialize_rows(selection: Selection, source: Dataset, folder: Path) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .arrays import AnyArray, IntArray, Mask, Vector
 from .errors import InvalidInput, InvalidParameter, brief, first_line
-from .facts import Evidence, RunInfo, Told, digest_of_table, pack_array, plain, unpack_array
+from .facts import Evidence, JsonObject, RunInfo, digest_of_table, pack_array, plain, unpack_array
 from .files import as_path, whole_file
 
 _AS_TOLD: Any = None  # the info that the other attributes of a selection tell
@@ -83,7 +83,7 @@ class Carried:
         return {"labels": plain(dict(enumerate(self.labels))), **arrays}
 
     @classmethod
-    def unpack(cls, packed: Told) -> Carried:
+    def unpack(cls, packed: JsonObject) -> Carried:
         """Return what `pack` packed."""
         arrays = {name: unpack_array(packed[name]) for name in ("counts", "totals", "targets", "rows")}
         return cls(list(packed["labels"].values()), **arrays)
@@ -159,7 +159,7 @@ class Selection:
     distances: Vector
     objective: float
     method: str
-    params: Told
+    params: JsonObject
     n_rows: int
     random_state: int | None = 0
     labels: AnyArray | None = None
@@ -325,7 +325,7 @@ class Selection:
         """
         from .handover import take_rows
 
-        return take_rows(x, self.indices, self.n_rows)
+        return take_rows(x, self.indices, self.n_rows, self.ids)
 
     def sampler(self, shuffle: bool = True, random_state: int = 0) -> Any:
         """Return a sampler of the kept rows for a torch ``DataLoader`` over all rows.
@@ -405,18 +405,22 @@ class Selection:
         Parameters
         ----------
         path
-            Where to write; an existing file is replaced. The command line writes other forms, too.
+            Where to write; an existing file is replaced, unless the run read it. The command line writes
+            other forms, too.
         """
         import pyarrow.parquet as pq
 
         if str(path).lower().endswith((".csv", ".npy", ".txt", ".jsonl")):
             raise InvalidParameter(f"Selection.save writes Parquet; name a file that ends so; got {path}")
+        place = as_path(path, "path")
+        if self.made is not None:
+            self.made.check_apart(place)
         stored = self._stored()
         against, told = json.dumps(stored.pop("evidence")), json.dumps(stored)
         table = self.to_arrow().replace_schema_metadata({METADATA_KEY: told})
         digest = digest_of_table(table, told.encode(), against.encode())
         # Arrow takes no names that are not UTF-8, as files may have; an open file has none.
-        with whole_file(as_path(path, "path")) as partial, partial.open("wb") as file:
+        with whole_file(place) as partial, partial.open("wb") as file:
             writer = pq.ParquetWriter(file, table.schema, write_page_checksum=True)
             writer.write_table(table)
             writer.add_key_value_metadata({EVIDENCE_KEY: against, DIGEST_KEY: digest})

@@ -1,4 +1,8 @@
-"""The whole way: what was asked for (Plan), the run, its outcome, what is written, what it would take."""
+"""One selection from beginning to end: the plan, the run, what is written, and what it would take.
+
+`Plan` says what was asked for. `run` is the story; the functions below it stand in the order in which it
+calls them. `write` writes the outcome. `estimate` says what a plan would take, without doing it.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,21 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from .aims import Aims, Cost, OpenAims, open_aims
+from .aims import Aims, Cost, OpenAims, Resolved, open_aims
+from .aims.duplicates import hashes_of
 from .aims.include import Exclude, Include
 from .aims.unlabelled import check_aims, join, share_rows
-from .arrays import IntArray, Labels, Rows
+from .arrays import Labels
 from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
 from .compute.engine import ENGINES, open_runner
-from .compute.keys import row_keys
 from .compute.runner import Runner, count_reads, gather, runner_of
 from .data import (
     Dataset,
@@ -36,11 +41,19 @@ from .data import (
 )
 from .errors import InvalidInput, InvalidParameter
 from .facts import RunInfo
-from .files import as_path, check_apart, check_folder
+from .files import (
+    as_path,
+    check_apart,
+    check_folder,
+    check_new,
+    check_not_joining,
+    check_outside,
+    names_of,
+)
 from .inputs import gather_known, open_data
 from .matching.budgets import check_share, class_budgets
 from .outputs import (
-    check_new,
+    check_ending,
     check_output,
     materialize_rows,
     write_scores,
@@ -76,6 +89,14 @@ if TYPE_CHECKING:
 _LITTLE_BYTES = 64 << 20
 # Time beside reads and picks, by a few measured runs: to start, and for each row.
 _START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
+_PRODUCTS, _PRODUCT_SECONDS = 40, 0.5  # that measure how fast this machine multiplies
+_NAMED = 3  # bad rows that a note names
+# What labels cannot be yet, with the way out.
+_OTHER_TASKS = {
+    "regression": "amounts are not judged; cut them into classes first, for example pandas.qcut(y, 10)",
+    "multilabel": "rows of several labels are not judged; select with one label per row, such as the rarest"
+    " of each",
+}
 _READING = ("text", "image", "on_bad_rows", "unlabelled", "header")
 
 
@@ -168,6 +189,11 @@ class Plan:
         return None if self.memory is None else as_size(self.memory)
 
     @property
+    def seed(self) -> int:
+        """The seed of what is drawn beside the method's own draws; 0 where a generator was given."""
+        return as_seed(self.random_state) if is_whole(self.random_state) else 0
+
+    @property
     def trains_on_images(self) -> bool:
         """Whether the images are for a training run; otherwise they are there to be shown."""
         return self.images is not None and (self.entry.needs_training or self.report is None)
@@ -181,9 +207,16 @@ class Plan:
         if self.fix is not None:
             check_probability(self.fix, "fix")
         check_choice(self.on_bad_rows, ("error", "drop"), "on_bad_rows")
-        check_task(self.task)
+        if check_choice(self.task, ("auto", "classification", *_OTHER_TASKS), "task") in _OTHER_TASKS:
+            raise InvalidParameter(f"task={self.task!r}: {_OTHER_TASKS[self.task]}")
         self.aims.check()
-        check_engine(self.engine, self.entry)
+        engine = self.engine
+        name = engine.name if isinstance(engine, Runner) else check_choice(engine, tuple(ENGINES), "engine")
+        if name != "local" and not self.entry.engine:
+            able = ", ".join(method.name for method in METHODS.values() if method.engine)
+            raise InvalidParameter(
+                f"method {self.method!r} runs on one machine; other engines are for {able}"
+            )
         return params
 
     def check_budget(self, data: Dataset) -> None:
@@ -214,16 +247,25 @@ class Plan:
         except ValueError:  # on another drive
             return os.path.realpath(path)
 
+    @property
+    def read(self) -> tuple[object, ...]:
+        """All that was given to be read, files among it."""
+        given = self.source, self.labels, self.ids, self.reference, self.probabilities
+        return (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
+
     def check_read(self, inputs: Iterable[object]) -> None:
         """Refuse to write what is read."""
         states = [] if self.state is None else state_files(self.state)
         check_apart([*self.outputs.values(), *states], inputs)
+        if self.materialize is not None:
+            check_outside(self.materialize, self.source)
 
     def check_outputs(self) -> None:
         """Refuse outputs that could not be written, before any work is done."""
-        given = self.source, self.labels, self.ids, self.reference, self.probabilities
-        read = (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
-        self.check_read(read)
+        if self.state is not None:
+            check_folder(self.state)
+        self.check_read(self.read)
+        check_not_joining(list(self.outputs.values()), self.read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
         for name, path in self.outputs.items():
             replaceable = name != "materialize" and (self.overwrite or self.output_name(path) in known)
@@ -236,12 +278,30 @@ class Plan:
         if self.suspects is not None:
             check_output(self.suspects, kind="suspects")
         if self.save_scores is not None:
-            _check_scores_file(self.save_scores, self.entry)
+            if not self.entry.needs_training:
+                raise InvalidParameter(
+                    f"save_scores is for methods with a training run; {self.method} has none"
+                )
+            check_ending(self.save_scores, (".npy",), "save_scores takes a file that ends")
         if self.report is not None:
-            from .reporting import check_projection, check_report
+            from .reporting import check_report
 
-            check_report(self.report)
-            check_projection(self.projection)
+            check_report(self.report, self.projection)
+
+    def run_info(self, data: Dataset, picked: Selection) -> dict[str, Any]:
+        """Return what the information of a run says of its plan: who runs it, outputs, what repeats it."""
+        settings, keep = self.aims.settings(data.columns), check_keep(self.keep)
+        if keep != picked.params.get("keep"):
+            settings["keep"] = f"+{keep}" if isinstance(keep, Beyond) else keep
+        if self.fix is not None:
+            settings["fix"] = self.fix
+        return {
+            "engine": self.engine if isinstance(self.engine, str) else "ray",
+            "output": self.called(self.output),
+            "report": self.called(self.report),
+            "materialized": self.called(self.materialize),
+            "settings": settings or None,
+        }
 
     def called(self, path: Path | None) -> str | None:
         """Return what an output is called."""
@@ -263,66 +323,6 @@ def _output_path(given: object, name: str, elsewhere: dict[Path, str]) -> Path:
     path = folder / address.rstrip("/").rpartition("/")[2]
     elsewhere[path] = address
     return path
-
-
-def _check_scores_file(path: Path, entry: Method) -> None:
-    """Refuse to save scores that there will not be, or where they cannot be."""
-    if not entry.needs_training:
-        raise InvalidParameter(f"save_scores is for methods with a training run; {entry.name} has none")
-    if path.suffix != ".npy":
-        raise InvalidParameter(f"save_scores takes a file that ends in .npy; got {path}")
-    check_folder(path)
-
-
-def check_engine(engine: str | Runner, entry: Method) -> None:
-    """Refuse an engine that there is not, or that cannot run a method."""
-    name = engine.name if isinstance(engine, Runner) else check_choice(engine, tuple(ENGINES), "engine")
-    if name != "local" and not entry.engine:
-        able = [method.name for method in METHODS.values() if method.engine]
-        raise InvalidParameter(
-            f"method {entry.name!r} runs on one machine; other engines are for {', '.join(able)}"
-        )
-
-
-def check_task(task: str) -> None:
-    """Refuse what labels cannot be yet, with the way out."""
-    ways = {
-        "regression": "amounts are not judged; cut them into classes first, for example pandas.qcut(y, 10)",
-        "multilabel": "rows of several labels are not judged; select with one label per row, such as the"
-        " rarest of each",
-    }
-    if check_choice(task, ("auto", "classification", *ways), "task") in ways:
-        raise InvalidParameter(f"task={task!r}: {ways[task]}")
-
-
-def check_labels(entry: Method, params: Mapping[str, object], codes: IntArray | None, usable: Any) -> None:
-    """Refuse labels that a method cannot do with, before its training run, if it has one, begins."""
-    if codes is None:
-        raise InvalidInput(f"method {entry.name!r} needs labels, one per row; got none")
-    if not entry.needs_training:
-        return
-    sizes = np.bincount(codes[usable])
-    sizes = sizes[sizes > 0]
-    if len(sizes) < 2:
-        raise InvalidInput(f"method {entry.name!r} needs labels of at least two classes; got one")
-    if params.get("by_class", True):
-        class_budgets(sizes, resolve_keep(params["keep"], int(sizes.sum())))
-
-
-def check_memory(selector: Selector, checked: CheckedRows, cap: int) -> None:
-    """Refuse a memory cap that the run cannot keep: picks never depend on it."""
-    needed = selector.costs(checked).least_bytes
-    if not fits(needed, cap):
-        raise InvalidInput(
-            f"memory is {cap / 1e6:,.0f} MB; expected at least {np.ceil(needed / 1e6):,.0f} MB, for the"
-            " sample that rows are judged by, what is found of each row, and the rows of a class that is"
-            " matched whole"
-        )
-
-
-def fits(needed: int, cap: int) -> bool:
-    """Return True if a run can keep a cap; what is as little as Python itself takes can always be had."""
-    return needed <= max(cap, _LITTLE_BYTES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,14 +349,24 @@ class Outcome:
         """What the run did."""
         return self.selection.info
 
+    @property
+    def read(self) -> list[str]:
+        """Names of the files that were read, which nothing may be written to."""
+        return names_of((*self.dataset.files, *self.plan.read))
+
+    def check_apart(self, path: Path) -> None:
+        """Refuse to write what was read."""
+        check_apart([path], self.read)
+        check_not_joining([path], self.plan.read)
+
     def find_suspects(self) -> Suspects:
         """Return the suspects, by the verdict of the run where there is one."""
         if self.suspects is not None:
             return self.suspects
         if self.labelled is not None:
             return self.labelled.find_suspects()
-        seed, given = self.plan.random_state, self.given
-        return find_suspects(self.dataset, self.checked, self.verdict, self.by_class, seed, self.known, given)
+        verdict, seed = self.verdict if self.by_class else None, self.plan.random_state
+        return find_suspects(self.dataset, self.checked, verdict, seed, self.known, self.given)
 
 
 def run(plan: Plan) -> Outcome:
@@ -371,292 +381,67 @@ def run(plan: Plan) -> Outcome:
     """
     started = time.perf_counter()
     params = plan.parameters()
-    seed = as_seed(plan.random_state) if is_whole(plan.random_state) else 0
     data = open_plan(plan)
     if len(data.unlabelled):
         return run_unlabelled(plan, data)
-    params = read_scores(params, data)
-    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
-    data = replace(data, rows=checked.rows)
-    if plan.suspects is not None:
-        check_suspects(data, checked)
-    plan.check_outputs()
-    plan.check_read(data.files)
-    rows, content = checked.rows, open_content_of(plan, data)
-    if plan.cap is not None:
-        check_memory(plan.entry.build(**params), checked, plan.cap)
+    data, checked = check_before_reading(plan, params, data)
+    content, selector = open_content_of(plan, data), plan.entry.build(**params)
     opening = open_runner(plan.engine, data, plan.address, plan.workers)
     with opening as runner, count_reads(runner.rows) as counter:
-        checked = checked.read_by(runner.rows)
-        checked = look_at_all(checked, data, plan.on_bad_rows, seed, plan.entry.build(**params))
+        checked = look_at_all(checked.read_by(runner.rows), data, plan.on_bad_rows, plan.seed, selector)
         known, remarks = gather_known(data, checked, plan.reference, plan.probabilities, vars(plan))
-        aims = open_aims(plan.aims, data, checked, seed, plan.encoder, plan.text)
+        aims = open_aims(plan.aims, data, checked, plan.seed, plan.encoder, plan.text)
         params["keep"] = aims.keep(plan.keep, checked)
-        given = data.labels
-        trained, training = train_if_needed(plan, params, checked)
-        selector = plan.entry.build(**params, **trained)
         checkpoint = open_checkpoint(plan, params, checked, known, aims)
+        trained, training = train_if_needed(plan, params, checked)
+        params |= trained
+        selector = plan.entry.build(**params)
         by_class = selector.judges_by_class
         verdict = judge_once(plan, selector, checked, recalled(checkpoint), known)
         used, believed, changed = checked, verdict, 0
         if plan.fix is not None and verdict is not None and by_class:
             used, believed, changed = fix_labels(checked, verdict, plan.fix)
-        evidence = None if believed is None else evidence_of(believed, used, by_class)
-        resolved = aims.resolve(used, believed, evidence, params, seed, plan.keep)
-        if resolved.keep is not None:
-            params["keep"] = resolved.keep
-        budget = aims.cost_budget(plan.keep, resolved.shared, used)
-        fit = partial(pick, plan, params | trained, aims, budget, used, believed)
-        picked = fit(resolved.wanted, checkpoint)
-        wanted = {**resolved.told, **aims.told(budget, picked)}
-        remarks = (*remarks, *aims.notes(picked, resolved.wanted))
-        if resolved.without_quality is not None:
-            others = fit(resolved.without_quality, None)
-            wanted["quality"] = wanted["quality"] | compare_quality(picked, others, used)
+        picked, met = pick_rows(plan, params, aims, used, believed, by_class, checkpoint)
         found = None
         if plan.suspects is not None:
-            found = find_suspects(data, checked, verdict, by_class, plan.random_state, known, given)
-    checked = checked.read_by(rows)  # which outlive the runner
+            about_classes = verdict if by_class else None
+            found = find_suspects(data, checked, about_classes, plan.random_state, known, data.labels)
+    checked = checked.read_by(data.rows)  # which outlive the runner
     data.check_unchanged()
-    selection = replace(picked, ids=None if data.ids is None else data.ids[picked.indices])
-    if verdict is not None and picked.evidence is None:
-        against = evidence_of(verdict, checked, by_class)
+    given, selection = data.labels, picked
+    if verdict is not None and picked.evidence is None:  # where rows were judged for others than the method
         info = replace(picked.info, tiers=verdict.summary()["tiers"])
-        selection = replace(selection, tiers=verdict.tiers, evidence=against, info=info)
-    notes = notes_of(data, checked, verdict, by_class)
-    if is_whole(plan.keep) and plan.keep == 1 and len(rows) > 1:
-        notes = (*notes, "keep is 1, which is a count: one row was kept; 1.0 or 100% keeps all of them")
+        evidence = evidence_of(verdict, checked, by_class)
+        selection = replace(picked, tiers=verdict.tiers, evidence=evidence, info=info)
     if plan.fix is not None:
         selection, data = under_fixed_labels(selection, data, checked, used)
         remarks = (*remarks, f"{changed:,} labels were changed to suggestions of at least {plan.fix:g}")
     if aims.include.earlier is not None:
         selection = aims.include.joined(selection)
+    notes = [picked.info.hint, *notes_of(data, checked, verdict, by_class, plan.keep), *remarks, *met.notes]
     info = replace(
         selection.info,
         reads=counter.reads,
-        bad_rows=len(rows) - checked.n_usable,
+        bad_rows=len(data) - checked.n_usable,
         training=training,
-        engine=plan.engine if isinstance(plan.engine, str) else "ray",
-        output=plan.called(plan.output),
-        report=plan.called(plan.report),
-        materialized=plan.called(plan.materialize),
         fingerprint=checked.fingerprint,
         suspects=None if found is None else found.summary(),
         seconds=round(time.perf_counter() - started, 3),
-        hint="\n".join(filter(None, [selection.info.hint, *notes, *remarks, *resolved.notes])) or None,
-        leaks=None if resolved.leaks is None else resolved.leaks.summary(),
-        aims=wanted or None,
-        settings=settings_of(plan, data, picked) or None,
+        hint="\n".join(filter(None, notes)) or None,
+        leaks=None if met.leaks is None else met.leaks.summary(),
+        aims=met.info or None,
+        **plan.run_info(data, picked),
     )
-    selection = replace(selection, info=info)
-    outcome = Outcome(
-        plan, selection, verdict, data, checked, found, content, given, checkpoint, by_class, known
-    )
+    selection = replace(selection, info=info, ids=None if data.ids is None else data.ids[picked.indices])
+    about = found, content, given, checkpoint, by_class, known
+    outcome = Outcome(plan, selection, verdict, data, checked, *about)
     # What the verbs of the selection go back to; the outcome's own selection has none, so that nothing holds
     # itself.
     return replace(outcome, selection=replace(selection, made=outcome))
 
 
-def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
-    """Pick labelled rows by class, and rows without a label as clusters that complete them."""
-    check_aims(plan.aims)
-    if plan.entry.needs_labels:
-        raise InvalidParameter(
-            f"unlabelled='pick' is for methods that do without labels; {plan.method} does not"
-        )
-    counts = share_rows(plan.keep, data)
-    known = replace(plan, labels=None, ids=None, groups=None, unlabelled="error")
-    every = isinstance(check_keep(plan.keep), float) and check_keep(plan.keep) == 1
-    first = run(replace(known, source=data.labelled(), keep=1.0 if every else int(counts[0])))
-    out = np.setdiff1d(np.arange(len(data)), np.concatenate([data.unlabelled, first.selection.indices]))
-    if plan.aims.exclude is not None:
-        out = np.union1d(out, Exclude.of(plan.aims.exclude, data, first.checked, Include()).rows)
-    nothing: dict[str, Any] = dict.fromkeys((*_WRITERS, "state"))
-    second = run(
-        replace(
-            known,
-            source=replace(data, labels=None, unlabelled=np.empty(0, np.int64)),
-            keep=1.0 if every else int(counts.sum()),
-            aims=replace(
-                plan.aims, include=first.selection.indices, exclude=np.setdiff1d(out, data.bad_rows)
-            ),
-            params={name: value for name, value in plan.params.items() if name != "budgets"},
-            reference=None,
-            probabilities=None,
-            fix=None,
-            resume=False,
-            **nothing,
-        )
-    )
-    found = join(first.selection, second.selection, data)
-    settings = settings_of(plan, data, found)
-    found = replace(found, info=replace(found.info, settings=settings or None))
-    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
-    outcome = replace(first, plan=plan, selection=found, dataset=data, checked=checked, labelled=first)
-    return replace(outcome, selection=replace(found, made=outcome))
-
-
-def settings_of(plan: Plan, data: Dataset, picked: Selection) -> dict[str, Any]:
-    """Return what repeats a run on other data beside the parameters of its method."""
-    found = plan.aims.settings(data.columns)
-    keep = check_keep(plan.keep)
-    if keep != picked.params.get("keep"):
-        found["keep"] = f"+{keep}" if isinstance(keep, Beyond) else keep
-    return found if plan.fix is None else found | {"fix": plan.fix}
-
-
-def open_checkpoint(
-    plan: Plan, params: Mapping[str, object], checked: CheckedRows, known: Known, aims: OpenAims
-) -> FileCheckpoint | None:
-    """Return where the run saves its state, which belongs to these rows and all that was asked for."""
-    if plan.state is None:
-        return None
-    asked = plan.entry.build(**params).get_params(deep=False)
-    recipe = {"bad_rows": len(checked.rows) - checked.n_usable, "method": plan.method, **asked}
-    recipe |= known.recipe() | aims.recipe() | ({} if plan.fix is None else {"fix": plan.fix})
-    names = map(plan.output_name, plan.outputs.values())
-    return FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume, names)
-
-
-def under_fixed_labels(
-    selection: Selection, data: Dataset, checked: CheckedRows, used: CheckedRows
-) -> tuple[Selection, Dataset]:
-    """Return the selection with the labels that were given beside those that were used; and such data."""
-    if checked.classes is None or checked.codes is None or used.codes is None:
-        return selection, data
-    given = checked.classes[checked.codes[selection.indices]]
-    return replace(selection, given_labels=given), replace(data, labels=checked.classes[used.codes])
-
-
-def pick(
-    plan: Plan,
-    params: Mapping[str, object],
-    aims: OpenAims,
-    budget: float,
-    checked: CheckedRows,
-    verdict: Verdict | None,
-    wanted: Wanted,
-    checkpoint: FileCheckpoint | None,
-) -> Selection:
-    """Pick rows: as many as were asked for or, where rows have a cost, the first that `budget` pays for.
-
-    The picks are one sequence, so that a run with about as many rows as the budget buys is cut where it ends.
-    """
-
-    def fit(keep: object, state: FileCheckpoint | None = None) -> Selection:
-        selector = plan.entry.build(**{**params, "keep": keep})
-        return selector.fit(
-            checked, verdict=verdict, checkpoint=state, memory=plan.cap, wanted=wanted
-        ).selection_
-
-    if aims.cost is None:
-        return fit(params["keep"], checkpoint)
-    allowed = checked.pickable() if wanted.allowed is None else wanted.allowed
-    least = aims.least_rows(checked, wanted, params)
-    rows = max(aims.cost.rows_for(budget, allowed), least)
-    while True:
-        found = fit(rows)
-        paid = aims.cost.affordable(found.indices, budget)
-        if paid < len(found) or rows >= allowed.sum():
-            break
-        spent = float(aims.cost.values[found.indices].sum())
-        rows = min(int(allowed.sum()), max(2 * rows, aims.cost.rows_for(budget, allowed, spent, rows)))
-    if paid < max(1, len(wanted.first)):
-        raise InvalidInput(
-            f"keep gives {budget:,.6g} of {aims.cost.name}, which does not pay for"
-            f" {'the rows of include' if len(wanted.first) else 'the first row'}; keep more"
-        )
-    return found.head(paid)
-
-
-def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) -> dict[str, float]:
-    """Return how far picks with and without quality are from the centres of all rows that compete."""
-    classes = 1 if others.labels is None else len(np.unique(others.labels))
-    if others.centers is None or len(others.centers) != classes:
-        return {}
-    return {
-        "objective": objective_to(checked.rows, picked, others.centers),
-        "without": objective_to(checked.rows, others, others.centers),
-    }
-
-
-def objective_to(rows: Rows, selection: Selection, centers: Any) -> float:
-    """Return how far the means of the picks of each class are from given centres, weighted by their picks."""
-    labels = np.zeros(len(selection)) if selection.labels is None else selection.labels
-    classes, codes = np.unique(labels, return_inverse=True)
-    values = gather(rows, selection.indices)
-    means = [values[codes == code].mean(axis=0, dtype=np.float64) for code in range(len(classes))]
-    apart = [float(np.sqrt(np.square(m - c).sum())) for m, c in zip(means, centers, strict=False)]
-    return float(np.average(apart, weights=np.bincount(codes)[: len(apart)]))
-
-
-def write(outcome: Outcome) -> RunInfo:
-    """Write what was asked for: the selection first, the saved state removed last."""
-    plan = outcome.plan
-    for name, path in plan.outputs.items():
-        try:
-            _WRITERS[name](outcome, path)
-            plan.send(path)
-        except InvalidInput as error:
-            if plan.output is None or name == "output":
-                raise
-            raise InvalidInput(f"{error}; the selection is in {plan.called(plan.output)}") from error
-    if outcome.checkpoint is not None:
-        outcome.checkpoint.discard()
-    return outcome.info
-
-
-def write_report_of(
-    outcome: Outcome,
-    path: Path,
-    projection: str = "classes",
-    overwrite: bool = True,
-    *,
-    images: Any = None,
-    texts: Any = None,
-    command: str | None = None,
-) -> Report:
-    """Write the page about an outcome; return what it shows."""
-    from .reporting import check_projection, check_report, find_content, summarise, write_report
-
-    check_apart([path], (*outcome.dataset.files, outcome.plan.source))
-    check_new(path, overwrite)
-    check_report(path)
-    check_projection(projection)
-    content = outcome.content
-    if content is None or images is not None or texts is not None:
-        content = find_content(outcome.dataset, images=images, texts=texts, image=outcome.plan.image)
-    page = summarise(
-        outcome.selection,
-        outcome.dataset,
-        checked=outcome.checked,
-        content=content,
-        projection=projection,
-        command=command or outcome.plan.command,
-    )
-    write_report(page, path)
-    return page
-
-
-def _write_scores(outcome: Outcome, path: Path) -> None:
-    """Write the signal of a training run for every row: its score, or the length of its influence."""
-    params = outcome.selection.params
-    influence = params.get("influence")
-    write_scores(params["scores"] if influence is None else np.linalg.norm(influence, axis=1), path)
-
-
-_WRITERS: dict[str, Callable[[Outcome, Path], object]] = {
-    "output": lambda made, path: write_selection(made.selection, path, made.dataset, made.plan.all_rows),
-    "suspects": lambda made, path: write_suspects(made.find_suspects(), path),
-    "save_scores": _write_scores,
-    "materialize": lambda made, path: materialize_rows(made.selection, made.dataset, path),
-    "report": lambda made, path: write_report_of(made, path, made.plan.projection),
-}
-"""What writes each output, by the name of its parameter, in the order in which they are written."""
-
-
-def open_plan(plan: Plan) -> Dataset:
-    """Open what a plan names."""
+def open_plan(plan: Plan, encode: bool = True) -> Dataset:
+    """Open what a plan names; without `encode`, images and texts are left as they are."""
     names = ("encoder", "embedding", "groups", "engine", *_READING)
     options = {name: getattr(plan, name) for name in names}
     if plan.device != "auto" and isinstance(plan.encoder, str):
@@ -664,15 +449,47 @@ def open_plan(plan: Plan) -> Dataset:
 
         options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
     given = plan.source, plan.labels, plan.ids
-    return open_data(*given, memory=plan.cap, before_encoding=plan.check_all, **options)
+    return open_data(*given, encode=encode, memory=plan.cap, before_encoding=plan.check_all, **options)
 
 
-def read_scores(params: Mapping[str, object], data: Dataset) -> dict[str, Any]:
-    """Return the parameters of a method with scores that a file or a column holds, one for each row."""
-    given = params.get("scores")
-    if not isinstance(given, (str, os.PathLike)):
-        return dict(params)
-    return {**params, "scores": values_of_rows(data, given, "scores")}
+def check_before_reading(plan: Plan, params: dict[str, Any], data: Dataset) -> tuple[Dataset, CheckedRows]:
+    """Refuse what can be refused before any row is read; return the data, and its rows and labels as checked.
+
+    Scores that a file or a column holds take the place of its name in `params`.
+    """
+    if isinstance(scores := params.get("scores"), (str, os.PathLike)):
+        params["scores"] = values_of_rows(data, scores, "scores")
+    else:
+        data.check_index(scores, "scores")
+    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
+    if plan.suspects is not None:
+        check_suspects(data, checked)
+    plan.check_outputs()
+    plan.check_read(data.files)
+    if plan.cap is not None:
+        needed = plan.entry.build(**params).costs(checked).least_bytes
+        if not fits(needed, plan.cap):
+            raise InvalidInput(
+                f"memory is {plan.cap / 1e6:,.0f} MB; expected at least {np.ceil(needed / 1e6):,.0f} MB, for"
+                " the sample that rows are judged by, what is found of each row, and the rows of a class that"
+                " is matched whole"
+            )
+    return replace(data, rows=checked.rows), checked
+
+
+def fits(needed: int, cap: int) -> bool:
+    """Return True if a run can keep a cap; what is as little as Python itself takes can always be had."""
+    return needed <= max(cap, _LITTLE_BYTES)
+
+
+def open_content_of(plan: Plan, data: Dataset) -> Content | None:
+    """Open what the rows look like, if a report is to show it."""
+    if plan.report is None:
+        return None
+    from .reporting import find_content
+
+    shown = None if plan.trains_on_images else plan.images
+    return find_content(data, images=shown, image=plan.image)
 
 
 def look_at_all(
@@ -706,30 +523,54 @@ def look_at_all(
     return replace(checked, usable=None if usable.all() else usable)
 
 
-def open_content_of(plan: Plan, data: Dataset) -> Content | None:
-    """Open what the rows look like, if a report is to show it."""
-    if plan.report is None:
+def open_checkpoint(
+    plan: Plan, params: Mapping[str, object], checked: CheckedRows, known: Known, aims: OpenAims
+) -> FileCheckpoint | None:
+    """Return where the run saves its state, which belongs to these rows and all that was asked for."""
+    if plan.state is None:
         return None
-    from .reporting import find_content
+    asked = plan.entry.build(**params).get_params(deep=False)
+    recipe = {"bad_rows": len(checked.rows) - checked.n_usable, "method": plan.method, **asked}
+    recipe |= known.recipe() | aims.recipe() | ({} if plan.fix is None else {"fix": plan.fix})
+    names = map(plan.output_name, plan.outputs.values())
+    return FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume, names)
 
-    shown = None if plan.trains_on_images else plan.images
-    return find_content(data, images=shown, image=plan.image)
+
+def train_if_needed(
+    plan: Plan, params: Mapping[str, object], checked: CheckedRows
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Make the training run that a method needs; return the parameter it gives, and how it was trained."""
+    entry, images = plan.entry, plan.images if plan.trains_on_images else None
+    has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
+    codes, usable = checked.codes, checked.pickable()
+    if entry.needs_labels and not has_signal and codes is None:
+        raise InvalidInput(f"method {entry.name!r} needs labels, one per row; got none")
+    if has_signal or entry.train is None or codes is None:
+        if images is not None or plan.train_config is not None:
+            raise InvalidParameter(
+                f"images and train_config are for a training run, and {plan.method} makes none here"
+            )
+        return {}, None
+    sizes = np.bincount(codes[usable])
+    sizes = sizes[sizes > 0]
+    if len(sizes) < 2:
+        raise InvalidInput(f"method {entry.name!r} needs labels of at least two classes; got one")
+    if params.get("by_class", True):  # before the training run begins
+        class_budgets(sizes, resolve_keep(params["keep"], int(sizes.sum())))
+    how: dict[str, Any] = {"config": plan.train_config, "device": plan.device}
+    seed = as_seed(params["random_state"])
+    return entry.train(checked.rows, codes, usable, images=images, seed=seed, **how)
 
 
-def notes_of(
-    data: Dataset, checked: CheckedRows, verdict: Verdict | None = None, by_class: bool = True
-) -> tuple[str, ...]:
-    """Return what the user should know of the input, and of labels that were not judged."""
-    notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
-    hashes = None if checked.hashes is None else checked.hashes[1]
-    if hashes is not None and len(hashes) > 1 and bool((hashes == hashes[0]).all()):
-        notes.append("all rows are alike, so that no row says more than another; look at how they were made")
-    several = by_class and checked.classes is not None and len(checked.classes) > 1
-    if several and verdict is not None and verdict.reason:
-        notes.append(f"the labels were not judged: {verdict.reason}")
-    if several and verdict is not None:
-        notes += verdict.notes
-    return tuple(notes)
+def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
+    """Return True if anybody needs the rows to be judged."""
+    if selector.judges or plan.suspects is not None:
+        return True
+    if plan.report is None:
+        return False
+    from .reporting.inputs import worth_judging
+
+    return worth_judging(len(checked.rows), checked.rows.shape[1], len(checked.judged()[1]))
 
 
 def judge_once(
@@ -755,32 +596,6 @@ def judge_once(
     return verdict
 
 
-def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
-    """Return True if anybody needs the rows to be judged."""
-    if selector.guard != "off" or selector.reads_verdict() or plan.suspects is not None:
-        return True
-    if plan.report is None:
-        return False
-    from .reporting.inputs import worth_judging
-
-    return worth_judging(len(checked.rows), checked.rows.shape[1], len(checked.judged()[1]))
-
-
-def expected_reads(plan: Plan, selector: Selector, checked: CheckedRows) -> int:
-    """Return how often a run reads all rows, from what is known before any is read; see `Selector`."""
-    trains = plan.entry.needs_training and not plan.trains_on_images
-    judged_for_others = wants_verdict(plan, selector, checked) and not (
-        selector.guard != "off" or selector.reads_verdict()
-    )
-    several = checked.classes is not None and len(checked.classes) > 1
-    # Duplicates, and the nearest other class.
-    suspects = 0 if plan.suspects is None else 1 + several
-    # Near-duplicates, and rows like a reference.
-    wishes = plan.aims
-    aims = (wishes.holdout is not None) + (wishes.duplicates == "drop") + (wishes.match_to is not None)
-    return selector.expected_reads(checked) + trains + judged_for_others + suspects + aims
-
-
 def fix_labels(checked: CheckedRows, verdict: Verdict, above: float) -> tuple[CheckedRows, Verdict, int]:
     """Put suggested labels in place where they are at least so probable; such rows are believed.
 
@@ -803,30 +618,88 @@ def fix_labels(checked: CheckedRows, verdict: Verdict, above: float) -> tuple[Ch
     return replace(checked, codes=fixed), verdict, int(chosen.sum())
 
 
-def train_if_needed(
-    plan: Plan, params: Mapping[str, object], checked: CheckedRows
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Make the training run that a method needs; return the parameter it gives, and how it was trained."""
-    entry, images = plan.entry, plan.images if plan.trains_on_images else None
-    has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
-    usable = np.ones(len(checked.rows), bool) if checked.usable is None else checked.usable
-    if entry.needs_labels and not has_signal:
-        check_labels(entry, params, checked.codes, usable)
-    if has_signal or entry.train is None or checked.codes is None:
-        if images is not None or plan.train_config is not None:
-            raise InvalidParameter(
-                f"images and train_config are for a training run, and {plan.method} makes none here"
-            )
-        return {}, None
-    return entry.train(
-        checked.rows,
-        checked.codes,
-        usable,
-        images=images,
-        config=plan.train_config,
-        device=plan.device,
-        seed=as_seed(params["random_state"]),
-    )
+def pick_rows(
+    plan: Plan,
+    params: Mapping[str, Any],
+    aims: OpenAims,
+    checked: CheckedRows,
+    verdict: Verdict | None,
+    by_class: bool,
+    checkpoint: FileCheckpoint | None,
+) -> tuple[Selection, Resolved]:
+    """Pick rows for all that is wanted of them; return them, and how far that was met."""
+    evidence = None if verdict is None else evidence_of(verdict, checked, by_class)
+    met = aims.resolve(checked, verdict, evidence, params, plan.seed, plan.keep)
+    if met.keep is not None:
+        params = {**params, "keep": met.keep}
+    budget = aims.cost_budget(plan.keep, met.shared, checked)
+    fit = partial(pick_within, budget, plan, params, aims, checked, verdict)
+    picked = fit(met.wanted, checkpoint)
+    info = {**met.info, **aims.info(budget, picked)}
+    if met.without_quality is not None:
+        others = fit(met.without_quality, None)
+        info["quality"] = info["quality"] | compare_quality(picked, others, checked)
+    return picked, replace(met, info=info, notes=(*aims.notes(picked, met.wanted), *met.notes))
+
+
+def pick_within(
+    budget: float,
+    plan: Plan,
+    params: Mapping[str, Any],
+    aims: OpenAims,
+    checked: CheckedRows,
+    verdict: Verdict | None,
+    wanted: Wanted,
+    checkpoint: FileCheckpoint | None,
+) -> Selection:
+    """Pick rows: as many as were asked for or, where rows have a cost, the first that `budget` pays for.
+
+    The picks are one sequence, so that a run with about as many rows as the budget buys is cut where it ends.
+    """
+
+    def fit(keep: object, state: FileCheckpoint | None = None) -> Selection:
+        selector = plan.entry.build(**{**params, "keep": keep})
+        return selector.fit(
+            checked, verdict=verdict, checkpoint=state, memory=plan.cap, wanted=wanted
+        ).selection_
+
+    if aims.cost is None:
+        return fit(params["keep"], checkpoint)
+    allowed = checked.pickable() if wanted.allowed is None else wanted.allowed
+    # Rows that are in already, and one of each class.
+    classes = len(checked.judged(params.get("by_class", True))[1]) if wanted.parts is None else 1
+    rows = max(aims.cost.rows_for(budget, allowed), len(wanted.first) + classes)
+    while True:
+        found = fit(rows)
+        paid = aims.cost.affordable(found.indices, budget)
+        if paid < len(found) or rows >= allowed.sum():
+            break
+        spent = float(aims.cost.values[found.indices].sum())
+        rows = min(int(allowed.sum()), max(2 * rows, aims.cost.rows_for(budget, allowed, spent, rows)))
+    if paid < max(1, len(wanted.first)):
+        raise InvalidInput(
+            f"keep gives {budget:,.6g} of {aims.cost.name}, which does not pay for"
+            f" {'the rows of include' if len(wanted.first) else 'the first row'}; keep more"
+        )
+    kept, note = found.head(paid), aims.cost.unspent(found.indices, paid, budget)
+    hint = "\n".join(filter(None, [kept.info.hint, note])) or None
+    return replace(kept, info=replace(kept.info, hint=hint))
+
+
+def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) -> dict[str, float]:
+    """Return how far picks with and without quality are from the centres of all rows that compete."""
+    classes = 1 if others.labels is None else len(np.unique(others.labels))
+    if others.centers is None or len(others.centers) != classes:
+        return {}
+    found = {}
+    for name, selection in (("objective", picked), ("without", others)):
+        labels = np.zeros(len(selection)) if selection.labels is None else selection.labels
+        present, codes = np.unique(labels, return_inverse=True)
+        values = gather(checked.rows, selection.indices)
+        means = [values[codes == code].mean(axis=0, dtype=np.float64) for code in range(len(present))]
+        apart = [float(np.sqrt(np.square(m - c).sum())) for m, c in zip(means, others.centers, strict=False)]
+        found[name] = float(np.average(apart, weights=np.bincount(codes)[: len(apart)]))
+    return found
 
 
 def check_suspects(data: Dataset, checked: CheckedRows) -> None:
@@ -839,7 +712,6 @@ def find_suspects(
     data: Dataset,
     checked: CheckedRows,
     verdict: Verdict | None,
-    by_class: bool,
     random_state: object,
     known: Known,
     given: Labels | None,
@@ -847,7 +719,7 @@ def find_suspects(
 ) -> Suspects:
     """Gather the evidence that rows, or their labels, are wrong; bad rows are left out.
 
-    Where a run has judged the rows by class already, that verdict stands. `given`: the labels as they were
+    `verdict`: where a run has judged the rows by class already, it stands. `given`: the labels as they were
     given. `remarks`: what else the user should know.
     """
     check_suspects(data, checked)
@@ -855,13 +727,155 @@ def find_suspects(
     codes, present = checked.judged()
     own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
     seed = as_seed(random_state)
-    keys = verdict.keys if verdict is not None else checked.keys(seed)
-    keys = row_keys(checked.rows, seed) if keys is None else keys
-    if verdict is None or not by_class:  # where labels do not divide the rows, no verdict is about them
+    keys = None if verdict is None else verdict.keys
+    keys = hashes_of(checked, seed) if keys is None else keys
+    if verdict is None:
         verdict = judge(checked.rows, own, len(present), seed, keys=keys, known=known)
     copies = find_copies(checked.rows, keys, own >= 0)
     found = suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
     return replace(found, notes=(*notes_of(data, checked), *found.notes, *remarks), given=given, ids=data.ids)
+
+
+def under_fixed_labels(
+    selection: Selection, data: Dataset, checked: CheckedRows, used: CheckedRows
+) -> tuple[Selection, Dataset]:
+    """Return the selection with the labels that were given beside those that were used; and such data."""
+    if checked.classes is None or checked.codes is None or used.codes is None:
+        return selection, data
+    given = checked.classes[checked.codes[selection.indices]]
+    return replace(selection, given_labels=given), replace(data, labels=checked.classes[used.codes])
+
+
+def notes_of(
+    data: Dataset,
+    checked: CheckedRows,
+    verdict: Verdict | None = None,
+    by_class: bool = True,
+    keep: object = None,
+) -> tuple[str, ...]:
+    """Return what the user should know of the input, and of labels that were not judged."""
+    notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
+    if data.bad:
+        names = np.arange(len(data)).astype(str) if data.ids is None else data.ids
+        first = [f"{names[row]} ({data.bad[row]})" for row in sorted(data.bad)[:_NAMED]]
+        more = f" and {len(data.bad) - _NAMED:,} more" if len(data.bad) > _NAMED else ""
+        left_out = f"left out {'row ' if data.ids is None else ''}{', '.join(first)}{more}"
+        notes.insert(len(data.notes), left_out)
+    hashes = None if checked.hashes is None else checked.hashes[1]
+    if hashes is not None and len(hashes) > 1 and bool((hashes == hashes[0]).all()):
+        notes.append("all rows are alike, so that no row says more than another; look at how they were made")
+    several = by_class and checked.classes is not None and len(checked.classes) > 1
+    if several and verdict is not None and verdict.reason:
+        notes.append(f"the labels were not judged: {verdict.reason}")
+    if several and verdict is not None:
+        notes += verdict.notes
+    if is_whole(keep) and keep == 1 and len(data) > 1:
+        notes.append("keep is 1, which is a count: one row was kept; 1.0 or 100% keeps all of them")
+    return tuple(notes)
+
+
+def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
+    """Pick labelled rows by class, and rows without a label as clusters that complete them."""
+    check_aims(plan.aims)
+    if plan.entry.needs_labels:
+        raise InvalidParameter(
+            f"unlabelled='pick' is for methods that do without labels; {plan.method} does not"
+        )
+    counts = share_rows(plan.keep, data)
+    known = replace(plan, labels=None, ids=None, groups=None, unlabelled="error")
+    every = isinstance(check_keep(plan.keep), float) and check_keep(plan.keep) == 1
+    first = run(replace(known, source=data.labelled(), keep=1.0 if every else int(counts[0])))
+    out = np.setdiff1d(np.arange(len(data)), np.concatenate([data.unlabelled, first.selection.indices]))
+    if plan.aims.exclude is not None:
+        out = np.union1d(out, Exclude.of(plan.aims.exclude, data, first.checked, Include()).rows)
+    nothing: dict[str, Any] = dict.fromkeys((*_WRITERS, "state"))
+    second = run(
+        replace(
+            known,
+            source=replace(data, labels=None, unlabelled=np.empty(0, np.int64)),
+            keep=1.0 if every else int(counts.sum()),
+            aims=replace(
+                plan.aims,
+                include=Include(first.selection.indices),
+                exclude=Exclude(np.setdiff1d(out, data.bad_rows)),
+            ),
+            params={name: value for name, value in plan.params.items() if name != "budgets"},
+            reference=None,
+            probabilities=None,
+            fix=None,
+            resume=False,
+            **nothing,
+        )
+    )
+    found = join(first.selection, second.selection, data)
+    found = replace(found, info=replace(found.info, **plan.run_info(data, found)))
+    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
+    outcome = replace(first, plan=plan, selection=found, dataset=data, checked=checked, labelled=first)
+    return replace(outcome, selection=replace(found, made=outcome))
+
+
+def write(outcome: Outcome) -> RunInfo:
+    """Write what was asked for: the selection first, the saved state removed last."""
+    plan = outcome.plan
+    for name, path in plan.outputs.items():
+        try:
+            _WRITERS[name](outcome, path)
+            plan.send(path)
+        except InvalidInput as error:
+            if plan.output is None or name == "output":
+                raise
+            raise InvalidInput(f"{error}; the selection is in {plan.called(plan.output)}") from error
+    if outcome.checkpoint is not None:
+        outcome.checkpoint.discard()
+    return outcome.info
+
+
+def write_report_of(
+    outcome: Outcome,
+    path: Path,
+    projection: str = "classes",
+    overwrite: bool = True,
+    *,
+    images: Any = None,
+    texts: Any = None,
+    command: str | None = None,
+) -> Report:
+    """Write the page about an outcome; return what it shows."""
+    from .reporting import check_report, find_content, opened_as, summarise, write_report
+
+    plan = outcome.plan
+    outcome.check_apart(path)
+    check_new(path, overwrite)
+    check_report(path, projection)
+    content = outcome.content
+    if content is None or images is not None or texts is not None:
+        content = find_content(outcome.dataset, images=images, texts=texts, image=plan.image)
+    asked = {name: getattr(plan, name) for name in ("labels", "ids", "embedding", "encoder", *_READING)}
+    for name, usual in (("on_bad_rows", "error"), ("unlabelled", "error"), ("header", "auto")):
+        asked[name] = None if asked[name] == usual else asked[name]
+    opened = opened_as(plan.source, asked) if plan.groups is None else None
+    shown: dict[str, Any] = {"content": content, "projection": projection, "opened": opened}
+    shown["command"] = command or plan.command
+    page = summarise(outcome.selection, outcome.dataset, checked=outcome.checked, **shown)
+    write_report(page, path)
+    return page
+
+
+def _write_scores(outcome: Outcome, path: Path) -> None:
+    """Write the signal of a training run for every row: its score, or the length of its influence."""
+    params = outcome.selection.params
+    influence = params.get("influence")
+    write_scores(params["scores"] if influence is None else np.linalg.norm(influence, axis=1), path)
+
+
+_WRITERS: dict[str, Callable[[Outcome, Path], object]] = {
+    "output": lambda made, path: write_selection(made.selection, path, made.dataset, made.plan.all_rows),
+    "suspects": lambda made, path: write_suspects(made.find_suspects(), path),
+    "save_scores": _write_scores,
+    "materialize": lambda made, path: materialize_rows(made.selection, made.dataset, path),
+    "report": lambda made, path: write_report_of(made, path, made.plan.projection),
+}
+"""What writes each output, by the name of its parameter, in the order in which they are written."""
 
 
 @dataclass(frozen=True)
@@ -891,7 +905,7 @@ class Estimate:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return asdict(self)
+        return dict(vars(self))
 
 
 def estimate(plan: Plan) -> Estimate:
@@ -902,8 +916,8 @@ def estimate(plan: Plan) -> Estimate:
     """
     params = plan.parameters()
     items, encoding = 0, None
-    if plan.encoder is not None or plan.text is not None or plan.image is not None:
-        data = _before_encoding(plan)
+    data = _before_encoding(plan)
+    if data.rows is None or plan.encoder is not None:
         items, encoding, dimension = _encoding(plan, data)
         if dimension is None:
             k = _rows_kept(plan, data, len(data))
@@ -912,8 +926,6 @@ def estimate(plan: Plan) -> Estimate:
         # Rows of the right shape that take no memory.
         empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), dimension))
         data = data.replace(rows=empty)
-    else:
-        data = open_plan(plan)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     rows, selector = checked.rows, plan.entry.build(**params)
     costs, reads = selector.costs(checked), expected_reads(plan, selector, checked)
@@ -942,18 +954,15 @@ def estimate(plan: Plan) -> Estimate:
     )
 
 
-def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:
-    """Return how many rows would be kept; where rows have a cost, about how many it pays for."""
-    if plan.aims.cost is None:
-        return resolve_keep(plan.keep, n_rows)
-    cost, every = Cost.of(plan.aims.cost, data), np.ones(n_rows, bool)
-    return min(n_rows, max(1, round(cost.budget(plan.keep, every) / float(cost.values.mean()))))
-
-
 def _before_encoding(plan: Plan) -> Dataset:
-    """Open images or texts; refuse a budget that cannot be."""
+    """Open rows, or images or texts that are not encoded yet; refuse a budget that cannot be."""
     from .encoders import choose_encoder
 
+    if plan.encoder is None and plan.text is None and plan.image is None:
+        found = open_plan(plan, encode=False)
+        if found.rows is None:
+            plan.check_budget(found)
+        return found
     holds = choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1]
     options = {name: getattr(plan, name) for name in _READING}
     found = open_dataset(plan.source, plan.labels, plan.ids, holds=holds, **options)
@@ -978,6 +987,27 @@ def _encoding(plan: Plan, found: Dataset) -> tuple[int, float, int | None]:
     return items, items * tried.seconds, tried.dimension
 
 
+def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:
+    """Return how many rows would be kept; where rows have a cost, about how many it pays for."""
+    if plan.aims.cost is None:
+        return resolve_keep(plan.keep, n_rows)
+    cost, every = Cost.of(plan.aims.cost, data), np.ones(n_rows, bool)
+    return min(n_rows, max(1, round(cost.budget(plan.keep, every) / float(cost.values.mean()))))
+
+
+def expected_reads(plan: Plan, selector: Selector, checked: CheckedRows) -> int:
+    """Return how often a run reads all rows, from what is known before any is read; see `Selector`."""
+    trains = plan.entry.needs_training and not plan.trains_on_images
+    judged_for_others = wants_verdict(plan, selector, checked) and not selector.judges
+    several = checked.classes is not None and len(checked.classes) > 1
+    # Duplicates, and the nearest other class.
+    suspects = 0 if plan.suspects is None else 1 + several
+    # Near-duplicates, and rows like a reference.
+    wishes = plan.aims
+    aims = (wishes.holdout is not None) + (wishes.duplicates == "drop") + (wishes.match_to is not None)
+    return selector.expected_reads(checked) + trains + judged_for_others + suspects + aims
+
+
 def _rates(source: Dataset) -> tuple[float, float]:
     """Return bytes read per second and multiply-adds per second on this machine."""
     rows = source.rows
@@ -986,9 +1016,13 @@ def _rates(source: Dataset) -> tuple[float, float]:
     part.sum()
     read_rate = part.nbytes / max(time.perf_counter() - started, 1e-6)
     block = np.ones((512, 512), part.dtype)
-    took = []
-    for _ in range(6):
-        started = time.perf_counter()
-        np.dot(block, block.T)
-        took.append(time.perf_counter() - started)
-    return read_rate, 512.0**3 / max(float(np.median(took[1:])), 1e-6)
+    threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+    took: list[float] = []
+    # One thread, and the quickest of many: threads that wait for each other beside other work would make a
+    # product look twenty times as slow as the run will be.
+    with threadpool_limits(1):
+        while len(took) < _PRODUCTS and sum(took) < _PRODUCT_SECONDS:
+            started = time.perf_counter()
+            np.dot(block, block.T)
+            took.append(time.perf_counter() - started)
+    return read_rate, threads * 512.0**3 / max(min(took), 1e-6)

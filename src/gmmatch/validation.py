@@ -8,12 +8,13 @@ import hashlib
 import numbers
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn, Self, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector, is_tensor, kinds_of
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief, first_line
@@ -36,7 +37,9 @@ _NO_LABEL = {"nan", "na", "n/a", "null", "none", "?", "-"}
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-_LETTERS_AT_ONCE = 1 << 20  # that are looked at together
+_TEXTS_AT_ONCE = 1 << 16  # that are looked at together
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+_MOST_DIGITS = 18  # of a count
 _FEW_NUMBERS = 1 << 16  # that are counted, however few of them there are
 
 
@@ -62,7 +65,10 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     except ValueError:
         raise InvalidInput(f"the rows of {name} differ in length; expected one length for all") from None
     if array.dtype.kind == "O" and all(isinstance(value, numbers.Real) for value in array.flat):
-        array = array.astype(np.float64)
+        try:
+            array = array.astype(np.float64)
+        except OverflowError:
+            raise InvalidInput(f"{name} has whole numbers that are too large for float64") from None
     if array.dtype.kind not in "fiub":
         raise InvalidInputType(f"{name} must hold numbers; got {kind_of(array)}")
     if array.ndim != 2:
@@ -131,12 +137,12 @@ class CheckedRows:
         given = self.codes if by_class else None
         if given is None:
             given = np.zeros(len(self.rows), np.int64)
-        usable = np.ones(len(given), bool) if self.usable is None else self.usable
-        present, places = number_classes(given if usable.all() else given[usable])
+        usable = self.pickable()
+        present, positions = number_classes(given if usable.all() else given[usable])
         if len(present) == 1 and usable.all():
             return None, present
         codes = np.full(len(given), -1)
-        codes[usable] = places
+        codes[usable] = positions
         return codes, present
 
 
@@ -173,7 +179,7 @@ def bad_rows(rows: AnyArray) -> IntArray:
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
-def _check_scale(rows: Any, name: str) -> None:
+def _check_scale(rows: Rows, name: str) -> None:
     """Refuse rows whose distances would all be lost to rounding; hardly any is read where one is ordinary."""
     single = rows.dtype == np.float32
     smallest = _SMALLEST_SINGLE if single else _SMALLEST_VALUE
@@ -194,13 +200,17 @@ def _check_scale(rows: Any, name: str) -> None:
 
 
 def describe_bad_rows(bad: IntArray) -> str:
-    """Say how many rows are bad and which come first."""
-    first = ", ".join(str(row) for row in bad[:10])
+    """Return how many rows are bad and which come first, as a part of a sentence."""
     rows = "row" if bad.size == 1 else "rows"
     return (
         f"NaN, infinite or absurdly large values (beyond {LARGEST_VALUE:g}) in {bad.size} {rows}"
-        f" (first: {first}); expected finite numbers"
+        f" ({first_rows(bad)}); expected finite numbers"
     )
+
+
+def first_rows(rows: Sequence[int] | IntArray) -> str:
+    """Return the first ten of some row numbers, as a part of a sentence."""
+    return f"first: {', '.join(map(str, rows[:10]))}"
 
 
 def as_labels(labels: object, n_rows: int, name: str = "labels") -> tuple[AnyArray, IntArray]:
@@ -214,8 +224,7 @@ def as_labels(labels: object, n_rows: int, name: str = "labels") -> tuple[AnyArr
         raise InvalidInput(f"{name} has {len(array)} entries for {n_rows} rows; expected one per row")
     if missing.size:
         rows = "row" if missing.size == 1 else "rows"
-        first = ", ".join(map(str, missing[:10]))
-        raise InvalidInput(f"{name} has no value in {missing.size} {rows} (first: {first})")
+        raise InvalidInput(f"{name} has no value in {missing.size} {rows} ({first_rows(missing)})")
     return number_classes(array)
 
 
@@ -226,7 +235,7 @@ def as_numbers(given: object, n_rows: int, name: str) -> Vector:
     [1.0, 2.5]
     """
     try:
-        found = np.asanyarray(given)
+        found = np.asanyarray(array_of_tensor(given, name) if is_tensor(given) else given)
         kind = found.dtype.kind
         values = np.ma.filled(found.astype(np.float64), np.nan) if kind in "biufUSO" else np.empty((0, 0))
     except (TypeError, ValueError, OverflowError):
@@ -258,30 +267,27 @@ def check_keep(keep: Any, name: str = "keep") -> float | int | str:
     """
     if isinstance(keep, str) and keep == "auto" and name == "keep":
         return keep
-    found = _parse_amount(keep) if isinstance(keep, str) else keep
-    if not (found >= 1 if is_whole(found) else is_number(found) and 0 < found <= 1):
+    amount = parse_amount(keep) if isinstance(keep, str) else keep
+    if not (amount >= 1 if is_whole(amount) else is_number(amount) and 0 < amount <= 1):
         raise InvalidParameter(
             f"{name} must be a fraction in (0, 1] or a count of at least 1; got"
-            f" {brief(found)}{'' if is_number(found) else ', which is no percentage such as 10% either'}"
+            f" {brief(amount)}{'' if is_number(amount) else ', which is no percentage such as 10% either'}"
         )
-    return found  # type: ignore[no-any-return]
-
-
-_MOST_DIGITS = 18  # of a count
+    return amount  # type: ignore[no-any-return]
 
 
 class Beyond(int):
     """A count of rows beyond those that are in already."""
 
 
-def _parse_amount(text: str) -> Any:
+def parse_amount(text: str) -> Any:
     """Return the number that a text means: a percentage, a share or a count; the text where it means none."""
     found = re.fullmatch(r"\s*([-+]?)(\d+\.?\d*|\.\d+)\s*(%|[kKMG]?)\s*", text)
     if found is None:
         return text
     sign, digits, unit = found.groups()
-    if unit == "%":
-        return float(f"{sign}{digits}") / 100
+    if unit == "%":  # of what is beyond others is not said
+        return text if sign == "+" else float(f"{sign}{digits}") / 100
     number: Any = int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else float(digits)
     if unit:
         number *= 1000 ** (1 + "kMG".index(unit.replace("K", "k")))
@@ -310,12 +316,12 @@ def as_size(size: object, name: str = "memory") -> int:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Tell whether a value is a whole number, of Python or NumPy, and not a truth value."""
+    """Return True for a whole number, of Python or NumPy, and not a truth value."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether a value is a real number, of Python or NumPy, and not a truth value."""
+    """Return True for a real number, of Python or NumPy, and not a truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
@@ -327,7 +333,9 @@ def check_choice(value: object, allowed: Iterable[str], name: str) -> str:
     """
     known = list(allowed)
     if not isinstance(value, str) or value not in known:
-        raise InvalidParameter(f"{name} must be {_or(known)}; got {brief(value)}{nearest(value, known)}")
+        *others, last = map(repr, known)
+        words = f"{', '.join(others)} or {last}" if others else last
+        raise InvalidParameter(f"{name} must be {words}; got {brief(value)}{nearest(value, known)}")
     return value
 
 
@@ -407,19 +415,19 @@ def as_weights(weights: object, n_rows: int) -> Vector | None:
     return array
 
 
-def fingerprint(rows: Any, codes: IntArray | None = None, digest: str | None = None) -> str:
+def fingerprint(rows: Rows, codes: IntArray | None = None, digest: str | None = None) -> str:
     """Return a short digest of the shape, the type, all rows in their order, and the classes.
 
     `digest`: that of `digest_rows`, where the rows were read already.
     """
-    told = f"{rows.shape} {rows.dtype.str} {digest or digest_rows(rows)}"
-    found = hashlib.blake2b(told.encode(), digest_size=16)
+    described = f"{rows.shape} {rows.dtype.str} {digest or digest_rows(rows)}"
+    whole = hashlib.blake2b(described.encode(), digest_size=16)
     if codes is not None:
-        found.update(codes.tobytes())
-    return found.hexdigest()
+        whole.update(codes.tobytes())
+    return whole.hexdigest()
 
 
-def glance(rows: Any) -> str:
+def glance(rows: Rows) -> str:
     """Return a short digest of the shape, the type and a spread of up to 256 rows: hardly a row is read."""
     digest = hashlib.blake2b(f"{rows.shape} {rows.dtype.str}".encode(), digest_size=16)
     spread = np.unique(np.linspace(0, len(rows) - 1, _GLANCE_ROWS).astype(np.int64))
@@ -427,7 +435,7 @@ def glance(rows: Any) -> str:
     return digest.hexdigest()
 
 
-def digest_rows(rows: Any) -> str:
+def digest_rows(rows: Rows) -> str:
     """Return a digest of all rows in their order: of float32 and of float64 rows of the same values the same.
 
     Rows that are bad count as one and the same. `compute.keys.look_at_rows` finds it beside other things.
@@ -460,11 +468,6 @@ def key_factors(n_features: int, seed: int = 0) -> Keys:
     return rng.integers(0, 2**64, n_features, dtype=np.uint64) | np.uint64(1)
 
 
-def _or(words: list[str]) -> str:
-    quoted = [repr(word) for word in words]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
-
-
 def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArray]:
     """Return labels as whole numbers or as text, and the rows that have none.
 
@@ -480,14 +483,26 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
     if array.dtype.kind == "O" or isinstance(array, np.ma.MaskedArray):
         return _object_labels(array, name)
     if array.dtype.kind == "f":
-        missing = np.flatnonzero(np.isnan(array))
-        return _whole_floats(np.where(np.isnan(array), 0, array), name), missing
+        missing = np.isnan(array)
+        filled = np.where(missing, 0, array).astype(np.float64)
+        odd = np.flatnonzero((np.abs(filled) >= LARGEST_WHOLE_FLOAT) | (filled != np.floor(filled)))
+        if odd.size:
+            _refuse_amount(int(odd[0]), array[odd[0]], name)
+        return filled.astype(np.int64), np.flatnonzero(missing)
     if array.dtype.kind not in "iubUS":
         raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
-    if array.dtype.kind in "US":
-        _check_letters(array, name)
-    empty = array.dtype.kind in "US" and array == array.dtype.type()
-    return np.asarray(array), np.flatnonzero(empty)
+    if array.dtype.kind == "S":  # which no page and no JSON shows as they are
+        given: npt.NDArray[np.bytes_] = array
+        try:
+            array = np.char.decode(given, "utf-8")
+        except UnicodeDecodeError:
+            array = np.char.decode(given, "latin-1")  # any bytes; those that differ stay different
+    is_text = array.dtype.kind == "U"
+    for start in range(0, len(array) if is_text else 0, _TEXTS_AT_ONCE):
+        _check_letters(array[start : start + _TEXTS_AT_ONCE].tolist(), name, start)
+    empty = is_text and array == ""
+    # Tables hold no numbers in another machine's order of bytes.
+    return array.astype(array.dtype.newbyteorder("="), copy=False), np.flatnonzero(empty)
 
 
 def number_classes(values: AnyArray) -> tuple[AnyArray, IntArray]:
@@ -532,6 +547,10 @@ def _as_column(labels: Any, name: str) -> AnyArray:
             array = np.asarray(labels, object)
     except ValueError:
         raise InvalidInput(f"{name} must have one dimension; got lists of several lengths") from None
+    except Exception as error:  # of another library, whose values NumPy has no type for
+        raise InvalidInputType(f"{name} cannot be read as an array: {first_line(error)}") from None
+    if array.dtype.kind == "T":  # text of any width
+        array = array.astype(object)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -551,9 +570,7 @@ def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
     found: list[Any]
     if all(isinstance(value, str) for value in present):
         fill, found = "", present
-        odd = [row for row, value in enumerate(values) if isinstance(value, str) and not _is_plain(value)]
-        if odd:
-            raise _refuse_text(odd[0], name)
+        _check_letters(["" if is_missing(value) else value for value in values], name)
         _check_width(values, name)
     elif all(isinstance(value, (bool, np.bool_)) for value in present):
         fill, found = False, present
@@ -571,7 +588,7 @@ def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
 
 
 def notes_on(classes: AnyArray) -> list[str]:
-    """Say what may be meant otherwise: classes that look alike, or read like none.
+    """Return notes on classes that may be meant otherwise: that look alike, or read like none.
 
     Alike are those that differ in spaces, capitals, the encoding of accents (NFC, NFD) or invisible letters.
 
@@ -593,7 +610,7 @@ def notes_on(classes: AnyArray) -> list[str]:
         return []
     alike: dict[str, list[str]] = {}
     for name in classes.tolist():
-        alike.setdefault(_look(name), []).append(name)
+        alike.setdefault(" ".join(_visible(name).split()).casefold(), []).append(name)
     notes = []
     several = [names for names in alike.values() if len(names) > 1]
     if several:
@@ -613,50 +630,23 @@ def notes_on(classes: AnyArray) -> list[str]:
     return notes
 
 
-def _look(name: str) -> str:
-    """Return what classes that look alike have in common."""
-    return " ".join(_visible(name).split()).casefold()
-
-
 def _visible(name: str) -> str:
     """Return a name without letters that are not seen, such as zero-width spaces, with composed accents."""
     seen = "".join(letter for letter in _UNSEEN.sub("", name) if unicodedata.category(letter) != "Cf")
     return unicodedata.normalize("NFC", seen)
 
 
-def _is_plain(text: str) -> bool:
-    """Return True if text can be written to any file and read again: no NUL, and only what UTF-8 can hold."""
-    if "\0" in text:
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _check_letters(texts: list[str], name: str, first: int = 0) -> None:
+    """Refuse text that cannot be written to any file and read again; NumPy itself cuts NUL at the end."""
+    if _UNWRITABLE.search("".join(texts)):
+        row = next(row for row, text in enumerate(texts, first) if _UNWRITABLE.search(text))
+        raise InvalidInput(
+            f"{name} has text with a NUL character or half of a letter (a lone surrogate) at row {row};"
+            " expected text that UTF-8 can hold, without NUL"
+        )
 
 
-def _check_letters(array: AnyArray, name: str) -> None:
-    """Refuse an array of text with NUL inside or with halves of letters; NumPy itself cuts NUL at the end."""
-    letter: type[np.integer[Any]] = np.uint32 if array.dtype.kind == "U" else np.uint8
-    width = array.dtype.itemsize // np.dtype(letter).itemsize
-    step = _LETTERS_AT_ONCE // max(width, 1) + 1
-    for start in range(0, len(array) if width else 0, step):
-        part = np.ascontiguousarray(array[start : start + step], array.dtype.newbyteorder("="))
-        codes: AnyArray = part.view(letter).reshape(len(part), width)
-        odd = (codes >= 0xD800) & (codes <= 0xDFFF)
-        odd[:, :-1] |= (codes[:, :-1] == 0) & (codes[:, 1:] != 0)
-        if odd.any():
-            raise _refuse_text(start + int(np.flatnonzero(odd.any(axis=1))[0]), name)
-
-
-def _refuse_text(row: int, name: str) -> InvalidInput:
-    return InvalidInput(
-        f"{name} has text with a NUL character or half of a letter (a lone surrogate) at row {row}; expected"
-        " text that UTF-8 can hold, without NUL"
-    )
-
-
-def _check_width(values: list[Any], name: str) -> None:
+def _check_width(values: list[object], name: str) -> None:
     """Refuse texts, most likely not meant to be labels, that would fill the memory as an array."""
     texts = [(len(value), -row) for row, value in enumerate(values) if isinstance(value, str)]
     longest, row = max(texts, default=(0, 0))
@@ -668,30 +658,19 @@ def _check_width(values: list[Any], name: str) -> None:
 
 
 def _is_whole_real(value: object) -> bool:
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         return False
     if isinstance(value, numbers.Integral):
         return True
-    if not isinstance(value, numbers.Real):
-        return False
     return float(value).is_integer() and abs(float(value)) < LARGEST_WHOLE_FLOAT
 
 
-def _refuse_labels(values: list[Any], name: str) -> NoReturn:
+def _refuse_labels(values: list[object], name: str) -> NoReturn:
     present = [(row, value) for row, value in enumerate(values) if not is_missing(value)]
     if all(isinstance(value, numbers.Real) and not isinstance(value, bool) for _, value in present):
         _refuse_amount(*next((row, value) for row, value in present if not _is_whole_real(value)), name)
     kinds = sorted({type(value).__name__ for _, value in present})
     raise InvalidInputType(f"{name} must be all whole numbers or all text; got {' and '.join(kinds)}")
-
-
-def _whole_floats(array: AnyArray, name: str) -> IntArray:
-    large = np.abs(array.astype(np.float64)) >= LARGEST_WHOLE_FLOAT
-    whole = ~large & (array == np.floor(array))
-    if not whole.all():
-        row = int(np.flatnonzero(~whole)[0])
-        _refuse_amount(row, array[row], name)
-    return array.astype(np.int64)
 
 
 def _refuse_amount(row: int, value: object, name: str) -> NoReturn:
@@ -701,7 +680,7 @@ def _refuse_amount(row: int, value: object, name: str) -> NoReturn:
 
 
 def is_missing(value: object) -> bool:
-    """Tell whether a value stands for none: None, NaN, pandas' NA, masked, or empty text.
+    """Return True if a value stands for none: None, NaN, pandas' NA, masked, or empty text.
 
     >>> [is_missing(value) for value in (None, float("nan"), "", 0, "nan")]
     [True, True, True, False, False]
@@ -712,7 +691,7 @@ def is_missing(value: object) -> bool:
 
 
 def kind_of(array: AnyArray) -> str:
-    """Name what an array holds in the user's words, with the first value where that helps."""
+    """Return what an array holds in the user's words, with the first value where that helps."""
     if array.dtype.kind in "US":
         return f"text (first value: {str(array.flat[0])!r})" if array.size else "text"
     if array.dtype.kind == "O":

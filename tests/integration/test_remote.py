@@ -13,7 +13,7 @@ import pytest
 
 import gmmatch
 from gmmatch.data import ForwardRows, open_dataset, remote, spill
-from gmmatch.data.formats import parquet
+from gmmatch.data.formats import arrow
 from gmmatch.errors import InvalidInput
 
 pytest.importorskip("moto", reason="moto is not installed")
@@ -63,7 +63,7 @@ def near(store, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GMMATCH_PATIENCE", "3")
     monkeypatch.setattr(spill, "BLOCK_BYTES", 1 << 16)  # so that the file is many of them
-    monkeypatch.setattr(parquet, "_FAR_BUFFER", 1 << 17)
+    monkeypatch.setattr(arrow, "_FAR_BUFFER", 1 << 17)
     remote._file_system.cache_clear()
     remote._fetched.cache_clear()
     yield store
@@ -176,7 +176,7 @@ def test_mistakes_get_a_sentence_at_once(near, monkeypatch):
     def vanished(name):
         raise FileNotFoundError(2, "HTTP status 404")
 
-    monkeypatch.setattr(parquet, "open_bytes", vanished)
+    monkeypatch.setattr(arrow, "open_bytes", vanished)
     with pytest.raises(InvalidInput, match="it is not there, or no longer"):
         rows[5:10]
 

@@ -393,7 +393,7 @@ def test_a_run_decodes_each_row_once(labelled, tmp_path, monkeypatch):
         "rows",
         lambda self, batch, start: (decoded.append(batch.num_rows), decode(self, batch, start))[1],
     )
-    monkeypatch.setattr(spill, "_STRETCH_BYTES", 1 << 18)
+    monkeypatch.setattr(spill, "_CHUNK_BYTES", 1 << 18)
     pq.write_table(pa.table({"vector": list(ROWS)}), tmp_path / "rows.parquet", row_group_size=3_000)
     source = gmmatch.open(tmp_path / "rows.parquet", memory=1 << 20)
     gmmatch.select(source, LABELS if labelled else None, keep=0.1)

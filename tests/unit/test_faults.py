@@ -8,6 +8,7 @@ import io
 import json
 import os
 import resource
+import signal
 import socket
 import struct
 import subprocess
@@ -387,3 +388,16 @@ cli.main()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (143, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems end it in other ways")
+def test_a_mapped_file_that_loses_its_end_ends_the_process(tmp_path):
+    np.save(tmp_path / "rows.npy", np.ones((100_000, 8)))
+    script = (
+        "import os, sys, gmmatch; data = gmmatch.open(sys.argv[1]); os.truncate(sys.argv[1], 9000);"
+        " data.rows[99_000:].sum()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "rows.npy"], capture_output=True, check=False
+    )
+    assert done.returncode == -signal.SIGBUS

@@ -106,3 +106,16 @@ def test_data_of_another_length_is_refused(selection):
 def test_other_things_are_refused(selection, thing):
     with pytest.raises(InvalidInputType, match="expected a list, an array"):
         selection.apply(thing)
+
+
+def test_a_table_in_another_order_is_refused():
+    pd = pytest.importorskip("pandas")
+    names = [f"row {row}" for row in range(9)]
+    table = pd.DataFrame(np.eye(9), index=names)
+    kept = gmmatch.select(table, keep=4)
+    assert kept.apply(table).index.tolist() == kept.ids.tolist()
+    for other in (table.iloc[::-1], table[0].iloc[::-1]):
+        with pytest.raises(InvalidInput, match=r"in another order .* x\.loc\[selection\.ids\]"):
+            kept.apply(other)
+    # An index that has nothing to do with the ids says nothing of the order.
+    assert kept.apply(table.reset_index(drop=True)).index.tolist() == kept.indices.tolist()

@@ -23,6 +23,8 @@ BY_CLASS = dict(enumerate(CHANCES.T))
 REFUSED = {
     "keep of 5,000 digits": {"keep": "9" * 5000},
     "keep of a huge number": {"keep": 10**5000},
+    "keep of a share beyond others": {"keep": "+50%"},
+    "keep of a share beyond others, by a fraction": {"keep": "+0.5"},
     "cost that overflows": {"cost": np.full(N, 1e308), "keep": 0.1},
     "cost of huge numbers": {"cost": [10**400] * N},
     "cost of complex numbers": {"cost": ONES * 1j},
@@ -68,6 +70,25 @@ def test_is_refused_in_one_sentence(folder, given):
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 200
     assert "set_int_max" not in str(refused.value)
+
+
+def test_numbers_too_large_for_any_array_are_refused():
+    with pytest.raises(GmmatchError, match="whole numbers that are too large for float64"):
+        gmmatch.select([[10**400, 1], [2, 3]], keep=1)
+
+
+def test_whole_numbers_of_128_bits_are_refused():
+    pl = pytest.importorskip("polars")
+    column = pl.Series("v", range(N), dtype=pl.Int128)
+    with pytest.raises(GmmatchError, match=r"labels cannot be read as an array: .*128"):
+        gmmatch.select(ROWS, column, keep=9)
+    with pytest.raises(GmmatchError, match="the table cannot be read"):
+        gmmatch.select(column.to_frame(), keep=9)
+
+
+def test_text_of_any_width_is_text():
+    names = np.array(["ant", "bee", "cat"], np.dtypes.StringDType())[LABELS]
+    assert gmmatch.open(ROWS, names).labels.tolist() == names.tolist()
 
 
 def test_one_row_to_match_is_no_warning():

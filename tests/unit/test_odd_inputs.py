@@ -145,6 +145,74 @@ def test_other_labels_are_not_fixed():
     assert found.fix(np.full(300, "a"), above=0.9).dtype == "<U3"
 
 
+def test_suggestions_are_put_into_labels_that_can_hold_them():
+    """As they are: '300' is not cut to '3', and is not True."""
+    given = 300 + np.where(np.arange(300) < 9, (LABELS + 1) % 3, LABELS)
+    found = gmmatch.suspects(ROWS + 9 * np.eye(ROWS.shape[1])[LABELS], given)
+    changed = [change["row"] for change in found.changes(0.9)]
+    assert changed
+    for kind in (np.uint16, np.int64, np.float64, object):
+        fixed = found.fix((given - 300).astype(np.int8).astype(kind), above=0.9)
+        assert (fixed[changed] == 300 + LABELS[changed]).all()
+    fixed = found.fix((given - 300).astype(np.int8), above=0.9)
+    assert (fixed[changed] == 300 + LABELS[changed]).all()
+    texts, flags = np.array(["a", "b", "c"])[LABELS], LABELS > 0
+    for other in (texts, texts.astype(object), texts.astype("S1"), flags, np.full(300, "2020", "M8[D]")):
+        with pytest.raises(InvalidInput, match=r"expected labels of one kind|whole numbers or text"):
+            found.fix(other, above=0.9)
+    names = np.array(["ant", "bee", "z\u00e8bre"])
+    found = gmmatch.suspects(ROWS + 9 * np.eye(ROWS.shape[1])[LABELS], names[given - 300])
+    fixed = found.fix(np.char.encode(names[given - 300], "utf-8"), above=0.9)
+    assert (fixed[changed] == names[LABELS[changed]]).all()
+
+
+@pytest.mark.parametrize("k", [-1, 1.5, "x", None, True])
+def test_a_head_of_suspects_is_a_whole_number_of_rows(k):
+    with pytest.raises(InvalidParameter, match="head takes a whole number of rows"):
+        gmmatch.suspects(ROWS, LABELS).head(k)
+
+
+def test_names_with_nul_are_refused(tmp_path):
+    kept = gmmatch.select(ROWS, keep=5)
+    for write in (kept.save, kept.report, kept.materialize):
+        with pytest.raises(InvalidParameter, match="has a NUL character"):
+            write(tmp_path / "kept\0.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_state_where_there_is_no_folder_is_refused_before_any_work(tmp_path):
+    for state in (tmp_path / "gone" / "state", tmp_path, "", "."):
+        with pytest.raises(InvalidInput, match="cannot write"):
+            gmmatch.select(ROWS, keep=5, state=state)
+
+
+LABELS_OF_BYTES = {
+    "numbers of another machine": LABELS.astype(">i8"),
+    "text of another machine": np.array(["a", "bb", "c"])[LABELS].astype(">U2"),
+    "bytes": np.array([b"a", "b\u00e9".encode(), b"c"])[LABELS],
+}
+
+
+@pytest.mark.parametrize("name", LABELS_OF_BYTES)
+@pytest.mark.parametrize("what", ["labels", "ids"])
+def test_labels_and_ids_in_other_bytes_reach_every_file(tmp_path, name, what):
+    given = LABELS_OF_BYTES[name]
+    plain = np.char.decode(given, "utf-8") if given.dtype.kind == "S" else given
+    data = gmmatch.open(ROWS, given) if what == "labels" else gmmatch.open(ROWS, LABELS, ids=given)
+    kept = gmmatch.select(data, keep=30)
+    kept.save(tmp_path / "kept.parquet")
+    kept.report(tmp_path / "page.html")
+    kept.materialize(tmp_path / "rows")
+    kept.suspects().save(tmp_path / "wrong.jsonl")
+    found = gmmatch.load_selection(tmp_path / "kept.parquet")
+    assert (found.labels if what == "labels" else found.ids).tolist() == plain[kept.indices].tolist()
+
+
+def test_bytes_that_are_not_utf_8_are_read_as_latin_1():
+    kept = gmmatch.select(ROWS, np.array([b"a", b"\xe9", b"c"])[LABELS], keep=30)
+    assert set(kept.labels.tolist()) == {"a", "\xe9", "c"}
+
+
 class TestOutputs:
     """What is read is never what is written, whatever name leads there."""
 

@@ -249,3 +249,12 @@ def test_a_real_file_of_0_2_opens():
     assert (found.n_rows, found.objective) == (60, pytest.approx(0.3071135342894234))
     assert len(found.evidence.wrong) == len(found.tiers) == 60
     assert sorted(set(found.labels)) == ["cat", "dog"]
+
+
+def test_the_same_selection_is_the_same_bytes(tmp_path):
+    """However long it took, wherever it is written."""
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(90, 4)), np.arange(90) % 3
+    for name in ("one.parquet", "other.parquet"):
+        gmmatch.select(rows, labels, keep=9).save(tmp_path / name)
+    assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "other.parquet").read_bytes()

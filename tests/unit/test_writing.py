@@ -100,6 +100,31 @@ class TestWhatIsReadIsNotOverwritten:
         assert "is the input; name another file for the output" in done.output
         assert contents(".") == before
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "select sh --keep 9 -o sh/kept.npy",
+            "select sh/s*.npy --keep 9 -o sh/selected.npy",
+            "select pq --keep 9 -o ./pq/../pq/kept.parquet",
+            "select pq --labels labels.npy --keep 9 --suspects pq/wrong.parquet",
+            "suspects pq/*.parquet --labels labels.npy -o pq/wrong.parquet",
+            "select photos --encoder pixels --keep 2 --materialize photos/a/kept",
+            "embed photos --encoder pixels -o photos/vectors.npy",
+        ],
+    )
+    def test_nothing_is_added_to_what_is_read(self, folder, words):
+        """The next run would read it as well."""
+        from PIL import Image
+
+        Path("photos", "a").mkdir(parents=True)
+        for number, image in enumerate(IMAGES[:3]):
+            Image.fromarray(image).save(f"photos/a/{number}.png")
+        before = contents(".")
+        done = run(words)
+        assert done.exit_code == 2, done.output
+        assert "from then on" in done.output or "lies inside the input" in done.output
+        assert contents(".") == before
+
     def test_by_python(self, folder):
         opened = gmmatch.open("sh")
         mapped = np.load("sh/s0.npy", mmap_mode="r")
@@ -109,6 +134,25 @@ class TestWhatIsReadIsNotOverwritten:
                 gmmatch.select(given, keep=5, output=output, overwrite=True)
         with pytest.raises(InvalidParameter, match="is the input"):
             gmmatch.select("sh", keep=5, state="sh/s2.npy")
+        assert contents(".") == before
+
+    def test_by_the_verbs_of_what_was_found(self, folder):
+        Path("labels.csv").write_text("label\n" + "".join(f"{row % 3}\n" for row in range(300)))
+        before = contents(".")
+        kept = gmmatch.select("pq", "labels.csv", keep=9)
+        single = gmmatch.select(gmmatch.open("pq/p1.parquet"), keep=9)
+        for selection, path in ((kept, "pq/p1.parquet"), (single, "pq/../pq/p1.parquet")):
+            with pytest.raises(InvalidParameter, match="is the input"):
+                selection.save(path)
+        with pytest.raises(InvalidParameter, match="would be read with pq from then on"):
+            kept.save("pq/kept.parquet")
+        with pytest.raises(InvalidParameter, match="lies inside the input pq"):
+            kept.materialize("pq/kept")
+        for found in (gmmatch.suspects("pq", "labels.csv"), kept.suspects()):
+            for path in ("labels.csv", "pq/p0.parquet"):
+                with pytest.raises(InvalidParameter, match="is the input"):
+                    found.save(path, overwrite=True)
+            assert "read" not in found.columns()
         assert contents(".") == before
 
     def test_a_column_whose_name_has_a_colon(self, folder):

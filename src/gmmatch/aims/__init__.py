@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence
 from ..inputs import open_foreign
 from ..records import Selection
-from ..selectors.groups import Earlier, Wanted
+from ..selectors.groups import Wanted, before_of
 from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
@@ -84,11 +84,11 @@ class Aims:
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """Aims as selectors understand them, and what is told of them."""
+    """Aims as selectors understand them, and what the information of a run says of them."""
 
     wanted: Wanted = field(default_factory=Wanted)
     notes: tuple[str, ...] = ()
-    told: Mapping[str, Any] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
     leaks: Leaks | None = None
     without_quality: Wanted | None = None  # what is wanted but for quality
     keep: int | None = None  # how many rows to keep, where that is not as it was asked for
@@ -114,14 +114,7 @@ class OpenAims:
     quality: Quality | None = None
 
     def recipe(self) -> dict[str, str]:
-        """Return what a saved run must have in common with this one."""
-        arrays, digest = self._arrays(), hashlib.blake2b(digest_size=8)
-        for array in arrays:
-            digest.update(np.ascontiguousarray(array).tobytes() + b"|")
-        return {"aims": digest.hexdigest()} if arrays else {}
-
-    def _arrays(self) -> list[Any]:
-        """Return all that was read, as arrays."""
+        """Return what a saved run must have in common with this one: a digest of all that was read."""
         earlier = self.include.earlier
         found: list[Any] = [self.include.rows] if len(self.include.rows) else []
         if earlier is not None:
@@ -137,7 +130,10 @@ class OpenAims:
                 found += [reference.rows, np.array([reference.share])]
         if self.quality is not None:
             found += [self.quality.values, np.array([self.quality.weight])]
-        return found
+        digest = hashlib.blake2b(digest_size=8)
+        for array in found:
+            digest.update(np.ascontiguousarray(array).tobytes() + b"|")
+        return {"aims": digest.hexdigest()} if found else {}
 
     def resolve(
         self,
@@ -146,24 +142,63 @@ class OpenAims:
         evidence: Evidence | None,
         params: Mapping[str, Any],
         seed: int,
-        asked: Any,
+        asked: object,
     ) -> Resolved:
         """Say which rows may be picked, which come first, and what shares the budget.
 
         `params`: of the method. `asked`: how much to keep, as users say it.
         """
         first, by_class = self.include.rows, params.get("by_class", True)
+        allowed, notes, info, leaks = self._allowed(checked, evidence, seed)
+        parts, keep = None, None
+        if self.strata is not None:
+            parts = self.strata.parts(checked, by_class, params.get("budgets"))
+            info["strata"] = {"columns": list(self.strata.columns), "parts": len(parts.names)}
+        if self.match_to is not None:
+            if self.cost is None:
+                keep = k = resolve_keep(params["keep"], int(allowed.sum()))
+            else:
+                k = self.cost.rows_for(self.cost.budget(asked, allowed), allowed)
+            parts, more, info["match_to"] = self.match_to.parts(checked, verdict, by_class, seed, k)
+            parts.codes[first[parts.codes[first] < 0]] = 0  # rows that are in already count somewhere
+            notes += more
+        allowed[first] = True
+        if parts is not None:
+            allowed &= parts.codes >= 0
+        there = int(allowed.sum())
+        if keep is not None:
+            if there < keep:
+                notes.append(f"only {there:,} rows are like match_to; {keep:,} were asked for")
+            keep = min(keep, there)
+        before = before_of(None if self.include.earlier is None else self.include.earlier.carried)
+        wanted = Wanted(None if (allowed == checked.pickable()).all() else allowed, first, parts, before)
+        if self.quality is None:
+            return Resolved(wanted, tuple(notes), info, leaks, keep=keep)
+        codes = parts.codes if parts is not None else checked.judged(by_class)[0]
+        own = np.zeros(len(allowed), np.int64) if codes is None else codes
+        share = 0.0
+        if self.cost is None and not isinstance(params["keep"], str):  # a share is one of all these rows
+            keep = keep or resolve_keep(params["keep"], there)
+            share = keep / there
+        best = self.quality.best(own, allowed, share)
+        best[first] = True
+        info["quality"] = {"weight": self.quality.weight, "compete": int(best.sum())}
+        return Resolved(replace(wanted, allowed=best), tuple(notes), info, leaks, wanted, keep)
+
+    def _allowed(
+        self, checked: CheckedRows, evidence: Evidence | None, seed: int
+    ) -> tuple[Mask, list[str], dict[str, Any], Leaks | None]:
+        """Return which rows may be picked, notes on that, what was found as plain data, and leaks."""
+        first, earlier = self.include.rows, self.include.earlier
         allowed = checked.pickable().copy()
         notes: list[str] = []
-        told: dict[str, Any] = {}
-        leaks, keep = None, cast(int | None, None)
-        if len(first):
-            told["include"] = {"rows": len(first)}
-        if self.include.earlier is not None:
-            told["include"] = {"elsewhere": len(self.include.earlier)}
+        info: dict[str, Any] = {}
+        leaks = None
+        if len(first) or earlier is not None:
+            info["include"] = {"rows": len(first)} if earlier is None else {"elsewhere": len(earlier)}
         if self.exclude is not None:
             allowed[self.exclude.rows] = False
-            told["exclude"] = {"rows": len(self.exclude.rows)}
+            info["exclude"] = {"rows": len(self.exclude.rows)}
         if self.holdout is not None:
             leaks = self.holdout.leaks(checked, seed)
             allowed[leaks.train] = False
@@ -172,44 +207,11 @@ class OpenAims:
             if in_already:
                 notes.append(f"{in_already:,} included rows are near-duplicates of held-out rows, and stay")
         if self.drop:
-            distinct, told["duplicates"] = drop_duplicates(checked, seed, evidence, first, self.texts)
+            distinct, info["duplicates"] = drop_duplicates(checked, seed, evidence, first, self.texts)
             allowed &= distinct
-            dropped = told["duplicates"]["dropped"]
+            dropped = info["duplicates"]["dropped"]
             notes += [f"{dropped:,} near-duplicates of other rows were not picked"] if dropped else []
-        parts = None
-        if self.strata is not None:
-            parts = self.strata.parts(checked, by_class, params.get("budgets"))
-            told["strata"] = {"columns": list(self.strata.columns), "parts": len(parts.names)}
-        if self.match_to is not None:
-            keep = self._rows(params["keep"] if self.cost is None else asked, allowed)
-            parts, more, told["match_to"] = self.match_to.parts(checked, verdict, by_class, seed, keep)
-            parts.codes[first[parts.codes[first] < 0]] = 0  # rows that are in already count somewhere
-            notes += more
-        allowed[first] = True
-        if parts is not None:
-            allowed &= parts.codes >= 0
-        if keep is not None and self.cost is None:
-            there = int(allowed.sum())
-            if there < keep:
-                notes.append(f"only {there:,} rows are like match_to; {keep:,} were asked for")
-            keep = min(keep, there)
-        every = allowed
-        carried = None if self.include.earlier is None else self.include.earlier.carried
-        earlier = Earlier.of(carried)
-        wanted = Wanted(None if (every == checked.pickable()).all() else every, first, parts, earlier)
-        if self.quality is None:
-            return Resolved(wanted, tuple(notes), told, leaks, keep=keep)
-        codes = parts.codes if parts is not None else checked.judged(by_class)[0]
-        own = np.zeros(len(allowed), np.int64) if codes is None else codes
-        share = 0.0
-        if self.cost is None and not isinstance(params["keep"], str):  # a share is one of all these rows
-            keep = keep or resolve_keep(params["keep"], int(every.sum()))
-            share = keep / int(every.sum())
-        best = self.quality.best(own, every, share)
-        best[first] = True
-        told["quality"] = {"weight": self.quality.weight, "compete": int(best.sum())}
-        better = Wanted(best, first, parts, earlier)
-        return Resolved(better, tuple(notes), told, leaks, wanted, keep)
+        return allowed, notes, info, leaks
 
     def keep(self, keep: object, checked: CheckedRows) -> Any:
         """Return how much to keep, as selectors take it."""
@@ -229,12 +231,6 @@ class OpenAims:
             )
         return asked - there
 
-    def _rows(self, keep: object, allowed: Mask) -> int:
-        """Return how many rows are asked for; where rows have a cost, about how many it pays for."""
-        if self.cost is None:
-            return resolve_keep(keep, int(allowed.sum()))
-        return self.cost.rows_for(self.cost.budget(keep, allowed), allowed)
-
     def cost_budget(self, keep: object, shared: Wanted, checked: CheckedRows) -> float:
         """Return the most that the picks may cost, those that are in already among them; 0 without a cost.
 
@@ -246,11 +242,6 @@ class OpenAims:
         extra = self.cost.values[self.include.rows].sum() if isinstance(check_keep(keep), Beyond) else 0.0
         return self.cost.budget(keep, allowed) + float(extra)
 
-    def least_rows(self, checked: CheckedRows, wanted: Wanted, params: Mapping[str, Any]) -> int:
-        """Return how many rows a run must pick at least: those that are in already, and one of each class."""
-        classes = len(checked.judged(params.get("by_class", True))[1]) if wanted.parts is None else 1
-        return max(len(wanted.first) + classes, 1)
-
     def notes(self, picked: Selection, wanted: Wanted) -> list[str]:
         """Say what could not be met."""
         missing = None if wanted.parts is None else unmet(wanted.parts, picked.indices)
@@ -260,7 +251,7 @@ class OpenAims:
             notes.append(f"kept {len(picked):,} rows, the most that strata allow; {asked:,} were asked for")
         return [note for note in notes if note]
 
-    def told(self, budget: float, picked: Selection) -> dict[str, Any]:
+    def info(self, budget: float, picked: Selection) -> dict[str, Any]:
         """Say how far the aims were met, once rows are picked; `budget`: what they may cost."""
         if self.cost is None:
             return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +15,7 @@ from ..inputs import numbers_of_rows
 from ..validation import check_keep, is_whole
 
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
+_WELL_SPENT = 0.9  # of a budget that nothing is said of
 _TOKENS = "tokens"
 _TOKENS_PER_WORD = 4 / 3  # of English texts
 _WORDS_NOTE = (
@@ -38,10 +38,7 @@ class Cost:
     def of(cls, given: object, data: Dataset) -> Cost:
         """Read costs: a column, a file, an array, or `tokens`, those of the texts."""
         if isinstance(given, str) and given == _TOKENS and _TOKENS not in data.columns:
-            count = _tokenizer()
-            if count is None:
-                return cls(_count(data, _count_words), _TOKENS, _WORDS_NOTE)
-            return cls(_count(data, count), _TOKENS, _TOKENIZER_NOTE)
+            return cls(*_count_tokens(data))
         name = given if isinstance(given, str) else "cost"
         values, good = numbers_of_rows(given, data, "cost", 0.0)
         with np.errstate(over="ignore"):
@@ -78,37 +75,47 @@ class Cost:
         """
         return int(np.searchsorted(np.cumsum(self.values[rows]), budget * (1 + 1e-12), side="right"))
 
+    def unspent(self, rows: IntArray, paid: int, budget: float) -> str | None:
+        """Say that much of the budget is left, because the row after the first `paid` costs more than that.
 
-def _tokenizer() -> Callable[[list[str]], Vector] | None:
-    """Return what counts the tokens of texts by a tokenizer that an installed package brings, if one does."""
+        >>> print(Cost(np.array([1.0, 9.0]), "minutes").unspent(np.array([0, 1]), 1, 8.0))
+        1 of 8 minutes were spent, because the next pick costs 9; exclude rows that cost so much
+        """
+        spent = float(self.values[rows[:paid]].sum())
+        if paid >= len(rows) or spent >= _WELL_SPENT * budget:
+            return None
+        return (
+            f"{spent:,.6g} of {budget:,.6g} {self.name} were spent, because the next pick costs"
+            f" {self.values[rows[paid]]:,.6g}; exclude rows that cost so much"
+        )
+
+
+def _count_tokens(data: Dataset) -> tuple[Vector, str, str]:
+    """Return the tokens of each text, some texts at a time, what they are, and who counted them.
+
+    By a tokenizer that an installed package brings, if one does; else from the words.
+    """
+    content = data.content
+    if content is None or content.kind != "text":
+        raise InvalidInput(
+            f'cost="tokens" counts those of texts, and {data.name} holds none; name a column of costs'
+        )
     try:
         from tokenizers import Tokenizer
 
         package = import_module("wordllama")
         file = next((Path(str(package.__file__)).parent / "tokenizers").glob("l2*.json"))
         tokenizer = Tokenizer.from_file(str(file))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
     except (ImportError, OSError, StopIteration):
-        return None
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return lambda texts: np.array(
-        [len(found.ids) for found in tokenizer.encode_batch(texts, add_special_tokens=False)], np.float64
-    )
-
-
-def _count_words(texts: list[str]) -> Vector:
-    """Return about how many tokens each text has, from its words."""
-    return _TOKENS_PER_WORD * np.array([len(text.split()) for text in texts], np.float64)
-
-
-def _count(data: Dataset, count: Callable[[list[str]], Vector]) -> Vector:
-    """Return the tokens of each text, some texts at a time."""
-    if data.content is None or data.content.kind != "text":
-        raise InvalidInput(
-            f'cost="tokens" counts those of texts, and {data.name} holds none; name a column of costs'
-        )
-    found = [np.empty(0)]
+        tokenizer = None
+    counts: list[float] = []
     for start in range(0, len(data), _TEXTS_AT_ONCE):
-        texts = data.content.read(start, min(start + _TEXTS_AT_ONCE, len(data)))
-        found.append(count(["" if isinstance(text, Unreadable) else str(text) for text in texts]))
-    return np.concatenate(found)
+        texts = content.read(start, min(start + _TEXTS_AT_ONCE, len(data)))
+        read = ["" if isinstance(text, Unreadable) else str(text) for text in texts]
+        if tokenizer is None:
+            counts += [_TOKENS_PER_WORD * len(text.split()) for text in read]
+        else:
+            counts += [len(found.ids) for found in tokenizer.encode_batch(read, add_special_tokens=False)]
+    return np.array(counts, np.float64), _TOKENS, _WORDS_NOTE if tokenizer is None else _TOKENIZER_NOTE

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Mask
+from ..arrays import FloatArray, IntArray, Keys, Mask
+from ..compute.keys import row_keys
 from ..facts import Evidence
-from ..trust import find_copies
+from ..trust import find_copies, make_table
 from ..validation import CheckedRows
 
 _SAMPLE_ROWS = 1024
@@ -17,11 +18,7 @@ _LISTED = 1000  # dropped rows that the information of a run lists, with the row
 
 
 def drop_duplicates(
-    checked: CheckedRows,
-    seed: int,
-    evidence: Evidence | None,
-    first: IntArray,
-    texts: IntArray | None = None,
+    checked: CheckedRows, seed: int, evidence: Evidence | None, first: IntArray, texts: IntArray | None = None
 ) -> tuple[Mask, dict[str, Any]]:
     """Return which rows may be picked, and what was found as plain data.
 
@@ -30,12 +27,8 @@ def drop_duplicates(
     Of each group of near-duplicates that is the row of the label most believed in it, as in the list of
     suspects. Rows that are in already stand for their groups. Time: one read.
     """
-    from ..compute.keys import row_keys
-    from ..trust.table import make_table
-
-    keys = checked.keys(seed)
     usable = checked.pickable()
-    found = find_copies(checked.rows, row_keys(checked.rows, seed) if keys is None else keys, usable)
+    found = find_copies(checked.rows, hashes_of(checked, seed), usable)
     if texts is not None:
         found = replace(found, groups=_joined(found.groups, np.where(usable, texts, -1)))
     codes, _ = checked.judged()
@@ -64,6 +57,12 @@ def drop_duplicates(
         "cosine": as_cosine(np.asarray(checked.rows[:_SAMPLE_ROWS]), found.reach),
     }
     return allowed, told
+
+
+def hashes_of(checked: CheckedRows, seed: int) -> Keys:
+    """Return the hashes of the rows by this seed: those of the read that looked at them, else of another."""
+    keys = checked.keys(seed)
+    return row_keys(checked.rows, seed) if keys is None else keys
 
 
 def _joined(one: IntArray, other: IntArray) -> IntArray:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ..arrays import FloatArray, IntArray, Keys, Mask, Rows, Vector
 from ..compute.keys import row_keys
 from ..compute.runner import gather
-from ..data import Dataset, Items, StackedRows
+from ..data import Dataset, StackedRows
 from ..errors import InvalidInput
 from ..handover import as_frame
 from ..inputs import rows_of
 from ..records import verb
 from ..trust import find_copies
 from ..validation import CheckedRows
-from .duplicates import as_cosine
+from .duplicates import as_cosine, hashes_of
 from .texts import AlikeTexts, find_alike
 
 _LISTED = 1000  # pairs that the information of a run lists
@@ -109,26 +109,19 @@ class Holdout:
     @classmethod
     def of(cls, foreign: Dataset, data: Dataset, name: str, n_features: int) -> Holdout:
         """Return the rows of other data; where both are texts, these are compared as well."""
-        texts = [own.content for own in (data, foreign)]
-        alike = None
-        if all(own is not None and own.kind == "text" for own in texts):
-            alike = find_alike(*(cast(Items, own) for own in texts))
+        mine, theirs, alike = data.content, foreign.content, None
+        if mine is not None and theirs is not None and mine.kind == theirs.kind == "text":
+            alike = find_alike(mine, theirs)
         return cls(rows_of(foreign, name, n_features), alike)
 
     def leaks(self, checked: CheckedRows, seed: int) -> Leaks:
         """Find the rows that are near-duplicates of the foreign ones; time: one read."""
-        keys = checked.keys(seed)
-        keys = row_keys(checked.rows, seed) if keys is None else keys
+        keys = hashes_of(checked, seed)
         return find_leaks(checked.rows, keys, checked.pickable(), self.rows, seed, self.alike)
 
 
 def find_leaks(
-    rows: Rows,
-    keys: Keys,
-    usable: Mask,
-    foreign: FloatArray,
-    seed: int,
-    alike: AlikeTexts | None = None,
+    rows: Rows, keys: Keys, usable: Mask, foreign: FloatArray, seed: int, alike: AlikeTexts | None = None
 ) -> Leaks:
     """Find the rows that are near-duplicates of foreign ones.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import IntArray
+from ..arrays import AnyArray, IntArray
 from ..data import Dataset, read_values
 from ..errors import InvalidInput, InvalidInputType, brief
 from ..records import Included, Selection, load_selection
@@ -26,8 +26,8 @@ class Include:
     @classmethod
     def of(cls, given: object, data: Dataset, checked: CheckedRows) -> Include:
         """Find the rows that are included."""
-        if given is None:
-            return cls()
+        if given is None or isinstance(given, cls):
+            return given or cls()
         selection = _as_selection(given)
         if selection is not None and not _of_this(selection, data, checked):
             return cls(earlier=_check_earlier(selection, checked))
@@ -52,6 +52,8 @@ class Exclude:
     @classmethod
     def of(cls, given: object, data: Dataset, checked: CheckedRows, include: Include) -> Exclude:
         """Find the rows that are excluded, and refuse those that are included as well."""
+        if isinstance(given, cls):
+            return given
         selection = _as_selection(given)
         if selection is not None and not _of_this(selection, data, checked):
             raise InvalidInput(
@@ -76,47 +78,71 @@ def find_rows(given: object, data: Dataset, checked: CheckedRows, name: str) -> 
         return _by_id(given.ids, data, name)
     if isinstance(given, (str, os.PathLike)):
         given = read_values(given, "ids")
+    values = _as_values(given, n_rows, name)
+    if values.dtype.kind == "b":
+        data.check_index(given, name)
+        return np.flatnonzero(values)
+    if not len(values):
+        return np.empty(0, np.int64)
+    if values.dtype.kind in "iu" and not _are_ids(values, data, name):
+        wrong = values[(values < 0) | (values >= n_rows)]
+        if len(wrong):
+            raise InvalidInput(f"{name} names row {wrong[0]}; expected numbers from 0 to {n_rows - 1}")
+        return _each_once(values.astype(np.int64))
+    return _by_id(values, data, name)
+
+
+def _as_values(given: object, n_rows: int, name: str) -> AnyArray:
+    """Return what may be ids, row numbers or a mask as an array."""
+    if np.ma.is_masked(given):
+        raise InvalidInputType(f"{name} has entries that are masked; pass the others: {name}.compressed()")
     try:
         values = np.asarray(given)
     except ValueError:
         values = np.empty((0, 0))
     if (
         values.ndim != 1
-        or values.dtype.kind not in "biuUSO"
+        or (len(values) and values.dtype.kind not in "biuUSO")
         or (values.dtype.kind == "b" and len(values) != n_rows)
     ):
         raise InvalidInputType(
             f"{name} takes a selection, its file, ids, row numbers or a mask with an entry per row; got"
             f" {type(given).__name__}"
         )
-    if values.dtype.kind == "b":
-        return np.flatnonzero(values)
-    if data.ids is not None and (values.dtype.kind not in "iu" or np.isin(values, data.ids).all()):
-        return _by_id(values, data, name)
-    if values.dtype.kind not in "iu":
+    if values.dtype.kind in "iu" and len(values) == n_rows > 2 and np.isin(values, (0, 1)).all():
+        raise InvalidInputType(f"{name} has a 0 or a 1 for each row; a mask is of booleans: astype(bool)")
+    return values
+
+
+def _are_ids(values: AnyArray, data: Dataset, name: str) -> bool:
+    """Return True if whole numbers are ids of the data, and not numbers of rows; refuse a mixture."""
+    if data.ids is None:
+        return False
+    known = np.isin(values, data.ids)
+    if known.any() and not known.all():
         raise InvalidInput(
-            f"{name} names ids, and {data.name} has none; name them with ids=..., or pass row numbers"
+            f"{name} names {values[known][0]}, which is an id of {data.name}, and {values[~known][0]}, which"
+            " is none; pass ids that it has, or a mask with an entry per row"
         )
-    wrong = values[(values < 0) | (values >= n_rows)]
-    if len(wrong):
-        raise InvalidInput(f"{name} names row {wrong[0]}; expected numbers from 0 to {n_rows - 1}")
-    return _each_once(values.astype(np.int64))
+    return bool(known.all())
 
 
 def _by_id(ids: object, data: Dataset, name: str) -> IntArray:
-    """Return the rows of ids."""
+    """Return the rows of ids; where rows share one, all of them."""
     if data.ids is None:
         raise InvalidInput(
             f"{name} names ids, and {data.name} has none; name them with ids=..., or pass row numbers"
         )
-    places = {str(key): row for row, key in reversed(list(enumerate(data.ids.tolist())))}
+    places: dict[str, list[int]] = {}
+    for row, key in enumerate(data.ids.tolist()):
+        places.setdefault(str(key), []).append(row)
     names = [str(key) for key in np.asarray(ids).tolist()]
     missing = [key for key in names if key not in places]
     if missing:
         raise InvalidInput(
             f"{name} names {len(missing):,} ids that {data.name} does not have, such as {brief(missing[0])}"
         )
-    return _each_once(np.array([places[key] for key in names], np.int64))
+    return _each_once(np.array([row for key in names for row in places[key]], np.int64))
 
 
 def _each_once(rows: IntArray) -> IntArray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import AnyArray, IntArray, Vector
+from ..arrays import AnyArray, IntArray, Mask, Vector
 from ..data import Dataset, values_of_rows
 from ..errors import InvalidInput
 from ..matching.budgets import Weights, is_bounds, share
@@ -82,7 +82,7 @@ def _weights(
     budgets: Mapping[Any, Any],
     named: Mapping[str, tuple[AnyArray, IntArray]],
     codes: IntArray,
-    usable: Any,
+    usable: Mask,
     first: IntArray,
 ) -> tuple[Vector, tuple[IntArray, IntArray] | None]:
     """Return what each part's share goes by, and its bounds, from an entry for each value of one column."""

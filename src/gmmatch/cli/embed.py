@@ -2,8 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,22 +85,17 @@ def embed(
     asked |= parse_params(param or []) | ({} if size is None else {"size": size})
     if device == "auto":
         del asked["device"]  # encoders that do not run by torch know none
-    with show_progress(quiet), _hint_on_interrupt():
-        result = api.embed(source, **asked)
+    try:
+        with show_progress(quiet):
+            result = api.embed(source, **asked)
+    except KeyboardInterrupt:
+        say("gmmatch: what was encoded is kept; the same command continues from there")
+        raise
     facts = _facts(result, output, time.perf_counter() - began)
     if not quiet:
         for line in _remarks(result):
             say(line)
     say(json.dumps(facts) if as_json else _sentence(facts), err=False)
-
-
-@contextmanager
-def _hint_on_interrupt() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("gmmatch: what was encoded is kept; the same command continues from there", err=True)
-        raise
 
 
 def _facts(result: Embedded, output: Path, seconds: float) -> dict[str, Any]:

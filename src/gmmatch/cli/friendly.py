@@ -26,6 +26,7 @@ _ELSEWHERE = {
     "scores": "--scores",
     "ids": "--ids",
 }
+_IN_NOTES = ("encoder", "header", "on_bad_rows", "unlabelled")
 _NOT_OPTIONS = ("source", "labels", "texts")  # an argument; and words that begin sentences about data
 _NARROW = 4 << 30  # bytes of addresses, of which a machine's threads and libraries take a good part
 _LIBRARIES = 512 << 20  # bytes of addresses that the libraries of a small job take, and some more
@@ -55,7 +56,7 @@ def friendly(command: Command) -> Command:
             say(sentence)
             raise typer.Exit(InvalidInput.exit_code) from error
         except KeyboardInterrupt as interrupt:
-            say("gmmatch: interrupted")
+            say(f"gmmatch: {'; '.join(['interrupted', *remarks(interrupt)])}")
             raise typer.Exit(exit_code(interrupt)) from None
 
     return wrapped  # type: ignore[return-value]
@@ -87,14 +88,32 @@ def as_options(message: str, names: Iterable[str]) -> str:
     return own[first] + said[len(first) :] if first in own and first not in _NOT_OPTIONS else said
 
 
+def notes(found: Iterable[str]) -> list[str]:
+    """Return notes on a result as lines, with the parameters that they name spelled as options.
+
+    >>> notes(["the first line was taken as a row (header='yes': as names)"])
+    ['note: the first line was taken as a row (--header yes: as names)']
+    """
+    return [f"note: {as_options(note, _IN_NOTES)}" for note in found]
+
+
+def remarks(interrupt: BaseException) -> list[str]:
+    """Return what an interruption leaves behind, as whoever was interrupted noted it."""
+    return list(getattr(interrupt, "__notes__", ()))
+
+
 def in_little_room() -> AbstractContextManager[None]:
     """Under a narrow limit on address space, run one thread, whose buffers of BLAS are taken at once.
 
     OpenBLAS takes a buffer when it is loaded and when a thread first needs one, and where it is refused it
     asks for ever. There is room for all of them, or nothing begins.
     """
-    room = address_space()
-    if room is None or room > _NARROW:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return nullcontext()
+    room = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if room == resource.RLIM_INFINITY or room > _NARROW:
         return nullcontext()
     mmap.mmap(-1, _LIBRARIES).close()  # raises what the libraries would not
     import numpy as np
@@ -105,16 +124,6 @@ def in_little_room() -> AbstractContextManager[None]:
     square = np.eye(256)  # small products do without a buffer
     cho_factor(square @ square)
     return limit_threads(1)
-
-
-def address_space() -> int | None:
-    """Return how many bytes of addresses the process may take; None: as many as it likes."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def say(*lines: str, err: bool = True) -> None:
@@ -134,34 +143,24 @@ def printable(text: str) -> str:
     )
 
 
-def show_progress(quiet: bool) -> AbstractContextManager[None]:
+@contextmanager
+def show_progress(quiet: bool) -> Iterator[None]:
     """Show bars with rate and time left on a terminal's standard error, nothing anywhere else."""
     if quiet or not sys.stderr.isatty():
-        return nullcontext()
-    return _bars()
-
-
-@contextmanager
-def _bars() -> Iterator[None]:
+        yield
+        return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("left"),
+        rich.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
 
         @contextmanager
         def listener(what: str, total: int | None) -> Iterator[progress.Advance]:

@@ -58,7 +58,11 @@ Labels = Annotated[str | None, column("Class of each row; may be wrong.", "FILE_
 Ids = Annotated[str | None, column("Name of each row; its number by default.", "FILE_OR_COLUMN")]
 Embedding = Annotated[str | None, column("Column, array or tensor with the embeddings.")]
 Encoder = Annotated[
-    str | None, option("INPUT holds images or texts: encode them first, as `gmmatch embed` does.", panel=READ)
+    str | None,
+    option(
+        "What encodes images or texts, as `gmmatch embed` does; by default efficientnet-lite0 or wordllama.",
+        panel=READ,
+    ),
 ]
 Text = Annotated[str | None, column("Column of the texts.")]
 Image = Annotated[str | None, column("Column of the images (paths or bytes).")]

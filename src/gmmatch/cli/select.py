@@ -17,7 +17,7 @@ from ..facts import RunInfo
 from ..records import load_selection
 from ..validation import check_keep
 from . import exit_code, options
-from .friendly import parse_params, say, show_progress
+from .friendly import notes, parse_params, remarks, say, show_progress
 
 
 def select(
@@ -27,7 +27,8 @@ def select(
         typer.Argument(
             metavar="INPUT",
             help="Embeddings: .npy, .npz, Parquet, Arrow or safetensors, one file or a folder or glob of"
-            " shards; a table of numbers; a saved Hugging Face dataset. With --encoder: images or texts.",
+            " shards; a table of numbers; a saved Hugging Face dataset; a folder of photos; with"
+            " --text a table of texts.",
         ),
     ],
     keep: options.Keep = None,
@@ -102,9 +103,9 @@ def select(
 
         gmmatch select data.parquet --labels topic --keep 10% --suspects wrong.csv --report report.html
 
-        gmmatch select photos/ --encoder efficientnet-lite0 --keep 10%
+        gmmatch select photos/ --keep 10% --report report.html
 
-        gmmatch select tickets.csv --text body --labels intent --encoder wordllama --keep 20%
+        gmmatch select tickets.csv --text body --labels intent --keep 20%
 
         gmmatch select 'shards/*.npy' --keep 1% --engine ray --address auto --resume
 
@@ -150,7 +151,7 @@ def select(
         try:
             facts = run.write(run.run(plan))
         except KeyboardInterrupt as interrupt:
-            say(f"gmmatch: interrupted{how_to_resume(plan.state)}")
+            say(f"gmmatch: {'; '.join([f'interrupted{how_to_resume(plan.state)}', *remarks(interrupt)])}")
             raise typer.Exit(exit_code(interrupt)) from None
     say(*([json.dumps(facts.as_dict())] if as_json else sentences(facts, suspects)), err=False)
 
@@ -207,14 +208,15 @@ def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
     paths = (facts.output, suspects, facts.report, facts.materialized)
     *others, last = [str(path) for path in paths if path]
     written = f"{', '.join(others)} and {last}" if others else last
+    cost = (facts.aims or {}).get("cost")
+    spent = f"; they cost {cost['spent']:,.10g} of {cost['budget']:,.10g}" if cost else ""
     objective = "" if facts.objective is None else f"; objective {facts.objective:.4g}"
     done = (
         f"kept {facts.kept:,} of {facts.rows:,} rows{classes} by {facts.method} in {facts.seconds or 0:.1f} s"
-        f"{dropped}{wrong}{objective}; wrote {written}"
+        f"{spent}{dropped}{wrong}{objective}; wrote {written}"
     )
     learned = facts.learned()
-    notes = [*([learned] if learned else []), *(facts.hint or "").splitlines()]
-    return [done, *(f"note: {note}" for note in notes)]
+    return [done, *notes([*([learned] if learned else []), *(facts.hint or "").splitlines()])]
 
 
 def describe(found: run.Estimate) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from .. import api
 from . import options
-from .friendly import say, show_progress
+from .friendly import notes, say, show_progress
 from .options import WRITE
 
 _MOST_PAIRS = 5
@@ -55,7 +55,7 @@ def suspects(
 
         gmmatch suspects data.parquet --embedding vector --labels topic --ids doc_id -o wrong.csv
 
-        gmmatch suspects photos/ --encoder efficientnet-lite0 -o wrong.jsonl
+        gmmatch suspects photos/ -o wrong.jsonl
 
         gmmatch suspects embeddings.npy --labels labels.npy --fix better.csv --above 0.95
     """
@@ -69,17 +69,17 @@ def suspects(
     facts |= {"seconds": round(time.perf_counter() - started, 3), "output": str(output)}
     if fix is not None:
         facts["fixed"] = {"above": above, "changes": found.changes(above), "output": str(fix)}
-    notes = [f"note: {note}" for note in found.notes]
-    say(*([json.dumps(facts)] if as_json else [*sentences(facts), *notes]), err=False)
+    say(*([json.dumps(facts)] if as_json else [*sentences(facts), *notes(found.notes)]), err=False)
 
 
 def sentences(facts: dict[str, Any]) -> list[str]:
     """Say in words what was found."""
     labels, copies = facts["wrong_labels"], facts["duplicates"]
+    near = "is a near-duplicate" if copies["rows"] == 1 else "are near-duplicates"
     lines = [
         f"{facts['suspect']:,} of {facts['rows']:,} rows seem wrong ({facts['share']:.1%}):"
         f" {labels['rows']:,} by their label, {facts['outliers']['rows']:,} far outside their class;"
-        f" {copies['rows']:,} are near-duplicates of others"
+        f" {copies['rows']:,} {near} of others"
     ]
     if "estimate" in labels:
         low, high = labels["interval"]

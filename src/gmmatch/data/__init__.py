@@ -3,16 +3,15 @@
 from ..arrays import Rows
 from .columns import read_values, values_of_rows
 from .dataset import Dataset, Items, Kind, Unreadable
-from .formats import FORMATS, Format, register_format
-from .memory import machine_memory
-from .open import open_dataset, write_rows
+from .formats.base import Format, machine_memory
+from .open import FORMATS, open_dataset, register_format, write_rows
 from .remote import as_address, check_free, send
-from .rows import ChosenRows, MappedRows, StackedRows, View, ViewOf
+from .rows import MappedRows, StackedRows, View, ViewOf
 from .spill import ForwardRows, temporary_room
 
 __all__ = [
     "as_address", "check_free", "send",
-    "FORMATS", "ChosenRows", "Dataset", "Format", "ForwardRows", "Items", "Kind", "MappedRows", "Rows",
+    "FORMATS", "Dataset", "Format", "ForwardRows", "Items", "Kind", "MappedRows", "Rows",
     "StackedRows", "Unreadable", "View", "ViewOf", "machine_memory", "open_dataset", "read_values",
     "register_format", "temporary_room", "values_of_rows", "write_rows",
 ]  # fmt: skip

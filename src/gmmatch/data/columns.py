@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,13 @@ from ..arrays import IntArray, Labels
 from ..errors import InvalidInput, InvalidInputType
 from ..files import file_and_column
 from ..records import METADATA_KEY
-from ..validation import LARGEST_WHOLE_FLOAT, is_missing, label_values, nearest
+from ..validation import LARGEST_WHOLE_FLOAT, first_rows, is_missing, label_values, nearest
 from .dataset import Dataset, Entries, Unreadable, spelled
 from .formats.arrays import load_npz, map_npy, npz_shapes
-from .formats.arrow import ipc_columns
+from .formats.arrow import Columns, file_columns
 from .formats.image_files import is_idx, read_idx
-from .formats.parquet import parquet_columns
 from .formats.tables import Table
-from .formats.text import (
+from .formats.text_files import (
     DELIMITERS,
     JSON_ENDINGS,
     Delimited,
@@ -44,7 +44,6 @@ from .formats.text import (
 from .remote import fetched, is_remote
 from .request import (
     SHARDS,
-    Place,
     all_bad,
     find_place,
     listed,
@@ -78,10 +77,7 @@ _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})\.0")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
-def _composed(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
-
-
+_composed = partial(unicodedata.normalize, "NFC")
 # What of two names must agree: all of them; all but `.0` behind a whole number; all but how accents are
 # encoded; their last parts; or these without the ending.
 NAME_FORMS: tuple[Callable[[str], str], ...] = (
@@ -125,7 +121,8 @@ def read_values(given: Any, what: str, n_rows: int | None = None) -> Labels:
     >>> read_values(file, "labels").tolist()
     [3, 5]
     """
-    values = read_file(given, what, n_rows) if _is_text(given) else Values(given, None, what)
+    in_file = isinstance(given, (str, os.PathLike))
+    values = read_file(given, what, n_rows) if in_file else Values(given, None, what)
     if n_rows is not None:
         _check_length(values, n_rows, what, "the data")
     return _complete(values, what)
@@ -144,10 +141,8 @@ def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -
     array, missing = _typed(values, what)
     missing = np.setdiff1d(missing, list(bad or ()))
     if missing.size:
-        first = ", ".join(map(str, missing[:10]))
-        raise InvalidInput(
-            f"{values.name} has no {what[:-1]} in {missing.size} of {len(array)} rows (first: {first})"
-        )
+        rows = f"{missing.size} of {len(array)} rows ({first_rows(missing)})"
+        raise InvalidInput(f"{values.name} has no {_one(what)} in {rows}")
     return array
 
 
@@ -162,14 +157,13 @@ def attach(
     """
     bad = dict(dataset.bad)
     notes: tuple[str, ...] = ()
+    missing = np.empty(0, np.int64)
     if ids is not None:
-        array, missing = _typed(_find(dataset, ids, "ids"), "ids")
-        bad |= {row: "no id" for row in missing.tolist() if row not in bad}
+        array, unnamed = _typed(_find(dataset, ids, "ids"), "ids")
+        bad |= {row: "no id" for row in unnamed.tolist() if row not in bad}
         dataset = dataset.replace(ids=array)
-        notes = repeated_ids(array, missing)
-    if labels is None and dataset.labels is None:
-        missing = np.empty(0, np.int64)
-    else:
+        notes = repeated_ids(array, unnamed)
+    if labels is not None or dataset.labels is not None:
         given = _find(dataset, dataset.labels if labels is None else labels, "labels")
         array, missing = _typed(given, "labels")
         notes = (*notes, *given.notes)
@@ -196,14 +190,14 @@ def repeated_ids(ids: Labels, missing: IntArray) -> tuple[str, ...]:
     >>> repeated_ids(np.array(["a", "b", "a"]), np.empty(0, np.int64))
     ("1 id is there more than once (first: 'a'): labels and previews that are joined by id may be refused",)
     """
-    found, counts = np.unique(np.delete(ids, missing), return_counts=True)
-    twice = found[counts > 1]
-    if not len(twice):
+    distinct, counts = np.unique(np.delete(ids, missing), return_counts=True)
+    repeated = distinct[counts > 1]
+    if not len(repeated):
         return ()
-    many = "id is" if len(twice) == 1 else "ids are"
+    ids_are = "id is" if len(repeated) == 1 else "ids are"
     return (
-        f"{len(twice):,} {many} there more than once (first: {twice[0].item()!r}): labels and previews that"
-        " are joined by id may be refused",
+        f"{len(repeated):,} {ids_are} there more than once (first: {repeated[0].item()!r}): labels and"
+        " previews that are joined by id may be refused",
     )
 
 
@@ -232,13 +226,14 @@ def _filled(array: Labels, missing: IntArray, bad: dict[int, str], unlabelled: s
     return array
 
 
-def _is_text(given: object) -> bool:
-    return isinstance(given, (str, os.PathLike))
+def _one(what: str) -> str:
+    return "stratum" if what == "strata" else what[:-1]
 
 
 def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None) -> Values:
     """Return values that are a column of the data, a file, or given."""
-    if not _is_text(given):
+    if not isinstance(given, (str, os.PathLike)):
+        dataset.check_index(given, parameter or what)
         values = Values(given, None, what, notes=position_notes(dataset, given, what))
     elif isinstance(given, str) and given in dataset.columns:
         values = Values(_column(dataset, given), None, f"column {given!r} of {dataset.name}")
@@ -265,21 +260,15 @@ def _column(dataset: Dataset, name: str) -> Entries:
 
 
 def _check_length(values: Values, n_rows: int, what: str, where: str) -> None:
-    entries = values.entries
-    length = _length(entries)
+    try:
+        length = len(values.entries)
+    except TypeError:  # a single number, or what can be looked at only once
+        length = 0
     if length != n_rows:
         hint = "" if values.name == what else f" ({values.name})"
         raise InvalidInput(
             f"{what} has {length} entries for {n_rows} rows of {where}; expected one per row{hint}"
         )
-
-
-def _length(entries: Any) -> int:
-    """Return how many entries there are; none in a single number, and in what can be looked at only once."""
-    try:
-        return len(entries)
-    except TypeError:
-        return 0
 
 
 def _typed(values: Values, what: str) -> tuple[Labels, IntArray]:
@@ -352,9 +341,9 @@ def _archive_values(path: Path, what: str, column: str | None) -> Values:
     shapes = npz_shapes(path)
     column = pick_column(tuple(shapes), what, path, column)
     entries = _flat(load_npz(path, column), path, what)
-    lists = [name for name, (shape, _) in shapes.items() if shape == (len(entries),)]
-    beside = None if what == "ids" else id_column(lists, column, lambda name: load_npz(path, name))
-    keys = None if beside is None else load_npz(path, beside).tolist()
+    lists = [name for name, (shape, _) in shapes.items() if shape in ((len(entries),), (len(entries), 1))]
+    beside = None if what == "ids" else id_column(lists, column, lambda name: load_npz(path, name).ravel())
+    keys = None if beside is None else load_npz(path, beside).ravel().tolist()
     return Values(entries, keys, str(path), beside or "")
 
 
@@ -362,18 +351,15 @@ def _flat(array: Labels, path: Path, what: str) -> Labels:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InvalidInput(f"{path} has shape {array.shape}; expected one {what[:-1]} per row")
+        raise InvalidInput(f"{path} has shape {array.shape}; expected one {_one(what)} per row")
     return np.asarray(array)
 
 
 def open_table(path: Path) -> Table:
-    """Open a file of Parquet, Arrow or JSON lines as a table."""
-    kind = SHARDS.get(path.suffix.lower())
-    if kind == "parquet":
-        return parquet_columns(Place(str(path), (str(path),)))
-    if kind == "arrow":
-        return ipc_columns([str(path)], str(path))
-    return json_table(path)
+    """Open a file of JSON lines, Parquet or Arrow as a table."""
+    if path.suffix.lower() in JSON_ENDINGS:
+        return json_table(path)
+    return file_columns([str(path)], str(path))
 
 
 def _table_values(table: Table, what: str, path: Path, column: str | None) -> Values:
@@ -395,8 +381,42 @@ def _table_values(table: Table, what: str, path: Path, column: str | None) -> Va
         return () if of_content else read(name)  # images, vectors: large, and no ids
 
     column = pick_column(table.names, what, path, column)
-    beside = None if what == "ids" else id_column(table.names, column, read_ids)
-    return Values(read(column), None if beside is None else read(beside), str(path), beside or "")
+    if what == "ids":
+        return Values(read(column), None, str(path))
+    beside = id_column(table.names, column, read_ids)
+    if beside is None:
+        beside = _pandas_index(table, column)
+    if beside is not None:
+        return Values(read(column), read(beside), str(path), beside)
+    others = (name for name in table.names if name != column)
+    notes = (note for name in others if (note := _count_of_rows(name, read_ids(name), path)))
+    return Values(read(column), None, str(path), notes=tuple(notes))
+
+
+def _pandas_index(table: Table, taken: str) -> str | None:
+    """Return the column that pandas wrote as the index of a table, if it is one."""
+    written = (table.schema.metadata or {}).get(b"pandas") if isinstance(table, Columns) else None
+    try:
+        index = json.loads(written or "{}").get("index_columns", [])
+    except (ValueError, AttributeError):  # by somebody else, under the same name
+        return None
+    if len(index) == 1 and index[0] in table.names and index[0] != taken:
+        return str(index[0])
+    return None
+
+
+def _count_of_rows(name: str, entries: Entries, path: Path) -> str | None:
+    """Point out a column of all row numbers that are in another order."""
+    first = next(iter(entries), None)
+    if isinstance(first, (str, int, np.integer)) and _WHOLE.fullmatch(str(first)):
+        numbers = [id_text(entry) for entry in entries]
+        rows = list(map(str, range(len(numbers))))
+        if numbers != rows and set(numbers) == set(rows):
+            return (
+                f"column {name!r} of {path} counts the rows in another order than theirs, and was not looked"
+                " at: if it says which row is which, call it id"
+            )
+    return None
 
 
 def pick_column(names: Sequence[str], what: str, path: Path, column: str | None = None) -> str:
@@ -419,9 +439,8 @@ def pick_column(names: Sequence[str], what: str, path: Path, column: str | None 
 def _delimited_values(found: Delimited, what: str, n_rows: int | None, column: str | None) -> Values:
     place, has_header = label_column(found, what, n_rows, column)
     table = delimited_table(found, has_header)
-    values = _table_values(
-        table, what, found.path, table.names[place] if not has_header else found.records[0].cells[place]
-    )
+    names = found.records[0].cells if has_header else table.names
+    values = _table_values(table, what, found.path, names[place])
     entries = whole_numbers([entry or None for entry in values.entries])
     return replace(values, entries=entries, keys=None if values.keys is None else whole_numbers(values.keys))
 
@@ -488,21 +507,22 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
     found = None if numbered else _row_ids(dataset, values.key_column)
     if found is None:
         if set(keys) != set(map(str, range(len(dataset)))):
-            raise _without_ids(values, keys, dataset)
+            raise InvalidInput(
+                f"{values.name} has ids ({named(keys)}), and the rows of {dataset.name} have none but their"
+                f" numbers, 0 to {len(dataset) - 1}; give the rows' ids as well (ids), or, if the file is in"
+                f" the order of the rows, its own (ids='{values.name}:{values.key_column}')"
+            )
         found = list(range(len(dataset)))
     names = [None if is_missing(entry) else id_text(entry) for entry in found]
     places = match_names(keys, names)
     if places is None:
         raise _not_the_rows(values, keys, names, dataset)
-    entries = values.entries
     absent = {
-        row: f"no {what[:-1]} for its id {names[row]!r}"
-        if names[row] is not None
-        else f"no id, so no {what[:-1]}"
-        for row, place in enumerate(places)
+        row: f"no id, so no {_one(what)}" if name is None else f"no {_one(what)} for its id {name!r}"
+        for row, (name, place) in enumerate(zip(names, places, strict=True))
         if place is None
     }
-    ordered = [None if place is None else entries[place] for place in places]
+    ordered = [None if place is None else values.entries[place] for place in places]
     surplus = sorted(set(range(len(keys))).difference(places))
     notes = []
     if surplus:
@@ -533,16 +553,14 @@ def id_text(entry: object) -> str:
     return str(entry)
 
 
-def named(ids: Sequence[str], most: int = 2) -> str:
-    """Return the first ids of several, and how many more there are.
+def named(ids: Sequence[str]) -> str:
+    """Return the first two ids of several, and how many more there are.
 
     >>> named(["a", "b", "c"])
     "'a', 'b' and 1 more"
     """
-    shown = [repr(entry if len(entry) <= 80 else f"{entry[:80]}...") for entry in ids[:most]]
-    if len(ids) > most:
-        return f"{', '.join(shown)} and {len(ids) - most:,} more"
-    return " and ".join(shown)
+    shown = [repr(entry if len(entry) <= 80 else f"{entry[:80]}...") for entry in ids[:2]]
+    return " and ".join(shown) if len(ids) <= 2 else f"{', '.join(shown)} and {len(ids) - 2:,} more"
 
 
 def pair_files(files: Sequence[str], others: Sequence[str], name: str, other_name: str) -> list[str]:
@@ -551,14 +569,11 @@ def pair_files(files: Sequence[str], others: Sequence[str], name: str, other_nam
     >>> pair_files(["y/part0.npy", "y/part1.npy"], ["x/part1.npy", "x/part0.npy"], "y", "x")
     ['y/part1.npy', 'y/part0.npy']
     """
-
-    def stem(file: str) -> object:
-        return Path(file).stem
-
-    def number(file: str) -> object:
-        return tuple(map(int, re.findall("[0-9]+", Path(file).stem)))
-
-    for form in (stem, number):
+    forms: tuple[Callable[[str], object], ...] = (
+        lambda file: Path(file).stem,
+        lambda file: tuple(map(int, re.findall("[0-9]+", Path(file).stem))),
+    )
+    for form in forms:
         known = {form(file): file for file in files}
         wanted = [form(other) for other in others]
         if len(known) == len(files) == len(wanted) == len(set(wanted)) and known.keys() == set(wanted):
@@ -591,9 +606,8 @@ def _checked_keys(values: Values, what: str) -> list[str]:
     given = () if values.keys is None else list(values.keys)
     missing = [row for row, key in enumerate(given) if is_missing(key) or isinstance(key, Unreadable)]
     if missing:
-        first = ", ".join(map(str, missing[:10]))
         raise InvalidInput(
-            f"{values.name} has no id in {len(missing):,} of its {len(given):,} rows (first: {first});"
+            f"{values.name} has no id in {len(missing):,} of its {len(given):,} rows ({first_rows(missing)});"
             f" expected an id for each of its {what}"
         )
     keys = [id_text(key) for key in given]
@@ -665,14 +679,6 @@ def _ambiguous(
     if any(owners[form] != name for name, form in zip(names, wanted, strict=True) if form in owners):
         return True
     return any(count > 1 and key in owners for key, count in Counter(formed).items())
-
-
-def _without_ids(values: Values, keys: list[str], dataset: Dataset) -> InvalidInput:
-    return InvalidInput(
-        f"{values.name} has ids ({named(keys)}), and the rows of {dataset.name} have none but their numbers,"
-        f" 0 to {len(dataset) - 1}; give the rows' ids as well (ids), or, if the file is in the order of the"
-        f" rows, its own (ids='{values.name}:{values.key_column}')"
-    )
 
 
 def _not_the_rows(values: Values, keys: list[str], names: list[str | None], dataset: Dataset) -> InvalidInput:

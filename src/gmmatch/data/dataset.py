@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..arrays import AnyArray, FloatArray, IntArray, Labels
-from ..errors import InvalidInput, InvalidInputType
+from ..arrays import AnyArray, FloatArray, IntArray, Labels, kinds_of
+from ..errors import InvalidInput, InvalidInputType, brief
 from ..records import verb
 from ..validation import as_labels, fingerprint
 from .remote import shown, stamps_of
@@ -186,7 +186,7 @@ class Dataset:
     bad: Mapping[int, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    read_column: Callable[[str], Entries] | None = None
+    read_column: Callable[..., Entries] | None = None
     original: Any = None
     stamps: Mapping[str, str] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
@@ -276,6 +276,23 @@ class Dataset:
         """Return a short digest that tells these rows and labels from others."""
         codes = None if self.labels is None else as_labels(self.labels, len(self))[1]
         return fingerprint(self.numbers(), codes)
+
+    def check_index(self, given: Any, name: str) -> None:
+        """Refuse a column of pandas of another index than the table's: by position it might be of other rows.
+
+        What is an array, or of another length, has no index to compare.
+        """
+        if ("pandas", "DataFrame") not in kinds_of(self.original):
+            return
+        if not kinds_of(given) & {("pandas", "Series"), ("pandas", "DataFrame")}:
+            return
+        own = self.original.index
+        if len(given) == len(own) and not given.index.equals(own):
+            raise InvalidInput(
+                f"{name} has another index than the table (it begins {brief(given.index[0])}, the table's"
+                f" {brief(own[0])}, and they differ); pass {name}.loc[table.index] to join them by index, or"
+                f" {name}.to_numpy() by position"
+            )
 
     def check_unchanged(self) -> None:
         """Refuse to go on with what was read if a file is not what it was when it was opened."""

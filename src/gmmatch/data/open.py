@@ -1,18 +1,98 @@
-"""The door: whatever holds rows, images or texts becomes a dataset here, and nowhere else."""
+"""The door: whatever holds rows, images or texts becomes a dataset here, and nowhere else.
 
+The table below lists the kinds of data that can be opened. Packages add their own through the entry point
+group ``gmmatch.formats``, each entry a :class:`Format`, and users with :func:`register_format`.
+"""
+
+import dataclasses
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..arrays import IntArray
 from ..errors import InvalidInput, InvalidParameter, first_line
+from ..files import os_errors
+from ..plugins import Registry
 from ..validation import check_choice
 from .columns import attach
 from .dataset import Dataset, Kind
-from .formats import FORMATS, find_format
-from .formats.base import write_arrays, write_images
-from .memory import machine_memory
+from .formats import arrays, arrow, image_files, objects, text_files
+from .formats.base import Format, machine_memory, write_arrays, write_images
 from .remote import stamps_of
-from .request import SHARDS, Place, Request, find_place, order_notes
+from .request import SHARDS, Place, Request, find_place, listed, order_notes
+
+_TABLES = ("csv", "jsonl", "parquet", "arrow", "table")
+_COMPARED = 1000  # rows by which a column is taken to hold the labels
+
+# The first that recognises what was given opens it.
+OWN: tuple[Format, ...] = (
+    objects.RAY,
+    objects.HUGGING_FACE,
+    arrays.NPY,
+    arrays.NPZ,
+    arrow.PARQUET,
+    arrow.ARROW,
+    arrays.SAFETENSORS,
+    text_files.DELIMITED,
+    text_files.JSON,
+    image_files.IDX,
+    image_files.CIFAR,
+    image_files.FOLDER,
+    objects.TABLE,
+    objects.TORCH,
+    objects.LIST,
+    objects.ARRAY,
+)
+KNOWN = (
+    ".npy, .npz, .parquet, .arrow, .safetensors, .csv, .tsv, .jsonl, .txt, IDX, CIFAR batches, a folder of"
+    " images, or a folder or glob of shards"
+)
+
+
+def _as_format(name: str, given: object) -> Format:
+    """Check what a package, or a user, offers as a format."""
+    if not isinstance(given, Format):
+        raise InvalidParameter(f"a format must be a gmmatch.data.Format; got {type(given).__name__}")
+    return dataclasses.replace(given, name=name)
+
+
+FORMATS: Registry[Format] = Registry(
+    "gmmatch.formats", "format", {known.name: known for known in OWN}, _as_format
+)
+
+
+def register_format(added: Format) -> Format:
+    """Make another kind of data known; it is asked before the project's own kinds.
+
+    Examples
+    --------
+    >>> import numpy as np, gmmatch
+    >>> from gmmatch.data import Dataset, Format
+    >>> seven = Format(
+    ...     "seven",
+    ...     recognise=lambda x, request: x == "seven",
+    ...     open=lambda x, request: Dataset(np.full((7, 7), 7.0), "seven", "seven"),
+    ...     write=lambda dataset, rows, folder: None,
+    ... )
+    >>> gmmatch.register_format(seven) is seven
+    True
+    >>> del gmmatch.data.FORMATS["seven"]
+    """
+    FORMATS.register(added.name, _as_format(added.name, added))
+    return added
+
+
+def find_format(x: object, request: Request) -> Format:
+    """Return the format that recognises what was given; those that were added are asked first."""
+    own = {known.name for known in OWN}
+    for known in sorted(FORMATS.values(), key=lambda known: known.name in own):
+        if known.recognise(x, request):
+            return known
+    name = x.name if isinstance(x, Place) else type(x).__name__
+    raise InvalidInput(f"{name} is of a kind that is not known; expected {KNOWN}")
 
 
 def open_dataset(
@@ -94,17 +174,59 @@ def open_dataset(
     request = Request(embedding, text, image, labels, ids, holds, split, room, most, drop, header)
     given = find_place(x, most) if isinstance(x, (str, os.PathLike)) else x
     before = stamps_of(given.files) if isinstance(given, Place) else {}
+    handling = labels, ids, on_bad_rows, unlabelled
+    found = attach(_opened(given, request, before), *handling)
+    old = old_labels(found, labels)
+    if not old:
+        return found
+    without = attach(_opened(given, replace(request, without=old), before), *handling)
+    if without.shape == found.shape:  # the columns were not compared anyway
+        return found
+    told = f"column {listed(old)} of {found.name} holds most of the labels as they were, and was left out"
+    return without.replace(notes=(*without.notes, told))
+
+
+def _opened(given: Any, request: Request, before: dict[str, str]) -> Dataset:
+    """Return what a format opens, with what the files looked like; `before`: the same, before it did."""
     try:
         found = find_format(given, request).open(given, request)
     except UnicodeDecodeError as error:  # names of columns in damaged tables
         what = given.name if isinstance(given, Place) else type(given).__name__
         raise InvalidInput(f"{what} has names that are not UTF-8: {first_line(error)}") from None
-    if header != "auto" and found.kind != "csv":
+    if request.header != "auto" and found.kind != "csv":
         raise InvalidParameter(f"header is for .csv and .tsv files; {found.name} has no lines")
     notes = (*found.notes, *order_notes(found.files)) if found.kind in SHARDS.values() else found.notes
     stamps = before if set(found.files) <= before.keys() else stamps_of(found.files) | before
-    found = found.replace(stamps={file: stamps[file] for file in found.files}, notes=notes, drop=drop)
-    return attach(found, labels, ids, on_bad_rows, unlabelled)
+    stamps = {file: stamps[file] for file in found.files}
+    return found.replace(stamps=stamps, notes=notes, drop=request.drop)
+
+
+def old_labels(found: Dataset, labels: object) -> tuple[str, ...]:
+    """Return the columns of a table that hold most of the labels, where these are given apart from it.
+
+    Rows are not to be compared by labels that were corrected in another file. Columns of two numbers may
+    agree with labels for other reasons, and stay.
+    """
+    read, known = found.read_column, found.labels
+    apart = labels is not None and not (isinstance(labels, str) and labels in found.columns)
+    if not apart or found.rows is None or read is None or known is None or found.kind not in _TABLES:
+        return ()
+    given = [_spelled(label) for label in known[:_COMPARED].tolist()]
+    classes = {_spelled(label) for label in np.unique(known).tolist()}
+    if len(classes) < 2 or (len(classes) == 2 and np.issubdtype(known.dtype, np.number)):
+        return ()
+
+    def agrees(name: str) -> bool:
+        values = [_spelled(value) for value in read(name, 0, len(given))]
+        same = sum(value == label for value, label in zip(values, given, strict=True))
+        return set(values) - {""} <= classes and 2 * same > len(given)
+
+    return tuple(filter(agrees, found.columns))
+
+
+def _spelled(value: Any) -> str:
+    """Return a label as text; a whole number without a point, and nothing where there is none."""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def written_arrays(
@@ -119,10 +241,10 @@ def written_arrays(
     main = next((name for name in ("images.npy", "embeddings.npy") if name in names), None)
     if main is None or len(names) < 2 or not names <= {main, "labels.npy", "ids.npy"}:
         return path, labels, ids
-    if labels is None and "labels.npy" in names:
-        labels = str(folder / "labels.npy")
-    if ids is None and "ids.npy" in names:
-        ids = str(folder / "ids.npy")
+    labels, ids = (
+        str(folder / name) if given is None and name in names else given
+        for name, given in (("labels.npy", labels), ("ids.npy", ids))
+    )
     return folder / main, labels, ids
 
 
@@ -140,11 +262,7 @@ def write_rows(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     >>> np.load(folder / "embeddings.npy").tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    kind = FORMATS.get(dataset.kind)
-    try:
-        if kind is not None:
-            kind.write(dataset, rows, folder)
-        else:
-            (write_arrays if dataset.rows is not None else write_images)(dataset, rows, folder)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {folder}: {error.strerror or error}") from error
+    known = FORMATS.get(dataset.kind)
+    plain = write_images if dataset.rows is None else write_arrays
+    with os_errors(f"cannot write {folder}"):
+        (plain if known is None else known.write)(dataset, rows, folder)

@@ -27,16 +27,8 @@ _SKIP = frozenset(["PROTO", "FRAME", "STOP"])
 _MARK = object()
 # What instructions raise that are not what they should be.
 _DAMAGED = (
-    ValueError,
-    IndexError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    MemoryError,
-    RecursionError,
-    Warning,
-)
+    ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError, Warning,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,12 +49,13 @@ class _Type:
     """A NumPy type under construction: its byte order comes in the BUILD instruction."""
 
     def __init__(self, code: object, *_: object) -> None:
-        self.value = np.dtype(_text(code))
+        self.value = np.dtype(as_text(code))
         if self.value.hasobject:
             raise InvalidInput("an array of Python objects; expected numbers")
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
+    """Return text, or what Python 2 wrote as bytes, as text."""
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
@@ -71,7 +64,7 @@ NUMPY: Symbols = {
     "numpy._core.multiarray _reconstruct": _Array,
     "numpy ndarray": lambda *_: None,
     "numpy dtype": _Type,
-    "_codecs encode": lambda text, code: _text(text).encode("latin-1"),
+    "_codecs encode": lambda text, code: as_text(text).encode("latin-1"),
 }
 
 
@@ -198,7 +191,7 @@ class _Machine:
 def _build(target: object, state: Any) -> None:
     """Finish an array or a type; other objects' state (torch's metadata) is left out."""
     if isinstance(target, _Type):
-        if _text(state[1]) == ">":
+        if as_text(state[1]) == ">":
             target.value = target.value.newbyteorder(">")
     elif isinstance(target, _Array):
         _, shape, kind, fortran, content = state

@@ -323,10 +323,10 @@ def _fetched(address: str, stamp: str, most: int | None) -> str:
     def copy() -> None:
         with open(target, "wb") as file:
             if is_http(address):
-                fetch(address, file, most)
-                return
-            with open_bytes(address) as source:
-                shutil.copyfileobj(source, file, 1 << 20)
+                _fetch_page(address, file, most)
+            else:
+                with open_bytes(address) as source:
+                    shutil.copyfileobj(source, file, 1 << 20)
 
     ask(address, copy)
     return target
@@ -406,12 +406,10 @@ def describe(address: str) -> Content:
     return found
 
 
-def fetch(address: str, file: IO[bytes], most: int | None = None) -> None:
-    """Write a whole file; refuse more than `most` bytes."""
+def _fetch_page(address: str, file: IO[bytes], most: int | None) -> None:
+    """Write a whole file of the web; refuse more than `most` bytes."""
     with _request(address) as answer:
         size = _content(answer).size
-        file.seek(0)
-        file.truncate()
         pace, done = _Pace(), 0
         while content := pace.read(answer, _CHUNK):
             done += len(content)

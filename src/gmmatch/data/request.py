@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import InvalidInput, InvalidParameter, brief
-from ..files import file_and_column
+from ..files import file_and_column, os_errors
 from ..validation import nearest
 from .dataset import Kind
 from .remote import find_files, is_remote, path_of, read_in_parts, shown
@@ -118,10 +118,8 @@ def find_place(path: str | os.PathLike[str], most: int | None = None) -> Place:
     if is_remote(name):
         return Place(shown(name), read_in_parts(natural_order(find_files(name, REMOTE_ENDINGS)), most))
     if os.path.isdir(name):
-        try:
+        with os_errors(f"cannot read the folder {name}"):
             entries = {entry.path: kind_of_entry(entry) for entry in os.scandir(name)}
-        except OSError as error:
-            raise InvalidInput(f"cannot read the folder {name}: {error.strerror or error}") from error
         files = []
         for path, kind in entries.items():
             if kind == "special" and ending_of(path) in SHARDS:
@@ -160,6 +158,7 @@ class Request:
     most: int = 1 << 40  # bytes that an array of an archive may unpack to
     drop: bool = False  # whether bad rows are to be left out
     header: str = "auto"  # whether the first line of a table names its columns: `auto`, `yes` or `no`
+    without: tuple[str, ...] = ()  # columns that are no numbers to compare rows by
 
     @property
     def wanted(self) -> Kind | None:
@@ -195,12 +194,8 @@ class Request:
 
 def names_file(given: str) -> bool:
     """Return True if a text names a file that exists, a column of one (`FILE:COLUMN`), or files in shards."""
-    return (
-        is_remote(given)
-        or os.path.isfile(given)
-        or file_and_column(given)[1] is not None
-        or names_shards(given)
-    )
+    is_file = is_remote(given) or os.path.isfile(given) or file_and_column(given)[1] is not None
+    return is_file or names_shards(given)
 
 
 def names_shards(given: str) -> bool:
@@ -248,15 +243,13 @@ def refuse_bad(
         known = str(row) if ids is None else str(ids[row])
         return f"row {row}" if not known or known in f"{row} {bad[row]}" else f"row {row} ({known})"
 
-    advice = "; on_bad_rows='drop' leaves them out"
+    advice = "on_bad_rows='drop' leaves them out"
     if unlabelled:
         advice += (
             ", unlabelled='class' makes them a class of their own, unlabelled='pick' picks some to label"
         )
-    also = "".join(f"; {note}" for note in notes)
-    return InvalidInput(
-        f"{len(bad)} of {n_rows} rows of {name} cannot be used{first_reasons(bad, called)}{also}{advice}"
-    )
+    reasons = "; ".join([first_reasons(bad, called), *notes, advice])
+    return InvalidInput(f"{len(bad)} of {n_rows} rows of {name} cannot be used{reasons}")
 
 
 def first_reasons(bad: Mapping[int, str], called: Callable[[int], object]) -> str:
@@ -271,9 +264,8 @@ def first_reasons(bad: Mapping[int, str], called: Callable[[int], object]) -> st
 
 def all_bad(bad: Mapping[int, str], n_rows: int, name: str) -> InvalidInput:
     """Return the sentence for data of which no row can be used."""
-    return InvalidInput(
-        f"all {n_rows} rows of {name} are bad (row 0: {bad[0]}); nothing is left to choose from"
-    )
+    first = f"(row 0: {bad[0]})"
+    return InvalidInput(f"all {n_rows} rows of {name} are bad {first}; nothing is left to choose from")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Rows
+from ..arrays import AnyArray, DType, FloatArray, IntArray, Rows
 from ..errors import InvalidInput, InvalidInputType
 
 
@@ -19,7 +19,7 @@ class View(ABC):
 
     def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
         self.shape = shape
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype: DType = np.dtype(dtype)
         self.itemsize = self.dtype.itemsize
 
     def __len__(self) -> int:
@@ -70,7 +70,12 @@ class StackedRows(JoinedRows):
 
     def __init__(self, parts: Sequence[Rows], names: Sequence[str]) -> None:
         for part, name in zip(parts, names, strict=True):
-            _check_part(part, name)
+            if part.dtype.kind not in "fiub":
+                raise InvalidInputType(f"{name} holds values of type {part.dtype}; expected numbers")
+            if part.ndim != 2:
+                raise InvalidInput(f"{name} has shape {part.shape}; expected two dimensions (rows, features)")
+            if part.shape[1] == 0:
+                raise InvalidInput(f"{name} has rows without any numbers")
             if part.shape[1] != parts[0].shape[1]:
                 raise InvalidInput(
                     f"{name} has rows of {part.shape[1]} numbers, but {names[0]} has rows of"
@@ -115,24 +120,6 @@ class ViewOf(View):
         self.rows = rows
 
 
-class ChosenRows(ViewOf):
-    """Some of the rows of an array or a view.
-
-    `chosen`: row numbers, ascending.
-
-    >>> view = ChosenRows(np.array([[1.0], [np.nan], [3.0]]), np.array([0, 2]))
-    >>> view.shape, view[1:].tolist()
-    ((2, 1), [[3.0]])
-    """
-
-    def __init__(self, rows: Rows, chosen: IntArray) -> None:
-        super().__init__(rows, (len(chosen), rows.shape[1]))
-        self.chosen = chosen
-
-    def __getitem__(self, key: Any, /) -> FloatArray:
-        return np.asarray(self.rows[self.chosen[key]])
-
-
 class MappedRows(ViewOf):
     """Rows that go through a function when they are read.
 
@@ -150,22 +137,7 @@ class MappedRows(ViewOf):
         return self.function(self.rows[key])
 
 
-def as_floats(array: npt.NDArray[Any], name: str) -> Rows:
+def as_floats(array: AnyArray, name: str) -> Rows:
     """Return the array itself where it holds native floats, else a view that reads it as floats."""
-    if (
-        array.ndim == 2
-        and array.shape[1]
-        and array.dtype in (np.float32, np.float64)
-        and array.dtype.isnative
-    ):
-        return array
-    return StackedRows([array], [name])
-
-
-def _check_part(part: Rows, name: str) -> None:
-    if part.dtype.kind not in "fiub":
-        raise InvalidInputType(f"{name} holds values of type {part.dtype}; expected numbers")
-    if part.ndim != 2:
-        raise InvalidInput(f"{name} has shape {part.shape}; expected two dimensions (rows, features)")
-    if part.shape[1] == 0:
-        raise InvalidInput(f"{name} has rows without any numbers")
+    floats = array.dtype in (np.float32, np.float64) and array.dtype.isnative
+    return array if floats and array.ndim == 2 and array.shape[1] else StackedRows([array], [name])

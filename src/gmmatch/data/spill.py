@@ -19,13 +19,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Mask
+from ..arrays import AnyArray, DType, FloatArray, IntArray, Mask
 from .rows import JoinedRows
 
 BLOCK_BYTES = 1 << 20
 """What is decoded in one go: little enough to stay in the cache until it is used."""
 
-_STRETCH_BYTES = 16 << 20  # of rows that one thread decodes, at least
+_CHUNK_BYTES = 16 << 20  # of rows that one thread decodes, at least
 _MOST_SHARE = 0.9  # of what is free in the temporary folder
 _KEPT_REQUESTS = 4  # whose rows are held where rows are decoded at every read: threads do not ask in order
 
@@ -35,8 +35,8 @@ def rows_per_block(row_bytes: int) -> int:
     return max(1, BLOCK_BYTES // row_bytes)
 
 
-class Source(Protocol):
-    """Where rows are, read forward."""
+class Shard(Protocol):
+    """Rows of numbers that are read forward: a file of Parquet or Arrow, or a file behind an address."""
 
     @property
     def n_rows(self) -> int:
@@ -52,10 +52,6 @@ class Source(Protocol):
 
     def check(self) -> None:
         """Refuse other content than what was described."""
-
-
-class Shard(Source, Protocol):
-    """Rows of numbers: a file of Parquet or Arrow, or a file behind an address."""
 
     def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
         """Yield the rows between two, about a megabyte at a time."""
@@ -76,7 +72,7 @@ class NoRoom(Exception):
 class Spill:
     """Rows in an unnamed file: written in any order, and mapped; `NoRoom` if the disk does not take them."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: DType) -> None:
         size = shape[0] * shape[1] * dtype.itemsize
         if not 0 < size <= temporary_room():
             raise NoRoom
@@ -101,7 +97,7 @@ class Spill:
             raise NoRoom from None
 
 
-class Stretch:
+class Chunk:
     """Rows of a shard that are decoded in their order; `first`: the number of its first row among all."""
 
     def __init__(self, shard: Shard, start: int, stop: int, first: int) -> None:
@@ -146,15 +142,15 @@ class Scan:
     Threads share it: blocks are held until it is some requests beyond them.
     """
 
-    def __init__(self, stretches: Sequence[Stretch]) -> None:
-        self._stretches = stretches
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self._chunks = chunks
         self._lock = threading.Lock()
         self._begin(0)
 
     def _begin(self, start: int) -> None:
         self._at = start
         self._held: list[tuple[int, FloatArray]] = []  # blocks, and the number of the first row of each
-        ahead = [own for own in self._stretches if own.first + own.n_rows > start]
+        ahead = [own for own in self._chunks if own.first + own.n_rows > start]
         self._blocks = (block for own in ahead for block in own.blocks(max(start - own.first, 0)))
 
     def between(self, start: int, stop: int) -> FloatArray:
@@ -211,17 +207,17 @@ class ForwardRows(JoinedRows):
         return self._laid_out().spill is not None
 
     def undecoded(self) -> Sequence[int]:
-        """Return the numbers of the stretches that have yet to be decoded, if there is room for them."""
+        """Return the numbers of the chunks that have yet to be decoded, if there is room for them."""
         layout = self._laid_out()
         if self.mapped is not None or layout.spill is None:
             return ()
-        return [number for number, stretch in enumerate(layout.stretches) if not stretch.is_done]
+        return [number for number, chunk in enumerate(layout.chunks) if not chunk.is_done]
 
     def decode(self, number: int) -> int:
-        """Decode a stretch, several of which may be decoded side by side; return how many rows it has."""
+        """Decode a chunk, several of which may be decoded side by side; return how many rows it has."""
         layout = self._laid_out()
         self._fill(layout, {number: int(layout.ends[number])})
-        return layout.stretches[number].n_rows
+        return layout.chunks[number].n_rows
 
     def remember(self, numbers: IntArray, values: FloatArray) -> None:
         """Hold rows that were read elsewhere, in ascending order, on disk if there is room."""
@@ -233,7 +229,7 @@ class ForwardRows(JoinedRows):
             pass
         self._hold(_Held(numbers, values, often=True))
 
-    def expect(self, numbers: npt.NDArray[Any]) -> None:
+    def expect(self, numbers: AnyArray) -> None:
         """Announce rows that will be requested by their numbers, once each.
 
         Where rows are decoded at every read, these are decoded now, in one go, and held until requested.
@@ -241,7 +237,7 @@ class ForwardRows(JoinedRows):
         if self.spills:
             return
         numbers = np.sort(numbers).astype(np.int64)
-        for held in self._all_held():
+        for held in self._held:
             numbers = numbers[~held.holds(numbers)]
         if len(numbers):
             self._hold(_Held(numbers, self._scan(numbers)))
@@ -269,7 +265,7 @@ class ForwardRows(JoinedRows):
             return np.take(self.mapped, chosen, axis=0)
         rows = np.empty((len(chosen), self.shape[1]), self.dtype)
         missing = np.ones(len(chosen), dtype=bool)
-        for held in self._all_held():
+        for held in self._held:
             missing &= ~held.take(chosen, rows)
         if missing.any():
             layout, order = self._laid_out(), np.unique(chosen[missing])
@@ -281,17 +277,17 @@ class ForwardRows(JoinedRows):
         return rows
 
     def _fill(self, layout: "_Layout", wanted: dict[int, int]) -> bool:
-        """Decode stretches, each up to a row, into the file; return False if there is no room."""
+        """Decode chunks, each up to a row, into the file; return False if there is no room."""
         spill = layout.spill
         if spill is None:
             return False
         try:
             for place, stop in wanted.items():
-                layout.stretches[place].fill(spill, stop)
+                layout.chunks[place].fill(spill, stop)
         except NoRoom:
             layout.spill = None
             return False
-        if self.mapped is None and all(stretch.is_done for stretch in layout.stretches):
+        if self.mapped is None and all(chunk.is_done for chunk in layout.chunks):
             self.mapped, self._held = layout.rows, []
         return True
 
@@ -311,17 +307,13 @@ class ForwardRows(JoinedRows):
         with self._lock:
             self._held = [*(one for one in self._held if len(one)), held]
 
-    def _all_held(self) -> "list[_Held]":
-        with self._lock:
-            return list(self._held)
-
 
 class _Layout:
-    """How rows are decoded: in stretches, each by one thread at a time, into a file if there is room."""
+    """How rows are decoded: in chunks, each by one thread at a time, into a file if there is room."""
 
-    def __init__(self, shards: Sequence[Shard], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        least = -(-_STRETCH_BYTES // (shape[1] * dtype.itemsize))
-        self.stretches: list[Stretch] = []
+    def __init__(self, shards: Sequence[Shard], shape: tuple[int, ...], dtype: DType) -> None:
+        least = -(-_CHUNK_BYTES // (shape[1] * dtype.itemsize))
+        self.chunks: list[Chunk] = []
         first = 0
         for shard in shards:
             cuts = [0]
@@ -329,10 +321,10 @@ class _Layout:
                 if begin - cuts[-1] >= least:
                     cuts.append(begin)
             for start, stop in pairwise([*cuts, shard.n_rows]):
-                self.stretches.append(Stretch(shard, start, stop, first + start))
+                self.chunks.append(Chunk(shard, start, stop, first + start))
             first += shard.n_rows
-        self.ends = np.cumsum([stretch.n_rows for stretch in self.stretches])
-        self.scan = Scan(self.stretches)
+        self.ends = np.cumsum([chunk.n_rows for chunk in self.chunks])
+        self.scan = Scan(self.chunks)
         self.spill: Spill | None = None
         try:
             self.spill = Spill(shape, dtype)

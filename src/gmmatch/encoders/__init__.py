@@ -3,9 +3,8 @@
 from ..data import Unreadable
 from ..files import cache_folder as default_cache_dir
 from .base import Encoder
-from .embed import Embedded, choose_encoder, embed_input
+from .embed import BadRow, Embedded, choose_encoder, embed_input
 from .registry import FAMILIES, Family, encoder, register_encoder, spec_form
-from .run import BadRow
 
 __all__ = [
     "FAMILIES", "BadRow", "Embedded", "Encoder", "Family", "Unreadable", "default_cache_dir",

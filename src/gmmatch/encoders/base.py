@@ -1,4 +1,4 @@
-"""What an encoder is: a name, a dimension, and a function from a batch to vectors."""
+"""What an encoder is: a name, a dimension, and a function from a batch to vectors; and the two simplest."""
 
 import os
 import sys
@@ -54,10 +54,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def check_size(size: object, name: str = "size") -> int:
+def check_size(size: object) -> int:
     """Return the side of the encoder's input in pixels."""
     if not is_whole(size) or not 1 <= size <= 4096:
-        raise InvalidParameter(f"{name} must be a whole number of pixels from 1 to 4096; got {brief(size)}")
+        raise InvalidParameter(f"size must be a whole number of pixels from 1 to 4096; got {brief(size)}")
     return int(size)
 
 
@@ -114,3 +114,64 @@ class TextEncoder:
         if not item.strip():
             raise Unreadable("an empty text")
         return item
+
+
+# ---- encoders that only copy: pixels as they are, and vectors that exist already ----
+
+
+class PixelEncoder(ImageEncoder):
+    """Every pixel value a feature, scaled to [0, 1].
+
+    `size`: side that images are resampled to, as RGB. With None all must have one shape.
+    """
+
+    name = "pixels"
+    revision = None
+    batch_size = 1024
+
+    def __init__(self, size: int | None = None) -> None:
+        self.size = None if size is None else check_size(size)
+        self._shape: tuple[int, ...] | None = None if size is None else (size, size, 3)
+
+    @property
+    def dimension(self) -> int | None:  # type: ignore[override]
+        """Values per image, known after the first one."""
+        return None if self._shape is None else int(np.prod(self._shape))
+
+    def _forward(self, pixels: UInt8Array) -> Float32Array:
+        self._shape = self._shape or pixels.shape[1:]
+        check_one_shape([np.empty(self._shape, np.uint8), pixels[0]], self.name)
+        scaled: Float32Array = pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255)
+        return scaled
+
+
+class PrecomputedEncoder:
+    """Pass on vectors that are embeddings already.
+
+    >>> PrecomputedEncoder().encode([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+
+    name = "precomputed"
+    kind: Kind = "rows"
+    revision = None
+    batch_size = 4096
+
+    def __init__(self) -> None:
+        self.dimension: int | None = None
+
+    def prepare(self, item: object) -> Float32Array:
+        """Return the row as float32, or refuse values that are not finite."""
+        row = np.asarray(item, dtype=np.float32)
+        if row.ndim != 1 or not np.isfinite(row).all():
+            raise Unreadable("NaN or infinite values; expected finite numbers")
+        return row
+
+    def encode(self, batch: Sequence[object]) -> Float32Array:
+        """Return the rows as one array."""
+        rows = [self.prepare(item) for item in batch]
+        if not rows:
+            return np.empty((0, self.dimension or 0), dtype=np.float32)
+        self.dimension = len(rows[0])
+        return np.stack(rows)

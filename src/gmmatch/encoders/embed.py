@@ -1,35 +1,70 @@
-"""From an input to its embedding: every content encoded once, every batch kept as soon as it is done."""
+"""From an input to its embedding: every content encoded once, every batch kept as soon as it is done.
 
+Several batches are under way at a time: while one is encoded, the next are read, looked up and prepared, in
+this process or in others.
+"""
+
+from __future__ import annotations
+
+import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..arrays import Float32Array, IntArray, Labels
-from ..data import Dataset, Kind, open_dataset
+from ..data import Dataset, Items, Kind, Unreadable, open_dataset
 from ..data.dataset import PLURALS
 from ..data.request import first_reasons
 from ..errors import InvalidInput, InvalidParameter
-from ..files import cache_folder, check_apart, check_folder, check_new, remove_partials, whole_files
+from ..files import (
+    as_path,
+    cache_folder,
+    check_apart,
+    check_folder,
+    check_new,
+    check_not_joining,
+    remove_partials,
+    whole_files,
+)
 from ..progress import task
 from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
-from .base import Encoder
+from .base import Encoder, cores
+from .registry import encoder as find_encoder
 from .registry import find_family, make_encoder
-from .run import BadRow, EncodeShard, Run, Spread, encode_spread
-from .store import PathLike, VectorStore, cache_limit, folder_name, make_cache_folder, trim
+from .store import KEY_BYTES, Keys, PathLike, VectorStore, cache_limit, folder_name, make_cache_folder, trim
+
+T = TypeVar("T")
 
 _CHUNK_BYTES = 32 << 20
+_BATCHES = 8  # of a slice of the input that another process encodes
 TEXT_ENDINGS = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".txt"])
 DEFAULT_ENCODERS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "wordllama"}
+
+Spread = Callable[[Callable[[slice], "Encoded"], Sequence[slice]], Iterator["Encoded"]]
+"""Yields the results of a function of slices of the input, in order, wherever they are made."""
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that was left out: its number in the input, its id, and why."""
+
+    row: int
+    id: object
+    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +111,12 @@ class Embedded:
 
 
 def embed_input(
-    source: Any,
+    source: object,
     encoder: str | Encoder | None = None,
     *,
     text: str | None = None,
     image: str | None = None,
-    labels: Any = None,
+    labels: object = None,
     ids: str | None = None,
     split: str = "train",
     on_bad_rows: str = "error",
@@ -149,26 +184,33 @@ def embed_input(
     chosen, kind = choose_encoder(source, encoder, text, image)
     columns: dict[str, Any] = {"text": text, "image": image, "split": split, "header": header}
     handling: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unlabelled": unlabelled}
-    opened = isinstance(source, Dataset) and labels is None and ids is None
-    found = source if opened else open_dataset(source, labels, ids, holds=kind, **handling, **columns)
+    if isinstance(source, Dataset) and labels is None and ids is None:
+        found = source
+    else:
+        found = open_dataset(source, labels, ids, holds=kind, **handling, **columns)
     target = None if output is None else _check_output(output, (source, labels, ids, *found.files), overwrite)
     made = make_encoder(chosen, cache_dir, params)
     size = made.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
     with _open_store(made, target, cache, cache_dir) as store:
         run = Run(found, made, store)
         if spread is None:
-            run.encode(0, len(found), size)
+            try:
+                run.encode(0, len(found), size)
+            except KeyboardInterrupt as interrupt:
+                if cache:
+                    interrupt.add_note("what was encoded is kept: the same command goes on from there")
+                raise
         else:
             shard = _shard(source, columns, encoder or made.name, params, store.folder, size)
-            run = encode_spread(shard, run, spread)
-        _check_bad_rows(run.bad_rows(), len(found), on_bad_rows)
+            run = _encode_spread(shard, run, spread)
+        _check_reasons(run, on_bad_rows)
         found.check_unchanged()
         return _finished(run, target)
 
 
 def _finished(run: Run, target: Path | None) -> Embedded:
     """Return what a pass over an input gave, and write it if there is an output."""
-    found, good = run.found, np.flatnonzero(run.positions >= 0)
+    found, good = run.dataset, np.flatnonzero(run.positions >= 0)
     paths = None if found.content is None else found.content.paths
     result = Embedded(
         embeddings=np.empty((0, 0), dtype=np.float32),
@@ -187,19 +229,41 @@ def _finished(run: Run, target: Path | None) -> Embedded:
     if target is None:
         return replace(result, embeddings=run.store.gather(run.positions[good]))
     with whole_files(*_written(target)) as (vectors, beside):
-        _write_rows(beside, result)
-        _write_vectors(vectors, run.store, run.positions[good])
+        _write(vectors, beside, result, run)
     return replace(result, embeddings=np.load(target, mmap_mode="r"))
+
+
+def _write(vectors: Path, beside: Path, result: Embedded, run: Run) -> None:
+    """Write vectors, and beside them ids, labels and paths, with what made them in the metadata."""
+    n_rows, dimension = len(result), run.store.dimension or 0
+    columns = {
+        "id": pa.array(result.ids),
+        "label": pa.nulls(n_rows) if result.labels is None else pa.array(result.labels),
+        "path": pa.nulls(n_rows) if result.paths is None else pa.array(result.paths),
+    }
+    made_by = {"encoder": result.encoder, "revision": result.revision, "input_rows": result.n_rows}
+    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(made_by)})
+    with beside.open("wb") as stream:
+        pq.write_table(table, stream)
+    step = max(1, _CHUNK_BYTES // (4 * max(dimension, 1)))
+    head = {"descr": "<f4", "fortran_order": False, "shape": (n_rows, dimension)}
+    with vectors.open("wb") as stream, task("writing", n_rows) as advance:
+        np.lib.format.write_array_header_1_0(stream, head)
+        for start in range(0, n_rows, step):
+            rows = run.store.gather(run.positions[result.rows[start : start + step]])
+            stream.write(rows.astype("<f4", copy=False).tobytes())
+            advance(len(rows))
 
 
 def _check_output(output: PathLike, inputs: tuple[object, ...], overwrite: bool) -> Path:
     """Return the path of the ``.npy`` file, in a folder that can be written to, apart from the inputs."""
-    target = Path(output)
+    target = as_path(output, "output")
     if target.suffix != ".npy":
         raise InvalidParameter(f"the output must end in .npy; got {target}")
     check_folder(target)
     remove_partials(target)
     check_apart(_written(target), inputs)
+    check_not_joining(_written(target), inputs)
     for path in _written(target):
         check_new(path, overwrite)
     return target
@@ -210,35 +274,257 @@ def _written(target: Path) -> list[Path]:
     return [target, target.with_suffix(".parquet")]
 
 
-def _write_rows(partial: Path, result: Embedded) -> None:
-    """Write ids, labels and paths beside the vectors, with what made them in the metadata."""
-    n_rows = len(result)
-    columns = {
-        "id": pa.array(result.ids),
-        "label": pa.nulls(n_rows) if result.labels is None else pa.array(result.labels),
-        "path": pa.nulls(n_rows) if result.paths is None else pa.array(result.paths),
-    }
-    made_by = {"encoder": result.encoder, "revision": result.revision, "input_rows": result.n_rows}
-    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(made_by)})
-    with partial.open("wb") as stream:
-        pq.write_table(table, stream)
+def choose_encoder(
+    source: object, encoder: str | Encoder | None, text: str | None = None, image: str | None = None
+) -> tuple[str | Encoder, Kind]:
+    """Return the encoder for an input, and what it takes."""
+    chosen = encoder
+    if chosen is None:  # texts where a column of texts is named, or where the input must be text
+        textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_ENDINGS
+        if isinstance(source, Dataset):
+            textual = source.content is not None and source.content.kind == "text"
+        chosen = DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
+    kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
+    for name, value in (("text", text), ("image", image)):
+        if value is not None and kind != name:
+            raise InvalidParameter(f"--{name} {value} names {name}s, but the encoder takes {PLURALS[kind]}")
+    return chosen, kind
 
 
-def _write_vectors(partial: Path, store: VectorStore, positions: IntArray) -> None:
-    """Write vectors of a store, in the order of `positions`."""
-    dimension = store.dimension or 0
-    step = max(1, _CHUNK_BYTES // (4 * max(dimension, 1)))
-    head = {"descr": "<f4", "fortran_order": False, "shape": (len(positions), dimension)}
-    with partial.open("wb") as stream, task("writing", len(positions)) as advance:
-        np.lib.format.write_array_header_1_0(stream, head)
-        for start in range(0, len(positions), step):
-            rows = store.gather(positions[start : start + step])
-            stream.write(rows.astype("<f4", copy=False).tobytes())
-            advance(len(rows))
+def _check_reasons(run: Run, on_bad_rows: str) -> None:
+    """Refuse rows that could not be encoded, unless they are left out and others stay."""
+    bad, ids, n_rows = run.reasons, run.dataset.ids, len(run.dataset)
+    if not bad or (on_bad_rows == "drop" and len(bad) < n_rows):
+        return
+    reasons = first_reasons(bad, lambda row: row if ids is None else ids[row])
+    advice = "" if len(bad) == n_rows else "; on_bad_rows='drop' leaves them out and encodes nothing again"
+    raise InvalidInput(f"{len(bad)} of {n_rows} rows cannot be encoded{reasons}{advice}")
+
+
+@contextmanager
+def _open_store(
+    encoder: Encoder, target: Path | None, cache: bool, cache_dir: PathLike | None
+) -> Iterator[VectorStore]:
+    """Open the cache, or a folder that lasts until the result is written, or as long as this call."""
+    if cache and encoder.revision is not None:
+        folder = cache_folder() if cache_dir is None else Path(cache_dir)
+        vectors = folder / "vectors" / folder_name(encoder.name, encoder.revision)
+        with VectorStore(make_cache_folder(vectors)) as store:
+            yield store
+        with suppress(OSError):  # another run may trim the same folder
+            trim(folder / "vectors", cache_limit())
+    elif target is not None:
+        work = target.with_name(f"{target.name}.work")
+        if encoder.revision is None:  # nothing tells whether the vectors there would be the same
+            shutil.rmtree(work, ignore_errors=True)
+        with VectorStore(work / folder_name(encoder.name, encoder.revision or "")) as store:
+            yield store
+        shutil.rmtree(work, ignore_errors=True)
+    else:
+        with tempfile.TemporaryDirectory(prefix="gmmatch-") as passing, VectorStore(Path(passing)) as store:
+            yield store
+
+
+# ---- one pass over an input ----
+
+
+@dataclass
+class Run:
+    """One pass over an input; afterwards `positions` tells where in the store each row's vector is."""
+
+    dataset: Dataset
+    encoder: Encoder
+    store: VectorStore
+    encoded: int = 0
+    reasons: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.positions = np.full(len(self.dataset), -1, dtype=np.int64)
+        self._under_way: set[bytes] = set()
+        self._failed: dict[bytes, str] = {}
+        self._items = _items(self.dataset, self.encoder)
+
+    def encode(self, first: int, last: int, batch_size: int) -> Keys:
+        """Read, prepare and encode some rows; return the keys that their vectors are kept under.
+
+        While one batch is encoded, the next are read and prepared.
+        """
+        starts = range(first, last, batch_size)
+        keys: list[bytes] = []
+        with (
+            ThreadPoolExecutor(1) as reader,
+            ThreadPoolExecutor(cores()) as pool,
+            _bombs_refused(),
+            task(f"encoding with {self.encoder.name}", last - first) as advance,
+        ):
+            try:
+                reading = (reader.submit(self._read, at, min(at + batch_size, last)) for at in starts)
+                planned = (self._plan(*batch.result(), pool, keys) for batch in _ahead(reading, 2))
+                for size, prepared in _ahead(planned, 1):
+                    self._encode(prepared)
+                    advance(size)
+            finally:
+                reader.shutdown(cancel_futures=True)
+                pool.shutdown(cancel_futures=True)
+        array = _as_array(keys)
+        new = [row for row in range(first, last) if self.positions[row] < 0 and row not in self.reasons]
+        self.positions[new] = self.store.find(array[np.array(new, np.int64) - first])
+        for row in new:
+            if self.positions[row] < 0:
+                self.reasons[row] = self._failed[keys[row - first]]
+        return array
+
+    def bad_rows(self) -> tuple[BadRow, ...]:
+        """Return the rows that could not be read, prepared or encoded."""
+        return tuple(
+            BadRow(row, row if self.dataset.ids is None else self.dataset.ids[row].item(), reason)
+            for row, reason in sorted(self.reasons.items())
+        )
+
+    def _read(self, start: int, stop: int) -> tuple[int, list[object], list[bytes]]:
+        contents = self._items.read(start, stop)
+        for row in range(start, stop) if self.dataset.bad else ():
+            if row in self.dataset.bad and not isinstance(contents[row - start], Unreadable):
+                contents[row - start] = Unreadable(self.dataset.bad[row])
+        return start, contents, [content_key(content) for content in contents]
+
+    def _plan(
+        self,
+        start: int,
+        contents: list[object],
+        keys: list[bytes],
+        pool: ThreadPoolExecutor,
+        all_keys: list[bytes],
+    ) -> tuple[int, dict[bytes, Future[object]]]:
+        """Look up which contents of a batch have vectors already; return its size, and the others by key."""
+        all_keys += keys
+        prepared: dict[bytes, Future[object]] = {}
+        self.positions[start : start + len(keys)] = self.store.find(_as_array(keys))
+        for row, (content, key) in enumerate(zip(contents, keys, strict=True), start=start):
+            if isinstance(content, Unreadable):
+                self.reasons[row], self.positions[row] = str(content), -1
+            elif self.positions[row] < 0 and key not in self._under_way:
+                self._under_way.add(key)
+                prepared[key] = pool.submit(self.encoder.prepare, content)
+        return len(contents), prepared
+
+    def _encode(self, prepared: dict[bytes, Future[object]]) -> None:
+        items: dict[bytes, object] = {}
+        for key, future in prepared.items():
+            try:
+                items[key] = future.result()
+            except Unreadable as error:
+                self._failed[key] = str(error)
+        if items:
+            vectors = self.encoder.encode(list(items.values()))
+            finite = np.asarray(np.isfinite(vectors).all(axis=1))
+            for key, usable in zip(items, finite.tolist(), strict=True):
+                if not usable:
+                    self._failed[key] = "the encoder returned NaN or infinite values"
+            if finite.any():
+                self.store.append(_as_array(list(items))[finite], vectors[finite])
+            self.encoded += len(items)
+        self._under_way -= prepared.keys()
+
+
+def _items(found: Dataset, encoder: Encoder) -> Items:
+    """Return what the encoder takes of the data."""
+    if encoder.kind == "rows":
+        rows = found.numbers()
+        return Items("rows", len(rows), lambda start, stop: list(np.asarray(rows[start:stop])))
+    if found.content is None or found.content.kind != encoder.kind:
+        raise InvalidInput(f"{found.name} holds no {encoder.kind}s, which {encoder.name} takes")
+    return found.content
+
+
+def content_key(content: object) -> bytes:
+    """Return the digest that a vector is kept under.
+
+    >>> content_key("a text") == content_key("a text"), content_key("a text") == content_key("another")
+    (True, False)
+    """
+    if isinstance(content, Unreadable):
+        return bytes(KEY_BYTES)
+    if isinstance(content, str):
+        head, body = "text", content.encode("utf-8", "surrogatepass")
+    elif isinstance(content, (bytes, bytearray)):
+        head, body = "file", bytes(content)
+    else:
+        array = np.ascontiguousarray(content)
+        head, body = f"{array.shape} {array.dtype.str}", array.tobytes()
+    key = hashlib.blake2b(f"{head}\0".encode(), digest_size=KEY_BYTES)
+    key.update(body)
+    return key.digest()
+
+
+def _as_array(keys: list[bytes]) -> Keys:
+    return np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES)
+
+
+def _ahead(items: Iterable[T], depth: int) -> Iterator[T]:
+    """Yield the items in order, drawing `depth` of them before they are requested."""
+    waiting: deque[T] = deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > depth:
+            yield waiting.popleft()
+    yield from waiting
+
+
+@contextmanager
+def _bombs_refused() -> Iterator[None]:
+    """Let Pillow refuse images that would fill the memory, where it would only warn."""
+    try:
+        from PIL.Image import DecompressionBombWarning
+    except ImportError:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DecompressionBombWarning)
+        yield
+
+
+# ---- in other processes ----
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What became of a part of the input."""
+
+    keys: Keys  # what each row's vector is kept under
+    reasons: dict[int, str]  # why rows could not be encoded, by row number
+    encoded: int  # how many contents were encoded; the others were known
+
+
+@dataclass(frozen=True, eq=False)
+class EncodeShard:
+    """The function that encodes a slice of an input; it opens everything by name, once per process."""
+
+    source: Path  # path of the input
+    options: Mapping[str, Any]  # of `gmmatch.data.open_dataset`
+    # Spec string and parameters of the encoder.
+    encoder: str
+    params: Mapping[str, object]
+    store: Path  # folder of the vectors
+    batch_size: int  # how many rows to encode together
+
+    @cached_property
+    def run(self) -> Run:
+        """The input, the encoder and the store, opened."""
+        made = find_encoder(self.encoder, **self.params)
+        found = open_dataset(self.source, holds=made.kind, **self.options)
+        return Run(found, made, VectorStore(self.store))
+
+    def __call__(self, part: slice) -> Encoded:
+        """Encode the rows of a slice that the store does not have yet."""
+        run, before = self.run, self.run.encoded
+        keys = run.encode(part.start, part.stop, self.batch_size)
+        reasons = {row: reason for row, reason in run.reasons.items() if part.start <= row < part.stop}
+        return Encoded(keys, reasons, run.encoded - before)
 
 
 def _shard(
-    source: Any,
+    source: object,
     options: dict[str, object],
     encoder: str | Encoder,
     params: dict[str, object],
@@ -254,61 +540,27 @@ def _shard(
     return EncodeShard(Path(source).resolve(), options, encoder, params, store.resolve(), size)
 
 
-def choose_encoder(
-    source: object, encoder: str | Encoder | None, text: str | None = None, image: str | None = None
-) -> tuple[str | Encoder, Kind]:
-    """Return the encoder for an input, and what it takes."""
-    chosen = default_encoder(source, text, image) if encoder is None else encoder
-    kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
-    for name, value in (("text", text), ("image", image)):
-        if value is not None and kind != name:
-            raise InvalidParameter(f"--{name} {value} names {name}s, but the encoder takes {PLURALS[kind]}")
-    return chosen, kind
+def _encode_spread(function: EncodeShard, run: Run, spread: Spread) -> Run:
+    """Encode a whole input in shards, and return a run that knows where the vectors are.
 
+    Shards are whole batches, so that contents are encoded together as they would be on one machine.
 
-def default_encoder(source: object, text: str | None = None, image: str | None = None) -> str:
-    """Choose by what the input must be: texts where a column of texts is named or the file is text."""
-    textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_ENDINGS
-    if isinstance(source, Dataset):
-        textual = source.content is not None and source.content.kind == "text"
-    return DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
-
-
-def _check_bad_rows(bad: tuple[BadRow, ...], n_rows: int, on_bad_rows: str) -> None:
-    if not bad or (on_bad_rows == "drop" and len(bad) < n_rows):
-        return
-    ids = {row.row: row.id for row in bad}
-    reasons = first_reasons({row.row: row.reason for row in bad}, ids.__getitem__)
-    advice = "" if len(bad) == n_rows else "; on_bad_rows='drop' leaves them out and encodes nothing again"
-    raise InvalidInput(f"{len(bad)} of {n_rows} rows cannot be encoded{reasons}{advice}")
-
-
-@contextmanager
-def _open_store(
-    encoder: Encoder, target: Path | None, cache: bool, cache_dir: PathLike | None
-) -> Iterator[VectorStore]:
-    """Open the cache, or a folder that lasts until the result is written, or as long as this call."""
-    if cache and encoder.revision is not None:
-        folder = cache_folder() if cache_dir is None else Path(cache_dir)
-        vectors = folder / "vectors" / folder_name(encoder.name, encoder.revision)
-        with _opened(make_cache_folder(vectors)) as store:
-            yield store
-        with suppress(OSError):  # another run may trim the same folder
-            trim(folder / "vectors", cache_limit())
-    elif target is not None:
-        work = target.with_name(f"{target.name}.work")
-        if encoder.revision is None:  # nothing tells whether the vectors there would be the same
-            shutil.rmtree(work, ignore_errors=True)
-        with _opened(work / folder_name(encoder.name, encoder.revision or "")) as store:
-            yield store
-        shutil.rmtree(work, ignore_errors=True)
-    else:
-        with tempfile.TemporaryDirectory(prefix="gmmatch-") as passing, _opened(Path(passing)) as store:
-            yield store
-
-
-def _opened(folder: Path) -> VectorStore:
-    try:
-        return VectorStore(folder)
-    except OSError as error:
-        raise InvalidInput(f"cannot read the vectors kept in {folder}: {error.strerror or error}") from error
+    `function`: what encodes a shard. `spread`: what runs the function.
+    """
+    step = function.batch_size * _BATCHES
+    n_rows = len(run.dataset)
+    parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+    run.store.close()
+    found: list[Encoded] = []
+    with task(f"encoding with {run.encoder.name}", n_rows) as advance:
+        for part, encoded in zip(parts, spread(function, parts), strict=True):
+            found.append(encoded)
+            advance(part.stop - part.start)
+    after = Run(run.dataset, run.encoder, VectorStore(function.store))
+    for part, encoded in zip(parts, found, strict=True):
+        after.positions[part] = after.store.find(encoded.keys)
+        after.reasons |= encoded.reasons
+        after.encoded += encoded.encoded
+    for row in after.reasons:
+        after.positions[row] = -1
+    return after

@@ -40,8 +40,13 @@ class OnnxEncoder(ImageEncoder):
         self.name = name or f"onnx:{os.fspath(path)}"
         self._session = _open_session(Path(path))
         self._input, self._channels_last, fixed = _image_input(self._session, path)
-        self.size = _agree(size, fixed, path)
-        self._output = _choose_output(self._session, output, path)
+        self.size = (fixed or 224) if size is None else check_size(size)
+        if fixed not in (None, self.size):
+            raise InvalidParameter(f"size is {size}, but {path} takes images of {fixed} pixels")
+        names = [entry.name for entry in self._session.get_outputs()]
+        if output is not None and output not in names:
+            raise InvalidParameter(f"{path} has no output {output!r}; it has: {', '.join(names)}")
+        self._output = output or str(names[0])
         self._mean, self._std = _per_channel(mean, "mean"), _per_channel(std, "std")
         if not self._std.all():
             raise InvalidParameter("std must not be zero")
@@ -106,21 +111,6 @@ def _image_input(session: Any, path: Any) -> tuple[Any, bool, int | None]:
     if fixed is not None and isinstance(width, int) and width != height:
         raise InvalidInput(f"{path} takes images of {width} x {height} pixels; expected square ones")
     return first, channels_last, fixed
-
-
-def _agree(size: int | None, fixed: int | None, path: object) -> int:
-    if size is None:
-        return fixed or 224
-    if fixed is not None and check_size(size) != fixed:
-        raise InvalidParameter(f"size is {size}, but {path} takes images of {fixed} pixels")
-    return check_size(size)
-
-
-def _choose_output(session: Any, output: str | None, path: Any) -> str:
-    names = [entry.name for entry in session.get_outputs()]
-    if output is not None and output not in names:
-        raise InvalidParameter(f"{path} has no output {output!r}; it has: {', '.join(names)}")
-    return output or str(names[0])
 
 
 def _per_channel(value: Sequence[float] | float | str, name: str) -> Float32Array:

@@ -8,10 +8,9 @@ from ..data import Kind
 from ..errors import InvalidParameter
 from ..plugins import Registry
 from ..validation import check_parameters, nearest
-from .base import Encoder
+from .base import Encoder, PixelEncoder, PrecomputedEncoder
 from .efficientnet import efficientnet_lite0
 from .onnx_model import OnnxEncoder
-from .plain import PixelEncoder, PrecomputedEncoder
 from .store import PathLike
 from .texts import SentenceEncoder, WordLlamaEncoder, minilm
 from .torch_modules import open_clip_encoder, timm_encoder
@@ -85,7 +84,7 @@ def register_encoder(
     Examples
     --------
     >>> from gmmatch.encoders import FAMILIES, encoder, register_encoder
-    >>> from gmmatch.encoders.plain import PixelEncoder
+    >>> from gmmatch.encoders.base import PixelEncoder
     >>> family = register_encoder("tiny", lambda: PixelEncoder(size=4), "image", summary="4 by 4 pixels")
     >>> encoder("tiny").dimension
     48

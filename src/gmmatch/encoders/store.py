@@ -18,7 +18,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 import numpy as np
@@ -26,7 +25,7 @@ import numpy.typing as npt
 
 from ..arrays import Float32Array, IntArray, UInt8Array
 from ..errors import InvalidInput
-from ..files import make_folder, remove_unused, use_folder
+from ..files import make_folder, os_errors, remove_unused, use_folder
 from ..validation import as_size
 
 KEY_BYTES = 16
@@ -55,11 +54,8 @@ def digest(content: bytes) -> str:
 
 def file_digest(path: PathLike) -> str:
     """Return the digest of a file's content."""
-    try:
-        with Path(path).open("rb") as stream:
-            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    except OSError as error:
-        raise InvalidInput(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+    with os_errors(f"cannot read {os.fspath(path)}"), Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def folder_name(name: str, revision: str) -> str:
@@ -74,9 +70,8 @@ def folder_name(name: str, revision: str) -> str:
 
 def make_cache_folder(folder: Path) -> Path:
     """Make a folder of the cache if it is not there."""
-    return make_folder(
-        folder, "cannot make the cache folder", "; cache_dir=... or GMMATCH_CACHE names another"
-    )
+    hint = "; cache_dir=... or GMMATCH_CACHE names another"
+    return make_folder(folder, "cannot make the cache folder", hint)
 
 
 class _Segment:
@@ -126,12 +121,13 @@ class VectorStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._unlock: Callable[[], object] | None = None
-        self._use()
         self.dimension: int | None = None
         self._segments: list[_Segment] = []
         self._own: tuple[IO[bytes], IO[bytes]] | None = None
         self._count = 0
-        self._open_segments()
+        with os_errors(f"cannot read the vectors kept in {folder}"):
+            self._use()
+            self._open_segments()
         self._earlier = self._count
         self._sorted = np.empty(0, dtype=_KEY)
         self._order = np.empty(0, dtype=np.int64)
@@ -142,9 +138,7 @@ class VectorStore:
     def __enter__(self) -> VectorStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
         if self._unlock is not None:
             self._unlock()
@@ -173,10 +167,28 @@ class VectorStore:
 
     def append(self, keys: Keys, vectors: Float32Array) -> IntArray:
         """Add vectors under their keys; return their positions. They outlive a kill from here on."""
-        try:
-            return self._append(keys, np.ascontiguousarray(vectors, dtype="<f4"))
-        except OSError as error:
-            raise InvalidInput(f"cannot write to {self.folder}: {error.strerror or error}") from error
+        if self.dimension is None:
+            self.dimension = vectors.shape[1]
+        if vectors.shape != (len(keys), self.dimension):
+            raise InvalidInput(
+                f"the encoder returned the shape {vectors.shape} for {len(keys)} items;"
+                f" expected ({len(keys)}, {self.dimension})"
+            )
+        vectors = np.ascontiguousarray(vectors, dtype="<f4")
+        records = np.empty(len(keys), dtype=_RECORD)
+        records["key"] = keys
+        records["checksum"] = [zlib.crc32(vector.tobytes()) for vector in vectors]
+        with os_errors(f"cannot write to {self.folder}"):
+            self._own = own = self._own or self._new_files()
+            _write_all(own[0], vectors.tobytes())
+            _write_all(own[1], records.tobytes())
+        positions = np.arange(self._count, self._count + len(keys), dtype=np.int64)
+        self._count += len(keys)
+        self._recent.update(zip((key.tobytes() for key in keys), positions.tolist(), strict=True))
+        self._recent_keys.append(keys)
+        if len(self._recent) > _UNSORTED:
+            self._sort()
+        return positions
 
     def gather(self, positions: IntArray) -> Float32Array:
         """Return the vectors at the given positions."""
@@ -224,36 +236,16 @@ class VectorStore:
                 self._segments.append(segment)
                 self._count += len(segment.records)
 
-    def _append(self, keys: Keys, vectors: Float32Array) -> IntArray:
-        if self._own is None:
-            self.dimension = self.dimension or vectors.shape[1]
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._use()
-            # Later than what is there, even where the clock was set back: the newest of equals counts.
-            last = max(
-                (int(old.stem[:20]) for old in self.folder.glob("*.vectors") if old.stem[:20].isdigit()),
-                default=0,
-            )
-            name = f"{max(time.time_ns(), last + 1):020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
-            path = self.folder / name
-            self._own = (path.open("x+b", buffering=0), path.with_suffix(".keys").open("x+b", buffering=0))
-        if vectors.shape != (len(keys), self.dimension):
-            raise InvalidInput(
-                f"the encoder returned the shape {vectors.shape} for {len(keys)} items;"
-                f" expected ({len(keys)}, {self.dimension})"
-            )
-        records = np.empty(len(keys), dtype=_RECORD)
-        records["key"] = keys
-        records["checksum"] = [zlib.crc32(vector.tobytes()) for vector in vectors]
-        _write_all(self._own[0], vectors.tobytes())
-        _write_all(self._own[1], records.tobytes())
-        positions = np.arange(self._count, self._count + len(keys), dtype=np.int64)
-        self._count += len(keys)
-        self._recent.update(zip((key.tobytes() for key in keys), positions.tolist(), strict=True))
-        self._recent_keys.append(keys)
-        if len(self._recent) > _UNSORTED:
-            self._sort()
-        return positions
+    def _new_files(self) -> tuple[IO[bytes], IO[bytes]]:
+        """Open a new pair of files, for vectors and for keys."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._use()
+        # Later than what is there, even where the clock was set back: the newest of equals counts.
+        stamps = (old.stem[:20] for old in self.folder.glob("*.vectors"))
+        last = max((int(stamp) for stamp in stamps if stamp.isdigit()), default=0)
+        name = f"{max(time.time_ns(), last + 1):020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
+        path = self.folder / name
+        return path.open("x+b", buffering=0), path.with_suffix(".keys").open("x+b", buffering=0)
 
     def _sort(self) -> None:
         """Move the recent keys, held in a dictionary, into the sorted arrays, a tenth of the size."""

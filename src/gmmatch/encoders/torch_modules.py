@@ -89,15 +89,8 @@ def open_clip_encoder(argument: str, size: int | None = None, device: str = "aut
     visual = module.visual
     given = visual.image_size[0] if isinstance(visual.image_size, tuple) else visual.image_size
     side = given if size is None else size
-    return TorchEncoder(
-        f"open_clip:{argument}",
-        module,
-        module.encode_image,
-        side,
-        visual.image_mean,
-        visual.image_std,
-        device,
-    )
+    mean, std = visual.image_mean, visual.image_std
+    return TorchEncoder(f"open_clip:{argument}", module, module.encode_image, side, mean, std, device)
 
 
 def weights_digest(module: Any) -> str:

@@ -11,8 +11,8 @@ from ..arrays import IntArray
 from ..data import Dataset
 from ..files import cache_folder
 from .base import Encoder
+from .embed import Run, content_key
 from .registry import find_family, make_encoder
-from .run import Run, content_key
 from .store import KEY_BYTES, VectorStore, folder_name
 
 _WARM = 4  # rows that are encoded before the clock starts

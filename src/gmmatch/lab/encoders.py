@@ -19,7 +19,7 @@ from . import training
 class CheckpointEncoder(ImageEncoder):
     """Penultimate features of a network saved by ``gmmatch train``; no code in the file is run.
 
-    `size`: side that images are resampled to; None where all have the size the network was trained on.
+    `size`: side that images are resampled to; by default that of the squares the network was trained on.
     `device`: where it runs, as for `gmmatch train`.
     """
 
@@ -27,7 +27,10 @@ class CheckpointEncoder(ImageEncoder):
 
     def __init__(self, path: str | os.PathLike[str], size: int | None = None, device: str = "auto") -> None:
         self._device = resolve_device(device)
-        self._network = training.load_checkpoint(path).network
+        saved = training.load_checkpoint(path)
+        self._network, shape = saved.network, saved.metadata.get("shape", ())
+        if size is None and len(shape) == 3 and shape[0] == shape[1]:
+            size = shape[0]
         self.name = f"torch:{os.fspath(path)}"
         self.size = None if size is None else check_size(size)
         self.dimension: int = self._network.feature_size

@@ -1,7 +1,7 @@
 """Where the middle of the rows is: pure functions of blocks of rows."""
 
+from .centers import coordinate_median
 from .concentrated import concentrated
-from .coordinate_median import coordinate_median
 from .geometric_median import geometric_median
 from .huber import huber
 from .mean import mean

@@ -175,6 +175,6 @@ def _sentence(accuracies: dict[str, dict[str, list[float]]], chosen: str, budget
         np.mean([curve[-1] for curve in accuracies[name].values()]) for name in (chosen, "random")
     )
     return (
-        f"a linear and a neighbour model learn {100 * ours:.1f} % of the given labels from {budgets[-1]:,}"
-        f" such picks of a sample, {100 * random:.1f} % from random ones"
+        f"trained on {budgets[-1]:,} such picks of a sample, a linear and a neighbour model get"
+        f" {100 * ours:.1f} % of the given labels right; trained on as many random rows, {100 * random:.1f} %"
     )

@@ -5,33 +5,31 @@ from pathlib import Path
 from typing import Any
 
 from ..data import Dataset
-from ..errors import InvalidParameter
 from ..files import check_apart
 from ..inputs import open_data
 from ..outputs import check_new
 from ..records import Selection, load_selection
-from ..validation import as_size, check_input
-from .content import Content, open_content
-from .map import check_projection
+from ..validation import as_size
+from .content import find_content
 from .page import check_report, write_report
-from .repeat import shell_command
+from .repeat import opened_as, shell_command
 from .summarise import summarise
 from .summary import Report
 
 
 def report(
     selection: Selection | str | os.PathLike[str],
-    data: Any,
+    data: object,
     output: str | os.PathLike[str] = "report.html",
     *,
-    labels: Any = None,
-    ids: Any = None,
-    encoder: Any = None,
+    labels: object = None,
+    ids: object = None,
+    encoder: object = None,
     text: str | None = None,
     image: str | None = None,
     embedding: str | None = None,
-    images: Any = None,
-    texts: Any = None,
+    images: object = None,
+    texts: object = None,
     projection: str = "classes",
     memory: int | str | None = None,
     header: str = "auto",
@@ -77,42 +75,28 @@ def report(
     """
     path = Path(output)
     check_apart([path], (selection, data, labels, ids, images, texts))
-    check_projection(projection)
     chosen = selection if isinstance(selection, Selection) else load_selection(selection)
-    beside = images is not None or texts is not None
 
     def check_page(found: Dataset) -> None:
         check_apart([path], found.files)
         check_new(path, overwrite)
-        check_report(path)
+        check_report(path, projection)
 
-    columns: dict[str, Any] = {"embedding": embedding} | ({} if beside else {"text": text, "image": image})
-    reading: dict[str, Any] = {"on_bad_rows": "drop", "header": header, "before_encoding": check_page}
+    columns: dict[str, Any] = {"embedding": embedding}
+    if images is None and texts is None:
+        columns |= {"text": text, "image": image}
     held = None if memory is None else as_size(memory)
-    rows = open_data(data, labels, ids, encoder, memory=held, **columns, **reading)
+    reading: dict[str, Any] = {"on_bad_rows": "drop", "header": header, "before_encoding": check_page}
+    rows = open_data(data, labels, ids, encoder, memory=held, encode=True, **columns, **reading)
     check_page(rows)
+    opened = opened_as(data, {"labels": labels, "ids": ids, "encoder": encoder, **columns})
     if command is None and isinstance(data, str | os.PathLike):
-        named = columns | {"labels": None if chosen.labels is None else labels, "ids": ids}
-        named |= {"encoder": encoder, "on-bad-rows": "drop" if rows.bad else None}
-        command = shell_command(chosen, os.fspath(data), named)
-    checked = check_input(rows.numbers(), rows.labels, name=rows.name, finite=False)
+        options = columns | {"labels": None if chosen.labels is None else labels, "ids": ids}
+        options |= {"encoder": encoder, "on-bad-rows": "drop" if rows.bad else None}
+        command = shell_command(chosen, os.fspath(data), options)
     content = find_content(rows, images=images, texts=texts, image=image, text=text)
     shown: dict[str, Any] = {"content": content, "projection": projection, "command": command}
-    page = summarise(chosen, rows, checked=checked, any_input=force, **shown)
+    page = summarise(chosen, rows, any_input=force, opened=opened, **shown)
     rows.check_unchanged()
     write_report(page, path)
     return page
-
-
-def find_content(
-    rows: Dataset, *, images: Any = None, texts: Any = None, image: str | None = None, text: str | None = None
-) -> Content | None:
-    """Open what the rows look like: images or texts beside them, or those that they were encoded from."""
-    if images is not None and texts is not None:
-        raise InvalidParameter("images and texts were both given; expected one of them")
-    if images is not None:
-        return open_content(images, "image", len(rows), rows.ids, image=image)
-    if texts is not None:
-        return open_content(texts, "text", len(rows), rows.ids, text=text)
-    # Row numbers are those of the input, so that the images or texts belong to the rows by order.
-    return None if rows.content is None else Content(rows)

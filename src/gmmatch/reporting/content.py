@@ -4,23 +4,25 @@ import base64
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays import IntArray
+from ..arrays import AnyArray, IntArray
 from ..compute.blocks import map_in_order
-from ..data import Dataset, Unreadable, open_dataset
+from ..data import Dataset, Items, Unreadable, open_dataset
 from ..data.columns import id_text, match_names
 from ..data.images import as_pixels
-from ..errors import InvalidInput
+from ..errors import InvalidInput, InvalidParameter
 from ..progress import task
 
 SIDE = 96
 _SMALL_SIDE = 48  # smaller images are kept pixel by pixel
-_MOST_LETTERS = 600
+_MOST_LETTERS, _MOST_CELL_LETTERS = 600, 120
+_MOST_COLUMNS, _MOST_CELLS = 40, 4_000_000  # of a table whose values are shown
+_TABLES = ("csv", "jsonl", "parquet", "arrow", "table")
 _ROOM = {"image": 3_000_000, "text": 1_500_000}  # bytes in the page
 _MOST_THUMBNAILS = 2_500
 _TOGETHER = 64
@@ -41,7 +43,7 @@ class Content:
 
     def previews(self, rows: IntArray) -> dict[int, str]:
         """Return what to show of the rows, by position in `rows`: the first ones, while there is room."""
-        make: Callable[[Any], str | None] = thumbnail if self.kind == "image" else excerpt
+        make: Callable[[object], str | None] = thumbnail if self.kind == "image" else excerpt
         shown: dict[int, str] = {}
         room = _ROOM[self.kind]
         most = _MOST_THUMBNAILS if self.kind == "image" else len(rows)
@@ -55,25 +57,34 @@ class Content:
                         break
         return shown
 
-    def _read(self, row: int) -> Any:
-        return None if self.found.content is None else self.found.content.read(row, row + 1)[0]
-
-    def _made(self, rows: IntArray, make: Callable[[Any], str | None]) -> Iterator[tuple[int, str | None]]:
-        places = rows if self.places is None else self.places[rows]
+    def _made(self, rows: IntArray, make: Callable[[object], str | None]) -> Iterator[tuple[int, str | None]]:
+        places, content = rows if self.places is None else self.places[rows], self.found.content
         for start in range(0, len(rows), _TOGETHER):
             part = places[start : start + _TOGETHER]
             # Read in the order of the file: a table may hold one piece of itself at a time.
             order = np.argsort(part, kind="stable")
-            items: list[Any] = [None] * len(part)
+            items: list[object] = [None] * len(part)
             for at in order.tolist():
-                if part[at] >= 0:
-                    items[at] = self._read(int(part[at]))
+                if part[at] >= 0 and content is not None:
+                    items[at] = content.read(int(part[at]), int(part[at]) + 1)[0]
             yield from enumerate(map_in_order(make, items), start=start)
 
 
-def open_content(
-    path: Path | str, kind: str, n_rows: int, ids: npt.NDArray[Any] | None, **options: Any
-) -> Content:
+def find_content(
+    rows: Dataset, *, images: Any = None, texts: Any = None, image: str | None = None, text: str | None = None
+) -> Content | None:
+    """Open what rows look like: images or texts beside them, what they were encoded from, or columns."""
+    if images is not None and texts is not None:
+        raise InvalidParameter("images and texts were both given; expected one of them")
+    if images is not None:
+        return open_content(images, "image", len(rows), rows.ids, image=image)
+    if texts is not None:
+        return open_content(texts, "text", len(rows), rows.ids, text=text)
+    # Row numbers are those of the input, so that the images or texts belong to the rows by order.
+    return table_content(rows) if rows.content is None else Content(rows)
+
+
+def open_content(path: Path | str, kind: str, n_rows: int, ids: AnyArray | None, **options: Any) -> Content:
     """Open the images or texts that belong to rows.
 
     They belong to the rows by name where the rows have ids that are names of theirs (the path in the
@@ -95,7 +106,35 @@ def open_content(
     return Content(found)
 
 
-def _by_name(found: Dataset, ids: npt.NDArray[Any]) -> IntArray | None:
+def table_content(found: Dataset) -> Content | None:
+    """Return the columns of a table as texts, one per row; None where it is none, or too large to look at."""
+    read, names = found.read_column, found.columns[:_MOST_COLUMNS]
+    if found.kind not in _TABLES or read is None or len(found) * len(found.columns) > _MOST_CELLS:
+        return None
+    first = {name: next(iter(read(name, 0, 1)), None) for name in names}
+    shown = [name for name, value in first.items() if not isinstance(value, (bytes, list, dict, np.ndarray))]
+    if not shown:
+        return None
+
+    @cache
+    def columns() -> list[Any]:
+        return [read(name) for name in shown]
+
+    def texts(start: int, stop: int) -> list[object]:
+        cells = [[_cell(values[row]) for values in columns()] for row in range(start, stop)]
+        return [" · ".join(f"{name} {cell}" for name, cell in zip(shown, row, strict=True)) for row in cells]
+
+    return Content(found.replace(content=Items("text", len(found), texts)))
+
+
+def _cell(value: Any) -> str:
+    """Return a value of a table as a reader expects it."""
+    if value is None or isinstance(value, Unreadable):
+        return "-"
+    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)[:_MOST_CELL_LETTERS]
+
+
+def _by_name(found: Dataset, ids: AnyArray) -> IntArray | None:
     """Return the place of each id, or None where hardly any is a name."""
     names = [str(row) for row in range(len(found))] if found.ids is None else found.ids.astype(str).tolist()
     found_places = match_names(names, [id_text(entry) for entry in ids.tolist()])
@@ -105,7 +144,7 @@ def _by_name(found: Dataset, ids: npt.NDArray[Any]) -> IntArray | None:
     return places if (places >= 0).mean() > 0.5 else None
 
 
-def excerpt(item: Any) -> str | None:
+def excerpt(item: object) -> str | None:
     """Return the beginning of a text."""
     if item is None or isinstance(item, Unreadable):
         return None
@@ -113,7 +152,7 @@ def excerpt(item: Any) -> str | None:
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"
 
 
-def thumbnail(item: Any) -> str | None:
+def thumbnail(item: object) -> str | None:
     """Return a small picture of an image as a data URI; None where it cannot be read.
 
     `item`: an image as :func:`gmmatch.data.images.as_pixels` takes it.

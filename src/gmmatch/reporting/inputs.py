@@ -9,14 +9,15 @@ import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Labels, Mask, Vector
 from ..compute import kernels
-from ..compute.blocks import blocks, map_in_order, present_groups, row_norms
+from ..compute.blocks import present_groups, row_norms
 from ..compute.keys import look_at_rows, row_keys
+from ..compute.reads import Sums
+from ..compute.runner import run_read
 from ..data import Dataset, MappedRows
 from ..errors import InvalidInput
 from ..facts import Evidence
 from ..location.geometric_median import group_medians
 from ..matching.features import unit_rows
-from ..progress import task
 from ..records import Selection
 from ..selectors import METHODS
 from ..trust import Table, find_copies, judge, make_table
@@ -98,7 +99,7 @@ def prepare(
     without `any_input` also another fingerprint.
     """
     if checked is None:
-        checked = check_input(source.rows, source.labels, name=source.name, finite=False)
+        checked = check_input(source.numbers(), source.labels, name=source.name, finite=False)
     if checked.digest is None:
         checked = replace(checked, digest=look_at_rows(checked.rows)[2])
     rows: Any = checked.rows
@@ -203,8 +204,8 @@ def measure(rows: FloatArray, groups: IntArray, centers: Vector) -> Measures:
     Time: one pass. Memory beyond the input: O(groups * features), O(block) and 9 bytes per row.
     """
 
-    def part(block: slice) -> tuple[Mask, Vector, IntArray, Vector]:
-        values, group = rows[block], groups[block]
+    def part(block: slice, values: FloatArray) -> tuple[Mask, Vector, IntArray, Vector]:
+        group = groups[block]
         good = group >= 0
         good[bad_rows(values)] = False
         if not good.all():
@@ -215,14 +216,11 @@ def measure(rows: FloatArray, groups: IntArray, centers: Vector) -> Measures:
         present, member = present_groups(group, len(centers))
         return good, distances, present, kernels.group_sums(offsets, member, len(present))[0]
 
-    usable, distances = np.empty(len(rows), bool), np.empty(len(rows))
+    parts = run_read(rows, Sums("measuring rows", part, list, list.append))
+    usable, distances = (np.concatenate([found[at] for found in parts]) for at in (0, 1))
     totals = np.zeros_like(centers, dtype=np.float64)
-    cuts = list(blocks(rows))
-    with task("measuring rows", len(rows)) as advance:
-        for cut, (good, lengths, present, sums) in zip(cuts, map_in_order(part, cuts), strict=True):
-            usable[cut], distances[cut] = good, lengths
-            totals[present] += sums
-            advance(cut.stop - cut.start)
+    for *_, present, sums in parts:
+        totals[present] += sums
     sizes = np.bincount(groups[usable], minlength=len(centers))
     counted = np.maximum(sizes, 1)
     squares = np.bincount(groups[usable], distances[usable] ** 2, len(centers)) / counted

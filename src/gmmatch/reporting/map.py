@@ -8,6 +8,8 @@ from scipy.linalg import eigh
 
 from ..arrays import FloatArray, IntArray, Mask, Vector
 from ..errors import MissingExtra
+from ..matching.budgets import Weights, share
+from ..matching.groups import turns
 from ..validation import check_choice
 from .inputs import Inputs, Measures, Suspicion
 from .summary import MapRows, short, significant
@@ -224,17 +226,6 @@ def to_grid(places: Vector) -> tuple[IntArray, tuple[int, int, int, int]]:
     return grid, (left, right, bottom, top)
 
 
-def balanced_quota(sizes: IntArray, total: int) -> IntArray:
-    """Share `total` places among classes as evenly as their sizes allow."""
-    total = min(total, int(sizes.sum()))
-    order = np.argsort(sizes, kind="stable")
-    quota = np.zeros(len(sizes), np.int64)
-    for place, code in enumerate(order):
-        quota[code] = min(int(sizes[code]), total // (len(order) - place))
-        total -= int(quota[code])
-    return quota
-
-
 def balanced_sample(rows: IntArray, codes: IntArray, total: int, rng: np.random.Generator) -> IntArray:
     """Draw up to `total` of `rows` at random, as evenly over their classes as possible; sorted.
 
@@ -242,11 +233,9 @@ def balanced_sample(rows: IntArray, codes: IntArray, total: int, rng: np.random.
     """
     if total >= len(rows):
         return np.sort(rows)
-    order = rng.permutation(len(rows))
-    order = order[np.argsort(codes[order], kind="stable")]
-    sizes = np.bincount(codes)
-    turn = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.sort(rows[order[turn < np.repeat(balanced_quota(sizes, total), sizes)]])
+    order, sizes = rng.permutation(len(rows)), np.bincount(codes)
+    places = share(Weights(np.ones(len(sizes))), sizes[None], total)
+    return np.sort(rows[order[turns(codes[order]) < places[codes[order]]]])
 
 
 def choose_rows(

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
-from ..arrays import IntArray
+from ..arrays import AnyArray, FloatArray, IntArray, Mask, Vector
 from ..data import Dataset
 from ..errors import require
 from ..records import Selection
 from ..trust import Suspects
-from .content import Content
-from .map import project
+from .content import Content, table_content
+from .map import Projection, project
+from .summarise import objective_of_prefixes
 
 _SHOWN = 10  # rows
 _CLASSES = 12
 _LETTERS = 160
 _MAPPED = 4000
+_TITLE = 80  # letters in a line
 _CELL = 'style="text-align:left;vertical-align:top;padding:2px 8px"'
 
 
@@ -47,16 +50,12 @@ def selection_html(selection: Selection, data: Dataset | None = None) -> str:
     if selection.labels is not None:
         lines.append(_classes(selection.labels))
     rows = selection.indices[:_SHOWN]
-    columns: dict[str, Sequence[Any]] = {"rank": range(len(rows)), "row": rows.tolist()}
-    if selection.ids is not None:
-        columns["id"] = selection.ids[: len(rows)].tolist()
-    if selection.labels is not None:
-        columns["label"] = selection.labels[: len(rows)].tolist()
+    columns = {"rank": range(len(rows)), **_named(rows, selection.ids, selection.labels)}
     columns["weight"] = [f"{weight:.3g}" for weight in selection.weights[: len(rows)]]
     return _block(lines, columns | _seen(data, rows))
 
 
-def suspects_html(found: Suspects, data: Dataset | None = None) -> str:
+def suspects_html(found: Suspects) -> str:
     """Return counts and the first rows of a list of suspects."""
     told = found.summary()
     lines = [f"<b>{told['suspect']:,} of {told['rows']:,} rows seem wrong</b>"]
@@ -73,7 +72,7 @@ def suspects_html(found: Suspects, data: Dataset | None = None) -> str:
         "suggested": ["" if one is None else one for one in first.suggested.tolist()],
         "reason": first.reasons.tolist(),
     }
-    return _block(lines, columns | _seen(data, first.rows))
+    return _block(lines, columns)
 
 
 def dataset_html(data: Dataset) -> str:
@@ -86,15 +85,16 @@ def dataset_html(data: Dataset) -> str:
     if data.labels is not None:
         lines.append(_classes(np.delete(data.labels, data.bad_rows)))
     rows = np.arange(min(len(data), _SHOWN))
-    columns: dict[str, Sequence[Any]] = {"row": rows.tolist()}
-    if data.ids is not None:
-        columns["id"] = data.ids[rows].tolist()
-    if data.labels is not None:
-        columns["label"] = data.labels[rows].tolist()
-    return _block(lines, columns | _seen(data, rows))
+    return _block(lines, _named(rows, data.ids, data.labels) | _seen(data, rows))
 
 
-def _classes(labels: Any) -> str:
+def _named(rows: IntArray, ids: AnyArray | None, labels: AnyArray | None) -> dict[str, Sequence[Any]]:
+    """Return columns of the numbers of the first rows, and of their ids and labels where they have some."""
+    named = {"row": rows, "id": ids, "label": labels}
+    return {name: own[: len(rows)].tolist() for name, own in named.items() if own is not None}
+
+
+def _classes(labels: AnyArray) -> str:
     """Return how many rows the classes have, the largest first."""
     names, counts = np.unique(labels, return_counts=True)
     order = np.argsort(-counts, kind="stable")
@@ -105,9 +105,9 @@ def _classes(labels: Any) -> str:
 
 def _seen(data: Dataset | None, rows: IntArray) -> dict[str, Sequence[Any]]:
     """Return a column of thumbnails or texts, where the data has some."""
-    if data is None or data.content is None:
+    content = None if data is None else table_content(data) if data.content is None else Content(data)
+    if content is None:
         return {}
-    content = Content(data)
     shown = content.previews(rows)
     cells = [shown.get(place, "") for place in range(len(rows))]
     if content.kind == "image":
@@ -123,15 +123,11 @@ class _Markup(str):
 
 def _block(lines: Iterable[str], columns: dict[str, Sequence[Any]]) -> str:
     head = "".join(f"<th {_CELL}>{escape(name)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td {_CELL}>{_cell(value)}</td>" for value in row) + "</tr>"
-        for row in zip(*columns.values(), strict=True)
-    )
+    body = ""
+    for row in zip(*columns.values(), strict=True):
+        cells = [value if isinstance(value, _Markup) else escape(str(value)) for value in row]
+        body += f"<tr>{''.join(f'<td {_CELL}>{cell}</td>' for cell in cells)}</tr>"
     return f"<div>{'<br>'.join(lines)}<table><tr>{head}</tr>{body}</table></div>"
-
-
-def _cell(value: Any) -> str:
-    return value if isinstance(value, _Markup) else escape(str(value))
 
 
 def plot(selection: Selection, data: Dataset | None) -> Any:
@@ -140,7 +136,7 @@ def plot(selection: Selection, data: Dataset | None) -> Any:
     rows = None if data is None else data.rows
     figure, axes = pyplot.subplots(1, 1 if rows is None else 2, figsize=(6 if rows is None else 11, 4.5))
     curve = axes if rows is None else axes[1]
-    curve.plot(np.arange(1, len(selection) + 1), selection.scores)
+    curve.plot(np.arange(1, len(selection) + 1), _errors(selection))
     curve.set(xlabel="picks", ylabel="distance of the picks' mean to the centre", xscale="log", yscale="log")
     if rows is not None:
         rng = np.random.default_rng(0)
@@ -152,12 +148,31 @@ def plot(selection: Selection, data: Dataset | None) -> Any:
         values = np.concatenate([np.asarray(rows[own], np.float64) for own in some])
         good = np.isfinite(values).all(axis=1)
         values[~good] = 0.0
-        found = project(values, good, "pca", 0)
+        found = _layout(selection, data, np.concatenate(some), values, good)
         kept = np.arange(len(values)) >= len(some[0])
         for own, name, look in ((~kept, "dropped", {"alpha": 0.25}), (kept, "kept", {})):
             axes[0].scatter(*found.places[own & good].T, s=6, label=name, **look)
-        axes[0].set(title=found.about, xticks=[], yticks=[])
+        axes[0].set_title(fill(f"Laid out by {found.about}", _TITLE), fontsize="small")
+        axes[0].set(xticks=[], yticks=[])
         axes[0].legend()
     figure.tight_layout()
     pyplot.close(figure)  # a notebook shows what is returned, and shows it once
     return figure
+
+
+def _layout(
+    selection: Selection, data: Dataset | None, numbers: IntArray, rows: FloatArray, good: Mask
+) -> Projection:
+    """Lay rows out as the report does: by a classifier where there are labels."""
+    if data is None or data.labels is None:
+        return project(rows, good, "pca", 0)
+    codes = np.unique(data.labels[numbers], return_inverse=True)[1]
+    believed = good if selection.tiers is None else good & (selection.tiers[numbers] == 0)
+    return project(rows, good, "classes", 0, codes, believed)
+
+
+def _errors(selection: Selection) -> Vector:
+    """Return the error after every pick: over all classes, where scores are those of a class."""
+    if selection.labels is None or not selection.params.get("by_class", True):
+        return selection.scores
+    return objective_of_prefixes(np.unique(selection.labels, return_inverse=True)[1], selection.scores)

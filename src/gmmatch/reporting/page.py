@@ -7,15 +7,12 @@ import hashlib
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParameter, require
 from ..files import check_folder, whole_file
 from ..version import __version__
+from .map import check_projection
 from .summary import Report
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 SCRIPTS = (
     "colours.js", "elements.js", "state.js", "map.js", "curve.js", "panel.js", "classes.js", "galleries.js",
@@ -25,8 +22,9 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
-def check_report(path: Path) -> None:
+def check_report(path: Path, projection: str = "classes") -> None:
     """Refuse a report that could not be made or written, before any work is done."""
+    check_projection(projection)
     if path.suffix.lower() not in (".html", ".htm"):
         raise InvalidParameter(f"the report must end in .html; got {path}")
     check_folder(path)
@@ -40,24 +38,21 @@ def render(report: Report) -> str:
     in an element that is not run, whose scripts set text and never markup. The page's policy lets no
     other script run and no address be fetched.
     """
-    jinja2, markup = (
-        require("jinja2", "Jinja2", "report"),
-        require("markupsafe", "MarkupSafe", "report").Markup,
-    )
-    loader = jinja2.PackageLoader("gmmatch.reporting")
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"count": count, "number": number}
-    parts = "\n".join(_source(environment, name) for name in SCRIPTS)
+    jinja2 = require("jinja2", "Jinja2", "report")
+    markup = require("markupsafe", "MarkupSafe", "report").Markup
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"count": "{:,}".format, "number": number}
+    parts = "\n".join(_template(name) for name in SCRIPTS)
     library, script = plot_library(), _inline(f'"use strict";\n(() => {{\n{parts}\n}})();')
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
         f" script-src {_digest(library)} {_digest(script)}; base-uri 'none'; form-action 'none'"
     )
-    page: str = environment.get_template("report.html").render(
+    page: str = environment.from_string(_template("report.html")).render(
         report=report,
         version=__version__,
         policy=policy,
-        style=markup(_source(environment, "report.css")),
+        style=markup(_template("report.css")),
         data=markup(embed(report.as_dict())),
         library=markup(library),
         script=markup(script),
@@ -72,7 +67,7 @@ def write_report(report: Report, path: Path) -> None:
         partial.write_bytes(page)
 
 
-def embed(data: Any) -> str:
+def embed(data: object) -> str:
     r"""Return data as JSON that cannot end the element it stands in.
 
     Examples
@@ -82,11 +77,6 @@ def embed(data: Any) -> str:
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.translate(_ESCAPES)
-
-
-def count(value: int) -> str:
-    """Return a whole number with its thousands set apart."""
-    return f"{value:,}"
 
 
 def number(value: float) -> str:
@@ -105,9 +95,8 @@ def plot_library() -> str:
     return _inline("\n".join(parts))
 
 
-def _source(environment: Environment, name: str) -> str:
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
+def _template(name: str) -> str:
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
 def _inline(script: str) -> str:

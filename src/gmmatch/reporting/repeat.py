@@ -39,20 +39,41 @@ def shell_command(selection: Selection, source: str, opening: Mapping[str, Any])
     return shlex.join(words)
 
 
-def python_call(selection: Selection, labelled: bool, bad_rows: bool = False) -> str:
-    """Return a call that makes the same selection of rows `X` with labels `y`.
+def python_call(
+    selection: Selection,
+    labelled: bool,
+    bad_rows: bool = False,
+    opened: tuple[str, Mapping[str, object]] | None = None,
+) -> str:
+    """Return a call that makes the same selection: of rows `X` with labels `y`, or of the files named.
 
     What belonged to the rows of one dataset (a reference, a holdout) is a variable of that name. `bad_rows`:
-    whether some rows take no part.
+    whether some rows take no part. `opened`: the path of the rows and how they were opened, by parameter.
 
     >>> import numpy as np, gmmatch
     >>> python_call(gmmatch.select(np.eye(4), keep=2), labelled=True)
     'gmmatch.select(X, y, keep=2, random_state=0)'
+    >>> python_call(gmmatch.select(np.eye(4), keep=2), True, opened=("a.csv", {"labels": "kind"}))
+    "gmmatch.select('a.csv', labels='kind', keep=2, random_state=0)"
     """
     data = ["X", *(["y"] if labelled else [])]
     words = [f"gmmatch.open({', '.join(data)}, on_bad_rows='drop')"] if bad_rows else data
+    if opened is not None:
+        path, asked = opened
+        asked = {**asked, **({"on_bad_rows": "drop"} if bad_rows else {})}
+        words = [repr(path), *(f"{name}={value!r}" for name, value in asked.items())]
     words += [f"{name}={name if value is None else repr(value)}" for name, value in _asked(selection).items()]
     return f"gmmatch.select({', '.join(words)}, random_state={selection.random_state})"
+
+
+def opened_as(source: object, asked: Mapping[str, object]) -> tuple[str, dict[str, str]] | None:
+    """Return the path of rows and how they were opened, by parameter; None: some of it was no path or text.
+
+    `asked`: what was asked for; None: not asked for.
+    """
+    named = {name: os.fspath(own) for name, own in asked.items() if isinstance(own, str | os.PathLike)}
+    whole = len(named) == sum(value is not None for value in asked.values())
+    return (os.fspath(source), named) if whole and isinstance(source, str | os.PathLike) else None
 
 
 def _asked(selection: Selection) -> dict[str, Any]:

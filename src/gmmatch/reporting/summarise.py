@@ -1,6 +1,7 @@
 """From a selection and its input to plain data for a page."""
 
 import base64
+from collections.abc import Mapping
 from itertools import zip_longest
 
 import numpy as np
@@ -53,6 +54,7 @@ def summarise(
     projection: str = "classes",
     seconds: float | None = None,
     command: str | None = None,
+    opened: tuple[str, Mapping[str, object]] | None = None,
     any_input: bool = True,
 ) -> Report:
     """Gather what a report says.
@@ -69,6 +71,8 @@ def summarise(
         `classes`, `pca`, `umap` or `auto`.
     seconds, command
         How long the selection took, in place of what it knows, and what repeats it.
+    opened
+        The path of the rows and how they were opened, by parameter, for the call that repeats it.
     any_input
         Whether rows or labels that differ from the selection's are noted on the page, or refused.
 
@@ -100,8 +104,9 @@ def summarise(
     usual, spread = typical_distances(measures, inputs.groups)
     nearest = _dropped_nearest(inputs, measures, usual)
     found = None if evidence is None else find_rows(inputs, measures, evidence)
-    doubtful = np.empty(0, np.int64) if found is None else compared_rows(found)
-    always = np.concatenate([first, nearest, doubtful])
+    # The rows of the tabs and those beside them.
+    compared = [part[part >= 0] for tab in (found or {}).values() for part in tab[1:3]]
+    always = np.concatenate([first, nearest, *compared])
     shown = choose_rows(usable, inputs.codes, selection.indices, always, seed)
     sampled = gather(inputs.rows, shown)
     if evidence is None or found is None:
@@ -121,7 +126,7 @@ def summarise(
     ]
     review = make_review(found, inputs, evidence, at)
     curve, steps = make_curve(inputs, measures)
-    glance = _glance(inputs, source, measures, evidence, curve.objective[-1], seconds, command)
+    glance = _glance(inputs, source, measures, evidence, curve.objective[-1], seconds, command, opened)
     return Report(
         title=f"{len(selection):,} of {selection.n_rows:,} rows kept",
         labelled=inputs.labelled,
@@ -168,6 +173,7 @@ def _glance(
     final: float,
     seconds: float | None,
     command: str | None,
+    opened: tuple[str, Mapping[str, object]] | None,
 ) -> Glance:
     selection = inputs.selection
     # Methods that match no centre, or those of other parts, know no such objective; the curve's end does.
@@ -200,7 +206,7 @@ def _glance(
         command=command
         or shell_command(selection, source.name, {"labels": "LABELS"} if inputs.labelled else {}),
         aims=[*(selection.info.aims or ()), *(["holdout"] if selection.info.leaks else [])],
-        python=python_call(selection, inputs.labelled, bad_rows=bool((~measures.usable).any())),
+        python=python_call(selection, inputs.labelled, bool((~measures.usable).any()), opened),
         versions=dict(selection.versions),
         fingerprint=selection.fingerprint,
     )
@@ -405,7 +411,11 @@ Pairs = tuple[int, IntArray, IntArray, Vector]
 
 def find_rows(inputs: Inputs, measures: Measures, evidence: Suspicion) -> dict[str, Pairs]:
     """Return for each tab its number of rows, the first of them, those to compare them with, and scores."""
-    typical = _typical(inputs, measures, evidence)
+    # For each class the trusted row that is nearest to its centre; -1 where there is none.
+    trusted = evidence.rows[evidence.tiers == 0]
+    order = trusted[np.lexsort((trusted, measures.distances[trusted]))][::-1]
+    typical = np.full(len(inputs.classes), -1, np.int64)
+    typical[inputs.codes[order]] = order
     wrong, outlier, duplicate = evidence.table.suspicion, evidence.table.outlier, evidence.table.duplicate
     group, keep, suggested = evidence.table.group, evidence.table.keep, evidence.table.suggested
     own = inputs.codes[evidence.rows]
@@ -444,21 +454,6 @@ def make_review(found: dict[str, Pairs], inputs: Inputs, evidence: Suspicion, at
         None if evidence.estimate is None else [round(part, 4) for part in evidence.estimate[-1, 1:].tolist()]
     )
     return Review(tabs, estimate, _all_labels(inputs))
-
-
-def compared_rows(found: dict[str, Pairs]) -> IntArray:
-    """Return the rows that the page must know, those of the tabs and those beside them."""
-    parts = [part[part >= 0] for _, rows, beside, _ in found.values() for part in (rows, beside)]
-    return np.concatenate([np.empty(0, np.int64), *parts])
-
-
-def _typical(inputs: Inputs, measures: Measures, evidence: Suspicion) -> IntArray:
-    """Return for each class the trusted row that is nearest to its centre; -1 where there is none."""
-    trusted = evidence.rows[evidence.tiers == 0]
-    order = trusted[np.lexsort((trusted, measures.distances[trusted]))][::-1]
-    typical = np.full(len(inputs.classes), -1, np.int64)
-    typical[inputs.codes[order]] = order
-    return typical
 
 
 def _all_labels(inputs: Inputs) -> AllLabels | None:

@@ -171,7 +171,7 @@ class Report:
         return found
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a record as a dictionary, and records in it as well; lists of numbers and texts as they are."""
     if is_dataclass(value):
         return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}

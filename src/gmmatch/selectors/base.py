@@ -29,7 +29,7 @@ from ..trust.noise import MANY_CLASSES
 from ..validation import CheckedRows, as_seed, check_choice, check_input, describe_bad_rows, resolve_keep
 from ..version import __version__
 from .estimator import Estimator
-from .groups import Part, Wanted, divide_rows, share_out
+from .groups import Part, Wanted, carry_on, divide_rows, join_earlier, share_out
 
 GUARDS = ("auto", "off")
 _JUDGED_ROW_BYTES = 140  # what is found of each row, as long as it is needed
@@ -99,11 +99,11 @@ class Selector(Estimator):
     """Whether the method takes rows that are in already into account; others pick as if there were none."""
 
     keep: float | int | str = field(default=0.1, kw_only=False)
-    center: Any = "mean"
+    center: object = "mean"
     by_class: bool = True
     budgets: str | Mapping[Any, float] = "proportional"
     guard: str = "off"
-    random_state: Any = 0
+    random_state: object = 0
 
     def _select(self, group: Group, k: int) -> Picks:
         """Pick `k` rows of a group; a method defines this, or `_select_all`."""
@@ -135,9 +135,7 @@ class Selector(Estimator):
         Exact but for geometric medians, for Fourier features that the rows decide on, for clusters of more
         than 8,192 rows, and where teaching picks, which come from a sample, fill the whole budget: one less.
         """
-        outline = self._outline(checked)
-        judged = outline.guarded or self.reads_verdict()
-        return 1 + int(judged) + self._picking_reads(outline)
+        return 1 + self.judges + self._picking_reads(self._outline(checked))
 
     def costs(self, checked: CheckedRows) -> Costs:
         """Return what `fit` takes beside reading, from what is known before any row is read."""
@@ -168,6 +166,11 @@ class Selector(Estimator):
         if checked.classes is None or not self.by_class:
             return RunningMeans(checked.rows, None, 1, checked.usable)
         return RunningMeans(checked.rows, checked.codes, len(checked.classes), checked.usable)
+
+    @property
+    def judges(self) -> bool:
+        """Whether rows are judged: for the guard, or because the method selects by what was judged."""
+        return self.guard != "off" or self.reads_verdict()
 
     @property
     def judges_by_class(self) -> bool:
@@ -294,12 +297,11 @@ class Selector(Estimator):
         """Divide the rows, share out the budget, pick, and put the picks in one order."""
         wanted = self._wanted
         groups = divide_rows(checked, self.by_class, seed)
-        guarded = self.guard != "off"
-        if verdict is None and (guarded or self.reads_verdict()):
+        if verdict is None and self.judges:
             verdict = self.judge(checked, seed)
         self._judged = verdict
         groups = wanted.divide(groups)
-        verdict = verdict if guarded else None
+        verdict = None if self.guard == "off" else verdict
         k = self._budget(groups, sum(len(group.members) for group in groups), verdict)
         if k < len(wanted.first):
             raise InvalidInput(
@@ -371,8 +373,11 @@ class Selector(Estimator):
             return [order], [_as_one(measured, order, found, verdict.centers[0])]
         points = [picks.center for picks in found if picks.center is not None]
         if len(points) < len(found):
+            # What follows such picks is not known to a method that compares with no centre.
+            sizes = [len(picked[code]) for code in active]
             return picked, [
-                _with_unknown(picks, len(picked[code])) for picks, code in zip(found, active, strict=True)
+                replace(picks, scores=_padded(picks.scores, size), distances=_padded(picks.distances, size))
+                for picks, size in zip(found, sizes, strict=True)
             ]
         centers = points if view is None else [view.to_rows(point) for point in points]
         before = [
@@ -382,13 +387,16 @@ class Selector(Estimator):
         sums: list[Vector] = []
         results = running_objectives(measured, [picked[code] for code in active], centers, before, sums)
         judged = verdict is not None and groups[0].label is not None and wanted.parts is None
-        if judged and wanted.earlier is not None:
+        if judged:
             targets = dict(zip(active.tolist(), centers, strict=True))
-            self._carried = wanted.earlier.carry(groups, competing, shares, picked, targets, sums, view)
-        return picked, [
-            self._in_rows(picks, center, *result)
-            for picks, center, result in zip(found, centers, results, strict=True)
-        ]
+            self._carried = carry_on(groups, competing, picked, targets, sums, view)
+        in_rows = []
+        for picks, center, (objectives, distances) in zip(found, centers, results, strict=True):
+            objective = np.nan if np.isnan(picks.objective) else float(objectives[-1])
+            scores = objectives if self.scores_are_objectives else _padded(picks.scores, len(objectives))
+            picks = replace(picks, scores=scores, distances=distances, center=center, objective=objective)
+            in_rows.append(picks)
+        return picked, in_rows
 
     def _features(self, groups: list[Group], shares: Shares, verdict: Verdict) -> MatchedRows | None:
         """Return the features that judged rows are compared by; None: the rows as they are given."""
@@ -411,8 +419,15 @@ class Selector(Estimator):
         ]
         if wanted.plain:
             return competing
-        competing = competing if wanted.earlier is None else wanted.earlier.join(competing, view)
-        return [_resumed(group, view, shares.included_of(at)) for at, group in enumerate(competing)]
+        resumed = []
+        for code, group in enumerate(join_earlier(competing, view)):
+            if len(included := shares.included_of(code)):
+                total = np.add.reduce(gather(group.source, included), axis=0, dtype=np.float64)
+                group = replace(group, first=included, total=total)
+            if view is not None and group.center is not None and group.before is None:
+                group = replace(group, center=(view.of_rows(group.center[0]), None))
+            resumed.append(group)
+        return resumed
 
     def _select_rest(self, groups: list[Group], budgets: IntArray) -> list[Picks]:
         """Pick the budget of each group behind the rows that are in already."""
@@ -425,12 +440,6 @@ class Selector(Estimator):
         found = dict(zip(left.tolist(), picks, strict=True))
         nothing = Picks(np.empty(0, np.int64), np.empty(0), np.empty(0), None, np.nan)
         return [with_first(group, found.get(place, nothing)) for place, group in enumerate(groups)]
-
-    def _in_rows(self, picks: Picks, center: Vector, objectives: Vector, distances: Vector) -> Picks:
-        """Return picks with scores, distances and centre in the rows' own coordinates."""
-        objective = np.nan if np.isnan(picks.objective) else float(objectives[-1])
-        scores = objectives if self.scores_are_objectives else _padded(picks.scores, len(objectives))
-        return replace(picks, scores=scores, distances=distances, center=center, objective=objective)
 
     def _merge(
         self,
@@ -450,8 +459,7 @@ class Selector(Estimator):
         labels = None
         if checked.classes is not None and checked.codes is not None:
             labels = checked.classes[checked.codes[indices]]
-        info = self._run_info(picks, indices, labels, checked, verdict)
-        info = replace(info, hint="\n".join(filter(None, [info.hint, *shares.notes])) or None)
+        info = self._run_info(picks, indices, labels, checked, verdict, shares.notes)
         return Selection(
             indices=indices,
             scores=np.concatenate([pick.scores for pick in picks])[place],
@@ -478,17 +486,21 @@ class Selector(Estimator):
         labels: AnyArray | None,
         checked: CheckedRows,
         verdict: Verdict | None,
+        notes: tuple[str, ...],
     ) -> RunInfo:
-        """Return what was done."""
+        """Return what was done; `notes`: what users should know of the picks beyond the trusted rows."""
         certified = [pick.epsilon for pick in picks if pick.epsilon is not None]
         batches = sum(pick.batches for pick in picks) or None
         guard: dict[str, Any] = {"mode": "off"}
         if verdict is not None:
             picked = np.bincount(verdict.tiers[indices], minlength=len(TIERS)).tolist()
-            guard = verdict.summary() | {
-                "picked": dict(zip(TIERS, picked, strict=True)),
-            }
+            guard = verdict.summary() | {"picked": dict(zip(TIERS, picked, strict=True))}
         objective = np.average([p.objective for p in picks], weights=[len(p.scores) for p in picks])
+        hint = None
+        if checked.classes is not None and checked.codes is not None and self.by_class:
+            usable = slice(None) if checked.usable is None else checked.usable
+            sizes = np.bincount(checked.codes[usable], minlength=len(checked.classes))
+            hint = advise(self.budgets, checked.classes, sizes, resolve_keep(self.keep, checked.n_usable))
         return RunInfo(
             rows=len(checked.rows),
             kept=len(indices),
@@ -503,16 +515,8 @@ class Selector(Estimator):
             guard=guard,
             versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
             fingerprint=checked.fingerprint,
-            hint=self._hint(checked),
+            hint="\n".join(filter(None, [hint, *notes])) or None,
         )
-
-    def _hint(self, checked: CheckedRows) -> str | None:
-        """Return what else the user may want to ask for, as a sentence."""
-        if checked.classes is None or checked.codes is None or not self.by_class:
-            return None
-        usable = slice(None) if checked.usable is None else checked.usable
-        sizes = np.bincount(checked.codes[usable], minlength=len(checked.classes))
-        return advise(self.budgets, checked.classes, sizes, resolve_keep(self.keep, checked.n_usable))
 
 
 def look(checked: CheckedRows, seed: int, means: RunningMeans | None = None) -> tuple[CheckedRows, Mask]:
@@ -529,16 +533,6 @@ def _padded(values: Vector, size: int) -> Vector:
     return np.concatenate([values, np.full(size - len(values), np.nan)])
 
 
-def _resumed(group: Group, view: MatchedRows | None, included: IntArray) -> Group:
-    """Return a competing group with the rows that are in already, and its centre, as it is compared."""
-    if len(included):
-        total = np.add.reduce(gather(group.source, included), axis=0, dtype=np.float64)
-        group = replace(group, first=included, total=total)
-    if view is not None and group.center is not None and group.before is None:
-        group = replace(group, center=(view.of_rows(group.center[0]), None))
-    return group
-
-
 def _as_one(rows: Rows, order: IntArray, found: list[Picks], center: Vector) -> Picks:
     """Return the picks of all parts of rows without labels as those of one group."""
     objectives, distances = running_objective(rows, order, center)
@@ -553,11 +547,6 @@ def _as_one(rows: Rows, order: IntArray, found: list[Picks], center: Vector) -> 
         batches=sum(picks.batches for picks in found),
         chains=max(picks.chains for picks in found),
     )
-
-
-def _with_unknown(picks: Picks, size: int) -> Picks:
-    """Return picks of a method that compares with no centre, followed by others that it knows nothing of."""
-    return replace(picks, scores=_padded(picks.scores, size), distances=_padded(picks.distances, size))
 
 
 def evidence_of(verdict: Verdict, checked: CheckedRows, by_class: bool) -> Evidence:

@@ -74,7 +74,14 @@ class FacilityLocation(Selector):
     def _select(self, group: Group, k: int) -> Picks:
         n_rows = len(group.members)
         n_anchors = n_rows if self.anchors is None else min(self.anchors, n_rows)
-        _refuse_too_many_pairs(n_rows, n_anchors, group.source.shape[1])
+        pairs = n_rows * n_anchors
+        if pairs > MOST_PAIRS:
+            hours = pairs * group.source.shape[1] / _PAIR_VALUES_PER_HOUR
+            raise InvalidInput(
+                f"facility-location would compare {n_rows:,} rows with {n_anchors:,} anchors: {pairs:.1e}"
+                f" pairs, some {hours:.2g} hours of work; the most is {MOST_PAIRS:.0e} pairs; pass"
+                f" anchors={max(1, MOST_PAIRS // n_rows)} or fewer, or labels to work by class"
+            )
         rows = group.rows
         center, epsilon = find_center(self.center, rows, group.label)
         anchors = np.arange(n_rows)
@@ -83,17 +90,6 @@ class FacilityLocation(Selector):
         order, costs = serve(rows, k, anchors, center)
         objectives, distances = running_objective(rows, order, center)
         return Picks(order, costs, distances, center, float(objectives[-1]), epsilon)
-
-
-def _refuse_too_many_pairs(n_rows: int, n_anchors: int, n_features: int) -> None:
-    pairs = n_rows * n_anchors
-    if pairs > MOST_PAIRS:
-        hours = pairs * n_features / _PAIR_VALUES_PER_HOUR
-        raise InvalidInput(
-            f"facility-location would compare {n_rows:,} rows with {n_anchors:,} anchors: {pairs:.1e} pairs,"
-            f" some {hours:.2g} hours of work; the most is {MOST_PAIRS:.0e} pairs; pass"
-            f" anchors={max(1, MOST_PAIRS // n_rows)} or fewer, or labels to work by class"
-        )
 
 
 def serve(

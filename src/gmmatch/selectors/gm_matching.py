@@ -4,7 +4,7 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -127,8 +127,8 @@ class GMMatching(Selector):
     centers = ("auto", *CENTERS)
 
     step: str = "teaching"
-    center: Any = "auto"
-    start: Any = None
+    center: object = "auto"
+    start: object = None
     normalize: str = "none"
     batch_size: int | Literal["auto"] | None = "auto"
     streams: int | Literal["auto"] = "auto"

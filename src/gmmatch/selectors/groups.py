@@ -43,80 +43,21 @@ class Parts:
     # How many picks of each part come before all others, and how many it may have; None: no bounds.
     bounds: tuple[IntArray, IntArray] | None = None
 
-
-@dataclass(frozen=True, eq=False)
-class Earlier:
-    """What was picked of each class from other data."""
-
-    before: Mapping[object, Before] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, carried: Carried | None) -> Earlier:
-        """Return what an earlier selection carries on; None: there is none."""
-        if carried is None:
-            return cls()
-        columns = carried.counts.tolist(), carried.totals, carried.targets, carried.rows.tolist()
-        return cls({label: Before(*entry) for label, *entry in zip(carried.labels, *columns, strict=True)})
-
-    def join(self, groups: list[Group], view: MatchedRows | None) -> list[Group]:
-        """Return competing groups whose target is the mean of all data, earlier data among it.
-
-        Reads all rows once where the means of the groups are not known.
-        """
-        if not self.before:
-            return groups
-        if any(group.mean is None for group in groups):
-            labels = [group.label for group in groups]
-            found = find_centers("mean", groups[0].source, group_codes(groups), labels)
-            groups = [replace(group, mean=mean) for group, (mean, _) in zip(groups, found, strict=True)]
-        return [_joined(group, view) for group in groups]
-
-    def carry(
-        self,
-        groups: list[Group],
-        competing: list[Group],
-        shares: Shares,
-        picked: list[IntArray],
-        targets: Mapping[int, Vector],
-        sums: list[Vector],
-        view: MatchedRows | None,
-    ) -> Carried:
-        """Return what is needed to go on from the picks with other data.
-
-        `groups`, `competing`: the groups as they are given and as they are compared (by `view`). `picked`:
-        the rows picked from each. `targets`: the point that the picks of each group match, by its number.
-        `sums`: of the offsets of all picks of these from their targets.
-        """
-        points, offsets = dict(targets), list(sums)
-        # Classes that have enough from other data have new rows to be matched all the same.
-        for code, (group, mean) in enumerate(zip(groups, (each.mean for each in competing), strict=True)):
-            if code not in points and group.before is not None and mean is not None:
-                points[code] = mean if view is None else view.to_rows(mean)
-                offsets.append(group.before.total - group.before.count * points[code])
-        counts = np.array([groups[code].n_before + len(picked[code]) for code in points])
-        stacked = np.stack(list(points.values()))
-        return Carried(
-            [groups[code].label for code in points],
-            counts,
-            np.stack(offsets) + counts[:, None] * stacked,
-            stacked,
-            np.array([groups[code].n_believed + len(shares.members[code]) for code in points]),
-        )
-
-
-def _joined(group: Group, view: MatchedRows | None) -> Group:
-    """Return a competing group whose target is the mean of its rows here and elsewhere."""
-    before = group.before
-    if before is None or group.mean is None:
-        return group
-    if view is not None:
-        # Fourier features of what is elsewhere are not known: taken to be as those here.
-        rest = group.mean[len(before.target) :]
-        middle = np.concatenate([view.of_rows(before.total / max(1, before.count)), rest])
-        target = np.concatenate([view.of_rows(before.target), rest])
-        before = replace(before, total=before.count * middle, target=target)
-    both = before.joined(group.mean, len(group.members))
-    return replace(group, before=before, mean=both, center=(both, 0.0))
+    def as_groups(self, groups: list[Group]) -> list[Group]:
+        """Return the parts as groups; rows that are in none of the given groups take no part."""
+        usable = np.zeros(len(self.codes), bool)
+        for group in groups:
+            usable[group.members] = True
+        members = split(np.where(usable, self.codes, -1) + 1, len(self.names) + 1)[1:]
+        source, seed, n_parts = groups[0].source, groups[0].seed[0], len(self.names)
+        found = []
+        for code, own in enumerate(members):
+            center = None if self.centers is None else (self.centers[code], None)
+            weight = None if self.weights is None else float(self.weights[code])
+            bounds = None if self.bounds is None else (int(self.bounds[0][code]), int(self.bounds[1][code]))
+            group = Group(source, own, self.names[code], (seed, code), n_parts, center=center)
+            found.append(replace(group, weight=weight, bounds=bounds))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +68,7 @@ class Wanted:
     # Rows that are in already, in their order: they come first.
     first: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     parts: Parts | None = None  # what shares the budget in place of the classes
-    earlier: Earlier | None = None  # what was picked from other data, and how to go on from there
-
-    @property
-    def before(self) -> Mapping[Any, Before]:
-        """What was picked of each class from other data."""
-        return {} if self.earlier is None else self.earlier.before
+    before: Mapping[Any, Before] = field(default_factory=dict)  # picks of each class from other data
 
     @property
     def every(self) -> bool:
@@ -147,45 +83,86 @@ class Wanted:
     def divide(self, groups: list[Group]) -> list[Group]:
         """Return the groups that share the budget, of rows that may be picked; empty ones are left out."""
         if self.parts is not None:
-            groups = self._parts(groups)
+            groups = self.parts.as_groups(groups)
         if self.allowed is not None:
             allowed = self.allowed
             groups = [
                 replace(group, members=group.members[allowed[group.members]], mean=None) for group in groups
             ]
-        if self.before:
-            groups = [replace(group, before=self.before.get(group.label)) for group in groups]
-        found = [group for group in groups if len(group.members)]
+        found = [
+            replace(group, before=self.before.get(group.label)) for group in groups if len(group.members)
+        ]
         if not found:
             raise InvalidInput(
                 "no row may be picked: exclude, holdout, duplicates, quality and match_to leave none"
             )
         return found
 
-    def _parts(self, groups: list[Group]) -> list[Group]:
-        """Return the parts as groups; rows that took no part before take none."""
-        parts, seed = self.parts, groups[0].seed[0]
-        assert parts is not None
-        usable = np.zeros(len(parts.codes), bool)
-        for group in groups:
-            usable[group.members] = True
-        codes = np.where(usable, parts.codes, -1)
-        members = split(codes + 1, len(parts.names) + 1)[1:]
-        return [
-            Group(
-                groups[0].source,
-                own,
-                parts.names[code],
-                (seed, code),
-                len(parts.names),
-                center=None if parts.centers is None else (parts.centers[code], None),
-                weight=None if parts.weights is None else float(parts.weights[code]),
-                bounds=None
-                if parts.bounds is None
-                else (int(parts.bounds[0][code]), int(parts.bounds[1][code])),
-            )
-            for code, own in enumerate(members)
-        ]
+
+def before_of(carried: Carried | None) -> dict[Any, Before]:
+    """Return what an earlier selection has picked of each class, by its label."""
+    if carried is None:
+        return {}
+    columns = carried.counts.tolist(), carried.totals, carried.targets, carried.rows.tolist()
+    return {label: Before(*entry) for label, *entry in zip(carried.labels, *columns, strict=True)}
+
+
+def join_earlier(groups: list[Group], view: MatchedRows | None) -> list[Group]:
+    """Return competing groups whose target is the mean of all data, earlier data among it.
+
+    Reads all rows once where the means of the groups are not known. Fourier features (of `view`) of earlier
+    data are not known: they are taken to be as those here.
+    """
+    if all(group.before is None for group in groups):
+        return groups
+    if any(group.mean is None for group in groups):
+        labels = [group.label for group in groups]
+        found = find_centers("mean", groups[0].source, group_codes(groups), labels)
+        groups = [replace(group, mean=mean) for group, (mean, _) in zip(groups, found, strict=True)]
+    joined = []
+    for group in groups:
+        before, mean = group.before, group.mean
+        if before is not None and mean is not None:
+            if view is not None:
+                fourier = mean[len(before.target) :]
+                middle = np.concatenate([view.of_rows(before.total / max(1, before.count)), fourier])
+                target = np.concatenate([view.of_rows(before.target), fourier])
+                before = replace(before, total=before.count * middle, target=target)
+            mean = before.joined(mean, len(group.members))
+            group = replace(group, before=before, mean=mean, center=(mean, 0.0))
+        joined.append(group)
+    return joined
+
+
+def carry_on(
+    groups: list[Group],
+    competing: list[Group],
+    picked: list[IntArray],
+    targets: Mapping[int, Vector],
+    sums: list[Vector],
+    view: MatchedRows | None,
+) -> Carried:
+    """Return what is needed to go on from the picks with other data.
+
+    `groups`, `competing`: the groups as they are given and as they are compared (by `view`). `picked`: the
+    rows picked from each. `targets`: the point that the picks of each group match, by its number. `sums`: of
+    the offsets of all picks of these from their targets.
+    """
+    points, offsets = dict(targets), list(sums)
+    # Classes that have enough from other data have new rows to be matched all the same.
+    for code, (group, mean) in enumerate(zip(groups, (each.mean for each in competing), strict=True)):
+        if code not in points and group.before is not None and mean is not None:
+            points[code] = mean if view is None else view.to_rows(mean)
+            offsets.append(group.before.total - group.before.count * points[code])
+    counts = np.array([groups[code].n_before + len(picked[code]) for code in points])
+    stacked = np.stack(list(points.values()))
+    return Carried(
+        [groups[code].label for code in points],
+        counts,
+        np.stack(offsets) + counts[:, None] * stacked,
+        stacked,
+        np.array([groups[code].n_believed + len(competing[code].members) for code in points]),
+    )
 
 
 def share_out(
@@ -207,22 +184,26 @@ def share_out(
     `included`: rows that are in already, whatever is believed of them; they count.
     """
     nothing = np.empty(0, np.int64)
-    none = [nothing] * len(groups)
-    in_already = nothing if included is None else included
-    before = np.array([group.n_before for group in groups])
-    codes = nothing
+    in_already, codes = nothing if included is None else included, nothing
     if len(in_already):
         every = group_codes(groups)
         codes = np.zeros(len(in_already), np.int64) if every is None else every[in_already]
+    before = np.array([group.n_before for group in groups])
     begun = before + np.bincount(codes, minlength=len(groups))
     most = np.maximum(most, begun - before)
     least = np.array([0 if group.bounds is None else group.bounds[0] for group in groups])
     already = in_already, codes, before, least
-    elsewhere = int(before.sum())
+
+    def shared(available: IntArray, total: int) -> IntArray:
+        """Share picks among groups that have so many rows each."""
+        picks = share(weights, tier_lines(least, available + before), total + int(before.sum()), begun)
+        here: IntArray = picks - before
+        return here
+
+    asked = shared(most, k)
     if evidence is None:
-        members = [group.members for group in groups]
-        budgets = share(weights, tier_lines(least, most + before), k + elsewhere, begun) - before
-        return Shares(weights, members, budgets, most, none, nothing, nothing, *already)
+        members, none = [group.members for group in groups], [nothing] * len(groups)
+        return Shares(weights, members, asked, most, none, nothing, nothing, *already)
     tiers, doubt = evidence.tiers, evidence.doubt
     members = [group.members[tiers[group.members] == TRUSTED] for group in groups]
     for code in np.unique(codes).tolist():
@@ -232,31 +213,25 @@ def share_out(
             members[code] = _least_first(group.members, doubt, keys)[:1]
     waiting = [np.setdiff1d(group.members, own) for group, own in zip(groups, members, strict=True)]
     trusted = np.minimum([len(rows) for rows in members], most)
-    right = [
-        _expected_right(evidence, rows) if group.label is not None else 0
-        for group, rows in zip(groups, waiting, strict=True)
-    ]
+    right = [0 if groups[0].label is None else _expected_right(evidence, rows) for rows in waiting]
     first = np.minimum(trusted + right, most)
-    there = min(k, int(first.sum())) + elsewhere
-    shared = share(weights, tier_lines(least, first + before), there, begun) - before
-    budgets = np.minimum(shared, trusted)
+    got = shared(first, min(k, int(first.sum())))
+    budgets = np.minimum(got, trusted)
     followers = [
         _least_first(rows, doubt, keys)[:count] if count else nothing
-        for rows, count in zip(waiting, (shared - budgets).tolist(), strict=True)
+        for rows, count in zip(waiting, (got - budgets).tolist(), strict=True)
     ]
-    left = k - int(shared.sum())
-    found = Shares(weights, members, budgets, trusted, followers, nothing, nothing, *already)
-    asked = share(weights, tier_lines(least, most + before), k + elsewhere, begun) - before
-    if left == 0:
-        return replace(found, notes=_notes(found, groups, asked, evidence))
-    waiting = [np.setdiff1d(rows, own) for rows, own in zip(waiting, followers, strict=True)]
-    numbers = np.empty(len(tiers), np.int32)
-    for code, own in enumerate(waiting):
-        numbers[own] = code
-    rows = _least_first(np.concatenate(waiting), doubt, keys)
-    own_codes = numbers[rows].astype(np.int64)
-    allowed = turns(own_codes) < (most - shared)[own_codes]
-    found = replace(found, rest=rows[allowed][:left], rest_groups=own_codes[allowed][:left])
+    rest, rest_groups = nothing, nothing
+    if (left := k - int(got.sum())) > 0:
+        waiting = [np.setdiff1d(rows, own) for rows, own in zip(waiting, followers, strict=True)]
+        numbers = np.empty(len(tiers), np.int64)
+        for code, own in enumerate(waiting):
+            numbers[own] = code
+        rest = _least_first(np.concatenate(waiting), doubt, keys)
+        rest_groups = numbers[rest]
+        allowed = turns(rest_groups) < (most - got)[rest_groups]
+        rest, rest_groups = rest[allowed][:left], rest_groups[allowed][:left]
+    found = Shares(weights, members, budgets, trusted, followers, rest, rest_groups, *already)
     return replace(found, notes=_notes(found, groups, asked, evidence))
 
 
@@ -310,15 +285,9 @@ def divide_rows(checked: CheckedRows, by_class: bool, seed: int) -> list[Group]:
     parts = split(codes, len(classes))
     if usable is not None:
         parts = [members[usable[members]] for members in parts]
-    return [
-        Group(
-            rows,
-            members,
-            classes[code].item(),
-            (seed, code),
-            len(classes),
-            None if means is None else means[code],
-        )
+    found = [
+        Group(rows, members, classes[code].item(), (seed, code), len(classes))
         for code, members in enumerate(parts)
         if len(members)
     ]
+    return found if means is None else [replace(group, mean=means[group.seed[1]]) for group in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from .gm_matching import GMMatching
 
@@ -40,7 +40,7 @@ class Herding(GMMatching):
     name = "herding"
 
     step: str = "projection"
-    center: Any = "mean"
+    center: object = "mean"
     fourier_features: int | Literal["auto", "off"] = "off"
     clusters: int | Literal["auto", "off"] = "off"
     guard: str = "off"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..arrays import IntArray
@@ -34,7 +32,7 @@ class Random(Selector):
     name = "random"
     scores_are_objectives = True
 
-    center: Any = None
+    center: object = None
 
     def _wants_features(self) -> bool:
         return self.center is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class SelfSupervised(Ranking):
 
     name = "self-supervised"
 
-    center: Any = None
+    center: object = None
     prefer: Literal["hard", "easy"] = "hard"
     n_clusters: int | None = None
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..arrays import Vector
@@ -47,8 +45,8 @@ class SmallLoss(Ranking):
 
     name = "small-loss"
 
-    center: Any = None
-    scores: Any = None
+    center: object = None
+    scores: object = None
 
     def reads_verdict(self) -> bool:
         """Return True if the method selects by what was judged."""

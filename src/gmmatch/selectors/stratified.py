@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..arrays import IntArray, Vector
@@ -48,7 +46,7 @@ class Stratified(Ranking):
 
     drop: float = 0.1
     strata: int = 50
-    scores: Any = None
+    scores: object = None
 
     def _check(self) -> None:
         if not (is_number(self.drop) and 0 <= self.drop < 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from ..arrays import IntArray, Vector
 from ..errors import InvalidParameter
@@ -36,8 +36,8 @@ class TopScores(Ranking):
 
     name = "top-scores"
 
-    center: Any = None
-    scores: Any = None
+    center: object = None
+    scores: object = None
     prefer: Literal["highest", "lowest", "median"] = "highest"
 
     def _check(self) -> None:

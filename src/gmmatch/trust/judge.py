@@ -412,7 +412,10 @@ def _learn_labels(
     # Of duplicates with the same label one teaches, and all are judged as it is: however often a row is
     # there, it counts once and never speaks for itself.
     stands = _stand_ins(rows, codes, keys)
-    teaching = (stands == np.arange(len(codes))) & ~(far | clumped)
+    # Rows in the long tail of their class teach; those that are where another class is, or no class, do not.
+    with threadpool_limits(1):
+        strays = np.flatnonzero(rules.limits.strays(rows, far))
+        teaching = (stands == np.arange(len(codes))) & ~(rules.limits.misplaced(rows, far) | clumped)
     thin = np.bincount(codes[teaching], minlength=n_classes) < 2
     folds = known.folds(seed)
     taught = Taught(
@@ -420,8 +423,6 @@ def _learn_labels(
     )
     # The noise model sees rows outside their class too: wrong labels are among them. Rows far outside every
     # class say nothing of the labels.
-    with threadpool_limits(1):
-        strays = np.flatnonzero(rules.limits.strays(rows, far))
     fitted = stands == np.arange(len(codes))
     fitted[strays] = False
     some = order[fitted[order]][: fitted_rows(n_classes)]

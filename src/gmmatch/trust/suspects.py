@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FloatArray, IntArray, Labels, Mask, Rows, Vector
+from ..arrays import AnyArray, FloatArray, IntArray, Labels, Mask, Rows, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, tiles
 from ..compute.reads import EachRow
 from ..compute.runner import PerRow, run_read
-from ..errors import InvalidInput
+from ..errors import InvalidInput, InvalidInputType, InvalidParameter, brief
 from ..handover import as_frame
 from ..records import verb
-from ..validation import check_probability
+from ..validation import check_probability, is_whole, label_values
 from .evidence import KINDS
 from .evidence.duplicate import Copies
 from .judge import TIERS, UsableRows, Verdict
@@ -73,6 +73,8 @@ class Suspects:
         What the user should know of the input.
     given, ids
         The labels of all rows of the input, as they were given, and their ids, where they have some.
+    read
+        Names of the files that were read, which `save` does not replace.
     """
 
     rows: IntArray
@@ -97,6 +99,7 @@ class Suspects:
     notes: tuple[str, ...] = ()
     given: Labels | None = None
     ids: Labels | None = None
+    read: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -180,11 +183,26 @@ class Suspects:
             raise InvalidInput(
                 f"labels has shape {fixed.shape}; expected one label for each of {n_rows} rows"
             )
-        if fixed.dtype.kind == "U" and self.classes.dtype.kind == "U":
-            fixed = fixed.astype(np.result_type(fixed, self.classes), copy=False)  # no suggestion is cut off
+        if labels is not None:
+            fixed = self._able_to_hold_classes(fixed)
         for change in self.changes(above):
             fixed[change["row"]] = change["to"]
         return fixed
+
+    def _able_to_hold_classes(self, labels: AnyArray) -> AnyArray:
+        """Return labels as an array in which no suggestion is cut off or becomes another."""
+        found, own = label_values(labels)[0], self.classes.dtype
+        if (found.dtype.kind in "US", found.dtype.kind == "b") != (own.kind in "US", own.kind == "b"):
+            raise InvalidInputType(
+                f"the labels are {found.dtype.name}, and the suggestions {own.name}, as the labels that were"
+                " judged; expected labels of one kind"
+            )
+        if labels.dtype.kind == "S":
+            return found.astype(np.result_type(found, own))
+        if labels.dtype.kind not in "Uiu":
+            return labels
+        common = np.result_type(labels, own)
+        return labels.astype(object if common.kind == "f" else common)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the evidence about every row, most suspicious first: .parquet, .csv or .jsonl."""
@@ -198,13 +216,15 @@ class Suspects:
         >>> len(gmmatch.suspects(rows, np.repeat(["a", "b"], 30)).head(5))
         5
         """
+        if not is_whole(k) or k < 0:
+            raise InvalidParameter(f"head takes a whole number of rows; got {brief(k)}")
         return replace(self, **{name: getattr(self, name)[:k] for name in _BY_ROW})
 
 
 _BY_ROW = tuple(
     entry.name
     for entry in fields(Suspects)
-    if entry.name not in ("classes", "estimate", "notes", "given", "ids")
+    if entry.name not in ("classes", "estimate", "notes", "given", "ids", "read")
 )
 
 

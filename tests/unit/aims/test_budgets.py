@@ -215,6 +215,11 @@ def test_the_command_line_has_the_same_words(tmp_path: Path) -> None:
     told = json.loads(ran.stdout.strip().splitlines()[-1])
     assert told["leaks"]["rows"] == 5
     assert told["aims"]["cost"]["spent"] <= 300
+    spoken = CliRunner().invoke(
+        app, [*given[:-1], "--keep", "300", "--cost", cost, "-o", str(tmp_path / "paid.csv")]
+    )
+    assert "; they cost 29" in spoken.stdout
+    assert " of 300; " in spoken.stdout
     again = CliRunner().invoke(
         app, [*given, "--keep", "+10", "--include", kept, "-o", str(tmp_path / "more.parquet")]
     )
@@ -250,3 +255,22 @@ def test_a_share_is_one_of_all_rows_whatever_their_quality() -> None:
     paid = gmmatch.select(ROWS, LABELS, keep=0.1, cost=np.ones(len(ROWS)), **wished)
     assert len(paid) == k
     assert paid.info.aims["cost"]["budget"] == pytest.approx(0.1 * len(ROWS))
+
+
+def test_a_budget_that_one_dear_row_leaves_unspent_is_pointed_out() -> None:
+    cost = np.ones(len(ROWS))
+    first = gmmatch.select(ROWS, LABELS, keep=40).indices
+    cost[first[10]] = 60
+    found = gmmatch.select(ROWS, LABELS, keep=40, cost=cost)
+    assert len(found) < 40
+    assert "of 40 cost were spent, because the next pick costs 60; exclude rows" in str(found.info.hint)
+    others = gmmatch.select(ROWS, LABELS, keep=40, cost=cost, exclude=[int(first[10])])
+    assert len(others) == 40
+    assert "spent" not in str(others.info.hint)
+
+
+@pytest.mark.parametrize("aim", ["cost", "quality"])
+def test_numbers_may_be_tensors_that_track_gradients(aim: str) -> None:
+    torch = pytest.importorskip("torch")
+    given = torch.ones(len(ROWS), requires_grad=True)
+    assert len(gmmatch.select(ROWS, LABELS, keep=40, **{aim: given})) == 40

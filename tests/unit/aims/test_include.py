@@ -180,3 +180,32 @@ def test_a_total_counts_what_is_elsewhere() -> None:
         gmmatch.select(ROWS[200:], LABELS[200:], keep="+30", include=earlier[:10])
     with pytest.raises(InvalidInput, match="exclude is a selection of other data"):
         gmmatch.select(ROWS[200:], LABELS[200:], exclude=earlier)
+
+
+def test_all_rows_of_an_id_are_in_or_out() -> None:
+    data = gmmatch.open(ROWS, LABELS, ids=[f"document {row // 4}" for row in range(len(ROWS))])
+    names = [f"document {number}" for number in range(0, len(ROWS) // 4, 2)]
+    out = np.arange(len(ROWS)) // 4 % 2 == 0
+    found = gmmatch.select(data, keep=int((~out).sum()), exclude=names)
+    assert not out[found.indices].any()
+    found = gmmatch.select(data, keep=100, include=names[:2])
+    assert found.indices[:8].tolist() == [0, 1, 2, 3, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("aim", ["include", "exclude"])
+def test_what_could_mean_other_rows_is_refused(aim: str) -> None:
+    mask = np.arange(len(ROWS)) < 30
+    with pytest.raises(InvalidInputType, match="a 0 or a 1 for each row; a mask is of booleans"):
+        gmmatch.select(ROWS, LABELS, keep=100, **{aim: mask.astype(int)})
+    with pytest.raises(InvalidInputType, match="entries that are masked"):
+        gmmatch.select(ROWS, LABELS, keep=100, **{aim: np.ma.masked_array([3, 4, 5], [0, 1, 0])})
+    data = gmmatch.open(ROWS, LABELS, ids=np.arange(len(ROWS)) + 1)
+    with pytest.raises(InvalidInput, match="names 5, which is an id of X, and 0, which is none"):
+        gmmatch.select(data, keep=100, **{aim: [0, 5]})
+
+
+@pytest.mark.parametrize("aim", ["include", "exclude"])
+def test_nothing_may_be_in_or_out(whole: gmmatch.Selection, aim: str) -> None:
+    for nothing in ([], np.array([]), np.zeros(len(ROWS), bool)):
+        found = gmmatch.select(ROWS, LABELS, keep=100, **{aim: nothing})
+        assert (found.indices == whole.indices).all()

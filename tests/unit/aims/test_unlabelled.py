@@ -136,3 +136,8 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert (gmmatch.load_selection(kept).indices == pick().indices).all()
     with pytest.raises(InvalidInput, match="unlabelled='pick' picks some to label"):
         gmmatch.select(ROWS, LABELS)
+
+
+def test_ids_that_are_whole_numbers_name_no_other_rows(found: gmmatch.Selection) -> None:
+    data = gmmatch.open(ROWS, LABELS, ids=np.arange(len(ROWS))[::-1], unlabelled="pick")
+    assert (gmmatch.select(data, keep=90).indices == found.indices).all()

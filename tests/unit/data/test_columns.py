@@ -297,3 +297,21 @@ def test_scores_are_numbers(tmp_path):
     (tmp_path / "scores.txt").write_text("0.5\n\n1\n")
     with pytest.raises(InvalidInput, match=r"has no score in 1 of 3 rows \(first: 1\)"):
         read_values(tmp_path / "scores.txt", "scores")
+
+
+@pytest.mark.parametrize("values", [WORDS, CODES], ids=["names", "numbers"])
+def test_a_column_of_labels_that_were_corrected_elsewhere_is_no_feature(tmp_path, values):
+    rows = np.random.default_rng(0).normal(size=(N, 3)).round(3)
+    table = [f"{a},{b},{c},{label}" for (a, b, c), label in zip(rows.tolist(), values.tolist(), strict=True)]
+    (tmp_path / "table.csv").write_text(lines(table, "a,b,c,kind"))
+    better = values.copy()
+    better[:5] = values[0]
+    (tmp_path / "better.csv").write_text(lines([f"{n},{v}" for n, v in enumerate(better)], "id,label"))
+    found = open_dataset(tmp_path / "table.csv", labels=str(tmp_path / "better.csv"))
+    np.testing.assert_allclose(found.rows[:], rows, rtol=1e-6)
+    assert found.labels.tolist() == better.tolist()
+    assert any("kind" in note and "left out" in note for note in found.notes)
+    # What is no label stays: other categories, and columns of two numbers.
+    flags = [f"{line.rpartition(',')[0]},{n % 2}" for n, line in enumerate(table)]
+    (tmp_path / "flags.csv").write_text(lines(flags, "a,b,c,flag"))
+    assert open_dataset(tmp_path / "flags.csv", labels=np.arange(N) % 2).shape == (N, 4)

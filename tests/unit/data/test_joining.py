@@ -464,3 +464,32 @@ class TestText:
         ).info.hint
         assert "classes that differ in spaces, accents, invisible letters or capitals only" in hint
         assert "'caf\\xe9'" in hint
+
+
+def test_the_index_that_pandas_wrote_holds_ids_whatever_it_is_called(here):
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"label": LABELS[ORDER]}, index=pd.Index(ORDER, name="whatever"))
+    table.to_parquet("labels.parquet")
+    assert open_dataset("rows.npy", "labels.parquet").labels.tolist() == LABELS.tolist()
+    table.reset_index().to_parquet("columns.parquet")  # a column like others
+    found = open_dataset("rows.npy", "columns.parquet")
+    assert found.labels.tolist() == LABELS[ORDER].tolist()
+    assert "column 'whatever' of columns.parquet counts the rows in another order" in found.notes[0]
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.parquet", "labels.jsonl"])
+def test_a_column_that_counts_rows_in_another_order_is_pointed_out(here, name):
+    write_labels(list(range(N)), name, column="sample")
+    assert sum("'sample' of" in note for note in open_dataset("rows.npy", name).notes) == 1
+    write_labels(list(range(N)), name, column="sample", order=range(N))
+    assert open_dataset("rows.npy", name).notes == ()
+
+
+def test_tabs_may_stand_between_the_cells_of_a_csv(here):
+    Path("labels.csv").write_text("id\tlabel\n" + "".join(f"{row}\t{LABELS[row]}\n" for row in ORDER))
+    assert open_dataset("rows.npy", "labels.csv").labels.tolist() == LABELS.tolist()
+
+
+def test_ids_of_an_archive_may_be_a_column(here):
+    np.savez("labels.npz", id=ORDER[:, None], label=LABELS[ORDER][:, None])
+    assert open_dataset("rows.npy", "labels.npz").labels.tolist() == LABELS.tolist()

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import gmmatch
-from gmmatch.data import ChosenRows, Dataset, Format, MappedRows, Rows, StackedRows, open_dataset
-from gmmatch.data.formats import FORMATS
+from gmmatch.data import Dataset, Format, MappedRows, Rows, StackedRows, open_dataset
+from gmmatch.data.open import FORMATS
 from gmmatch.data.request import Place
 from gmmatch.errors import InvalidInput, InvalidInputType, InvalidParameter
 from gmmatch.trust.judge import UsableRows
@@ -167,7 +167,7 @@ def test_lists(tmp_path):
     images = open_dataset(np.zeros((5, 8, 8, 3), np.uint8))
     assert (images.content.kind, len(images)) == ("image", 5)
     with pytest.raises(InvalidInput, match="holds images; name an encoder"):
-        gmmatch.select(images, keep=2)
+        _ = images.shape
     with pytest.raises(InvalidInputType, match="list of texts; got int"):
         open_dataset(3, holds="text")
 
@@ -187,7 +187,6 @@ def test_rows_of_all_kinds_satisfy_one_protocol():
     every = np.arange(30)
     for view in (
         StackedRows([ROWS[:10], ROWS[10:]], ["a", "b"]),
-        ChosenRows(ROWS, every),
         MappedRows(ROWS, np.positive),
         UsableRows(ROWS, every >= 0),
     ):
@@ -255,3 +254,55 @@ def test_labels_of_another_index_than_the_table_are_refused():
     assert joined.tolist() == (table.index.to_numpy() % 2).tolist()
     assert open_dataset(table, labels.to_numpy()).labels.tolist() == labels.tolist()
     assert open_dataset(ROWS, labels.iloc[::-1]).labels.tolist() == labels.iloc[::-1].tolist()
+
+
+COLUMNS = {
+    "labels": {"labels": np.arange(60) % 3},
+    "ids": {"ids": np.array([f"id {row}" for row in range(60)])},
+    "groups": {"groups": np.arange(60) % 20},
+    "cost": {"cost": 1.0 + np.arange(60), "keep": 0.5},
+    "quality": {"quality": np.arange(60) / 60},
+    "strata": {"strata": np.arange(60) % 2},
+    "scores": {"scores": np.arange(60) / 60, "method": "top-scores"},
+    "include": {"include": np.arange(60) < 5},
+    "exclude": {"exclude": np.arange(60) < 5},
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("index", ["numbers", "names"])
+def test_whatever_is_said_of_rows_has_the_index_of_the_table(name, index):
+    """A column in another order than the table is refused, whichever parameter takes it."""
+    rng = np.random.default_rng(0)
+    names = np.arange(60) if index == "numbers" else [f"row {row}" for row in range(60)]
+    table = pd.DataFrame(rng.normal(size=(60, 4)), index=names)
+
+    def select(column, **others):
+        given = {name: column} | others
+        if name in ("ids", "groups"):
+            return gmmatch.select(gmmatch.open(table, np.arange(60) % 3, **given), keep=9)
+        return gmmatch.select(table, **({"labels": np.arange(60) % 3, "keep": 9} | given))
+
+    others = {key: value for key, value in COLUMNS[name].items() if key != name}
+    column = pd.Series(COLUMNS[name][name], index=names)
+    expected = select(column.to_numpy(), **others).indices.tolist()
+    assert select(column, **others).indices.tolist() == expected
+    with pytest.raises(InvalidInput, match=rf"{name} has another index than the table .* {name}\.loc"):
+        select(column.iloc[::-1], **others)
+
+
+def test_probabilities_have_the_index_of_the_table():
+    labels = np.arange(60) % 3
+    table = pd.DataFrame(np.eye(3)[labels] + np.random.default_rng(0).normal(size=(60, 3)))
+    chances = pd.DataFrame(np.where(np.eye(3)[labels] > 0, 0.8, 0.1))
+    for given in (chances.iloc[::-1], {str(name): chances[name].iloc[::-1] for name in chances}):
+        with pytest.raises(InvalidInput, match="probabilities has another index than the table"):
+            gmmatch.select(table, labels, keep=9, probabilities=given)
+    assert len(gmmatch.select(table, labels, keep=9, probabilities=chances)) == 9
+
+
+def test_labels_of_a_dataset_that_is_open_have_the_index_of_its_table():
+    opened = gmmatch.open(pd.DataFrame(ROWS))
+    labels = pd.Series(np.arange(len(ROWS)) % 2)
+    with pytest.raises(InvalidInput, match="labels has another index than the table"):
+        gmmatch.select(opened, labels.iloc[::-1], keep=2)

@@ -18,7 +18,7 @@ import pytest
 import gmmatch
 from gmmatch.compute._by_path import by_path
 from gmmatch.data import open_dataset
-from gmmatch.encoders.plain import PixelEncoder
+from gmmatch.encoders.base import PixelEncoder
 from gmmatch.errors import GmmatchError, InvalidInput
 from gmmatch.lab.corrupt.folder import corrupt_folder
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.data.formats import parquet
+from gmmatch.data.formats import arrow
 from gmmatch.errors import InvalidInput
 
 TYPES = {
@@ -33,7 +33,7 @@ def test_rows_between_two_are_those_that_were_written(tmp_path, form, version, c
     path = tmp_path / "rows.parquet"
     rows = np.random.default_rng(3).normal(size=(1500, 3)).astype(np.float32)
     write(path, rows, TYPES[form](3, pa.float32()), data_page_version=version, compression=codec)
-    file = parquet.ParquetFile(str(path), 1500, str(path))
+    file = arrow.ParquetFile(str(path), 1500, str(path))
     assert file.begins == [0, 700, 1400]
     for start, stop in ((0, 1500), (1, 2), (699, 701), (700, 1400), (1399, 1400), (1450, 1500)):
         found = pa.Table.from_batches(file.batches(["vector"], start, stop, 100))["vector"].to_pylist()
@@ -55,7 +55,7 @@ def test_damaged_pages_end_in_a_sentence_or_in_numbers(tmp_path):
         damaged[at] ^= 1 << int(rng.integers(8))
         own = tmp_path / f"{trial}.parquet"
         own.write_bytes(damaged)
-        file = parquet.ParquetFile(str(own), 300, str(own))
+        file = arrow.ParquetFile(str(own), 300, str(own))
         try:
             found = pa.Table.from_batches(list(file.batches(["vector"], 0, 300, 100)))
             assert found.num_rows <= 300

@@ -141,7 +141,7 @@ def test_columns_that_do_not_fit_are_read_where_they_are(make, tmp_path):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("group", [3, 10, 64, 700])
 def test_stretches_side_by_side_give_blocks_in_order(threads, group, tmp_path, monkeypatch):
-    monkeypatch.setattr(spill, "_STRETCH_BYTES", 1)
+    monkeypatch.setattr(spill, "_CHUNK_BYTES", 1)
     pq.write_table(table(), tmp_path / "rows.parquet", row_group_size=group)
     rows = open_dataset(tmp_path / "rows.parquet", labels="topic", ids="key", memory=1 << 10).rows
     assert len(rows.undecoded()) == -(-700 // group)

@@ -40,7 +40,7 @@ class Memory:
 
 @pytest.fixture
 def shards(monkeypatch):
-    monkeypatch.setattr(spill, "_STRETCH_BYTES", 24 * 50)
+    monkeypatch.setattr(spill, "_CHUNK_BYTES", 24 * 50)
     monkeypatch.setattr(spill, "BLOCK_BYTES", 24 * 10)
     return [Memory(ROWS[:FULL], range(0, FULL, 100)), Memory(ROWS[FULL:])]
 

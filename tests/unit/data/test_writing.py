@@ -11,7 +11,7 @@ from PIL import Image
 
 import gmmatch
 from gmmatch.data import open_dataset, write_rows
-from gmmatch.data.images import stack_images
+from gmmatch.lab.training.images import stack_images
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(20, 3)).astype(np.float32)

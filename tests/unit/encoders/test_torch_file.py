@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gmmatch.encoders.torch_file import read_weights
+from gmmatch.encoders.efficientnet import read_weights
 from gmmatch.errors import InvalidInput
 
 torch = pytest.importorskip("torch", reason="needs torch to write the files")

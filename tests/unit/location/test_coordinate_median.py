@@ -25,7 +25,7 @@ def test_neither_chunks_nor_the_way_rows_are_held_change_it(
     np.save(tmp_path / "rows.npy", rows)
     expected = coordinate_median(rows)
     # The package's attribute of that name is the function, not its module.
-    module = import_module("gmmatch.location.coordinate_median")
+    module = import_module("gmmatch.location.centers")
     monkeypatch.setattr(module, "_CHUNK_BYTES", 3 * rows[:, 0].nbytes)
     for form in (rows, np.load(tmp_path / "rows.npy", mmap_mode="r"), np.asfortranarray(rows)):
         np.testing.assert_array_equal(coordinate_median(form), expected)

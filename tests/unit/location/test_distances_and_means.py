@@ -15,7 +15,6 @@ from gmmatch.location import concentrated as concentrated_center
 from gmmatch.location.centers import CENTERS, find_center, find_centers
 from gmmatch.location.concentrated import Sample, _squared_distances, _weiszfeld, half_ball
 from gmmatch.location.distances import group_distances, group_quantiles
-from gmmatch.location.huber import group_hubers
 from gmmatch.location.mean import group_means
 
 RNG = np.random.default_rng(0)
@@ -102,7 +101,7 @@ def loss(distances: np.ndarray, scale: float) -> np.ndarray:
 
 @pytest.mark.parametrize("passes", [1, 2, 4, 200])
 def test_the_certificate_of_a_huber_center_is_the_bound_that_its_module_proves(passes: int) -> None:
-    (center,) = group_hubers(ROWS, None, 1, 1e-6, passes)
+    center = huber(ROWS, 1e-6, passes)
     offsets = ROWS - center.point
     distances = np.linalg.norm(offsets, axis=1)
     pull = np.linalg.norm((offsets / np.maximum(distances, center.scale)[:, None]).sum(axis=0))
@@ -120,7 +119,7 @@ def test_the_certificate_of_a_huber_center_is_the_bound_that_its_module_proves(p
 
 
 def test_a_huber_step_goes_to_the_mean_weighted_by_the_inverse_distances() -> None:
-    first, second = (group_hubers(ROWS, None, 1, 1e-6, passes)[0] for passes in (1, 2))
+    first, second = (huber(ROWS, 1e-6, passes) for passes in (1, 2))
     weights = 1 / np.maximum(np.linalg.norm(ROWS - first.point, axis=1), first.scale)
     np.testing.assert_allclose(second.point, np.average(ROWS, axis=0, weights=weights), rtol=1e-9)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gmmatch.location.centers import CENTERS
+from gmmatch.location.centers import CENTERS, find_centers
 from gmmatch.location.concentrated import Sample, concentrated, half_ball
-from gmmatch.location.huber import group_hubers, huber
+from gmmatch.location.huber import huber
 
 
 def objective(point, rows, scale):
@@ -31,8 +31,10 @@ def test_it_minimises_the_huber_objective_at_its_own_scale(d):
 def test_groups_are_found_as_if_alone():
     rng = np.random.default_rng(0)
     rows, codes = rng.normal(size=(300, 4)).astype(np.float32), rng.integers(0, 3, 300)
-    for code, center in enumerate(group_hubers(rows, codes, 3)):
-        np.testing.assert_allclose(center.point, huber(rows[codes == code]).point, rtol=1e-4, atol=1e-6)
+    for code, (point, epsilon) in enumerate(find_centers("huber", rows, codes, [0, 1, 2])):
+        alone = huber(rows[codes == code])
+        np.testing.assert_allclose(point, alone.point, rtol=1e-4, atol=1e-6)
+        assert epsilon == alone.epsilon
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 import gmmatch
-from gmmatch.location._median_search import Search, Visits, _kink, _secant
-from gmmatch.location._median_sums import GroupSums, partial_sums
-from gmmatch.location.geometric_median import certify, group_medians
+from gmmatch.location.geometric_median import (
+    GroupSums,
+    Search,
+    Visits,
+    _kink,
+    _secant,
+    certify,
+    group_medians,
+    partial_sums,
+)
 
 
 def bound(rows: np.ndarray, point: np.ndarray, weights: np.ndarray) -> float:

@@ -4,6 +4,8 @@ import base64
 import io
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -108,3 +110,29 @@ def test_encoded_rows_that_were_left_out_do_not_shift_the_images(tmp_path):
     assert report.glance.usable == 11
     for at, row in enumerate(report.map.row):
         assert int(decoded(report.content[at])[0, 0]) == 20 * row
+
+
+def test_rows_of_a_table_are_shown_by_their_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{n},{value:.2f},{'ab'[n % 2]}" for n, value in enumerate(rng.normal(size=60))]
+    (tmp_path / "table.csv").write_text("\n".join(["size,weight,kind", *lines]) + "\n")
+    data = gmmatch.open(tmp_path / "table.csv", labels="kind")
+    kept = gmmatch.select(data, keep=10)
+    page = kept.report(tmp_path / "page.html")
+    assert page.content_kind == "text"
+    first = page.map.row.index(int(kept.indices[0]))
+    assert page.content[first] == " · ".join(
+        f"{name} {cell.removesuffix('0') if name == 'weight' else cell}"
+        for name, cell in zip(("size", "weight", "kind"), lines[kept.indices[0]].split(","), strict=True)
+    )
+    assert "size 0" in data._repr_html_()
+
+
+def test_lists_and_very_large_tables_are_not_shown(tmp_path, monkeypatch):
+    table = pa.table({"vector": list(np.random.default_rng(0).normal(size=(20, 4))), "source": ["web"] * 20})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    data = open_dataset(tmp_path / "rows.parquet")
+    assert contents.table_content(data).previews(np.arange(2)) == {0: "source web", 1: "source web"}
+    monkeypatch.setattr(contents, "_MOST_CELLS", 10)
+    assert contents.table_content(data) is None
+    assert contents.table_content(open_dataset(np.eye(3))) is None

@@ -11,7 +11,6 @@ from gmmatch.errors import InvalidParameter, MissingExtra
 from gmmatch.reporting import map as maps
 from gmmatch.reporting.map import (
     GRID,
-    balanced_quota,
     balanced_sample,
     check_projection,
     choose_rows,
@@ -142,7 +141,9 @@ def test_quotas_are_as_even_as_sizes_allow():
     for _ in range(50):
         sizes = rng.integers(0, 40, 7)
         total = int(rng.integers(1, 200))
-        quota = balanced_quota(sizes, total)
+        codes = np.repeat(np.arange(7), sizes)
+        drawn = balanced_sample(np.arange(len(codes)), codes, total, rng)
+        quota = np.bincount(codes[drawn], minlength=7)
         assert quota.sum() == min(total, sizes.sum())
         assert (quota <= sizes).all()
         waiting = quota[quota < sizes]

@@ -74,3 +74,12 @@ def test_the_figure_has_a_map_where_the_data_is_at_hand(tmp_path) -> None:
     loaded = gmmatch.load_selection(tmp_path / "kept.parquet")
     assert len(loaded.plot().axes) == 1
     assert len(loaded.plot(ROWS).axes) == 2
+
+
+def test_the_figure_lays_rows_out_by_class_and_draws_the_error_of_all_classes() -> None:
+    pytest.importorskip("matplotlib")
+    kept = gmmatch.select(ROWS, LABELS, keep=0.2)
+    chart, curve = kept.plot().axes
+    assert "linear classifier" in chart.get_title().replace("\n", " ")
+    assert max(map(len, chart.get_title().split("\n"))) <= 80
+    assert curve.lines[0].get_ydata()[-1] == pytest.approx(kept.objective, rel=1e-6)

@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 
 import gmmatch
 from gmmatch.encoders import FAMILIES, encoder, register_encoder
-from gmmatch.encoders.plain import PixelEncoder
+from gmmatch.encoders.base import PixelEncoder
 from gmmatch.errors import InvalidInput, InvalidParameter, UnknownParameter
 from gmmatch.selectors import METHODS, Easy, GMMatching, Group, Method, Picks, Selector
 
@@ -84,7 +84,7 @@ def test_names_that_are_taken_and_things_that_are_no_method_are_refused() -> Non
 
 PACKAGE = """
 from gmmatch.encoders import Family
-from gmmatch.encoders.plain import PixelEncoder
+from gmmatch.encoders.base import PixelEncoder
 from gmmatch.selectors import Easy, Method
 
 class Mine(Easy):

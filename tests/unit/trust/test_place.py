@@ -251,3 +251,16 @@ def test_rows_are_judged_by_their_distance_to_the_mean_of_the_rows_about_the_bal
         assert gate.thresholds[code] == pytest.approx(expected, rel=1e-9)
         assert far[own].tolist() == (measured > gate.thresholds[code] * (1 + 1e-9)).tolist()
     assert not far[codes < 0].any()
+
+
+def test_rows_in_the_long_tail_of_their_class_are_not_misplaced() -> None:
+    rng = np.random.default_rng(0)
+    rows, codes = rng.normal(size=(400, 3)), np.repeat([0, 1], 200)
+    rows[200:, 0] += 20.0
+    # One in the tail of its class, one in the other class, one far outside both.
+    rows[:3] = [[0.0, 9.0, 0.0], [20.0, 0.0, 0.0], [0.0, 900.0, 0.0]]
+    limits = find_gate(rows, codes, 2, row_keys(rows, 0))
+    far = limits.judge(rows, codes)[1]
+    assert far[:3].all()
+    assert limits.misplaced(rows, far)[:3].tolist() == [False, True, True]
+    assert limits.strays(rows, far)[:3].tolist() == [False, False, True]

@@ -11,7 +11,7 @@ from ...errors import InvalidParameter
 from ...lab.experiments.contenders import compared_methods
 from ...validation import check_keep
 from .. import options
-from ..friendly import say, show_progress
+from ..friendly import notes, say, show_progress
 from ..options import CHOOSE, READ, option
 from .reproduce import print_means
 
@@ -20,8 +20,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="What `gmmatch select` takes, with labels: embeddings, a table of numbers; with --encoder,"
-        " --text or --image also photos and texts.",
+        help="What `gmmatch select` takes, with labels: embeddings, a table of numbers, a folder of photos;"
+        " with --text or --image a table of texts or photos.",
     ),
 ]
 Methods = Annotated[
@@ -47,7 +47,7 @@ Proxy = Annotated[
     str | None,
     option(
         "Encode images or texts first, as `gmmatch select` does; or a network that is trained here."
-        "  [default: images as pixels]",
+        "  [default: efficientnet-lite0 for photos, wordllama for texts]",
         panel=READ,
         show_default=False,
     ),
@@ -116,7 +116,7 @@ def compare(
 
         gmmatch compare flowers.csv --labels species --budgets sqrt
 
-        gmmatch compare photos/ --encoder efficientnet-lite0 --methods random,herding,gm-matching
+        gmmatch compare photos/ --methods random,herding,gm-matching
 
         gmmatch compare tickets.csv --text body --labels intent --test checked.csv
 
@@ -152,12 +152,12 @@ def compare(
     with show_progress(quiet):
         done, files = run(data, plan, output, workers=workers, say=note)
     means, shown = summarise(done.records), as_shown(done.records)
-    notes = data.encoded[2]
+    remarks = data.encoded[2]
     if not quiet:
-        say(*(f"gmmatch: {words}" for words in notes))
+        say(*notes(remarks))
     if as_json:
         facts = {
-            "notes": [*notes, *(words for words in told if words.startswith("left out"))],
+            "notes": [*remarks, *(words for words in told if words.startswith("left out"))],
             "advice": advise(shown),
             "rows": len(data.content[0]),
             "classes": len(data.content[2]),

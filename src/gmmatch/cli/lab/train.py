@@ -13,10 +13,10 @@ import typer
 from ...arrays import IntArray
 from ...data import Dataset, open_dataset
 from ...data.columns import match_names
-from ...data.images import stack_images
 from ...errors import InvalidInput, InvalidParameter
 from ...files import check_apart, check_new
 from ...lab import training
+from ...lab.training.images import stack_images
 from ...records import load_selection
 from ...validation import as_labels
 from .. import options

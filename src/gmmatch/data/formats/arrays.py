@@ -18,17 +18,16 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from ...arrays import AnyArray, FloatArray, IntArray
+from ...arrays import AnyArray, DType, FloatArray, IntArray
 from ...errors import InvalidInput
 from ..dataset import Dataset, Items, array_items, joined_items, list_items
-from ..memory import check_room
 from ..remote import ask, is_http, is_remote, is_text, open_bytes, resumed, shown
 from ..request import Place, Request, check_column
 from ..rows import StackedRows, as_floats
 from ..spill import ForwardRows
-from .base import Format, file_errors, is_shards, kept_arrays, write_arrays, write_images
+from .base import Format, check_room, file_errors, is_shards, kept_arrays, write_arrays, write_images
 
-Shapes = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+Shapes = dict[str, tuple[tuple[int, ...], DType]]
 
 _REQUEST_BYTES = 4 << 20  # of a file behind an address
 _LARGEST_HEADER = 100 << 20
@@ -43,19 +42,11 @@ def is_images(array: AnyArray) -> bool:
     return array.dtype == np.uint8 and array.ndim in (3, 4)
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
     """Return the shape of an array, whether it is stored by column, and its type, from its header."""
     first = np.lib.format.read_magic(file) == (1, 0)
     read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
     return read(file)
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Ignore the warning about files that Python 2 wrote, which are read all the same."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 # ---- .npy ----
@@ -63,7 +54,8 @@ def _quietly() -> Iterator[None]:
 
 def map_npy(path: Path) -> AnyArray:
     """Map a `.npy` file into memory."""
-    with file_errors(path, ".npy file of numbers"), _quietly():
+    # NumPy warns of files that Python 2 wrote, which are read all the same.
+    with file_errors(path, ".npy file of numbers"), warnings.catch_warnings(action="ignore"):
         array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise InvalidInput(f"{path} holds several arrays; expected one")
@@ -84,16 +76,16 @@ def _open_npy(place: Place, request: Request) -> Dataset:
         rows = ForwardRows(shards, shards[0].width, shards[0].dtype)
         return Dataset(rows, place.name, "npy", files=place.files, sizes=sizes)
     arrays = [map_npy(Path(file)) for file in place.files[:1]]
-    if len(place.files) > 1:
-        arrays = [unheld(map_npy(Path(file))) for file in place.files]
+    arrays += [unheld(map_npy(Path(file))) for file in place.files[1:]]
     sizes = tuple(len(array) if array.ndim else 0 for array in arrays)
     found = Dataset(None, place.name, "npy", files=place.files, sizes=sizes)
     if request.wanted == "image" or (request.wanted is None and is_images(arrays[0])):
         images = [array_items(array, file) for array, file in zip(arrays, place.files, strict=True)]
         return found.replace(content=images[0] if len(images) == 1 else joined_items(images))
-    if len(arrays) == 1:
-        return found.replace(rows=as_floats(arrays[0], place.name))
-    return found.replace(rows=StackedRows(arrays, place.files))
+    single = len(arrays) == 1
+    return found.replace(
+        rows=as_floats(arrays[0], place.name) if single else StackedRows(arrays, place.files)
+    )
 
 
 def unheld(array: AnyArray) -> AnyArray:
@@ -194,7 +186,11 @@ def _write_npy(dataset: Dataset, rows: IntArray, folder: Path) -> None:
 
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    with file_errors(path, ".npz archive of numbers"), _quietly(), zipfile.ZipFile(path) as archive:
+    with (
+        file_errors(path, ".npz archive of numbers"),
+        warnings.catch_warnings(action="ignore"),
+        zipfile.ZipFile(path) as archive,
+    ):
         yield archive
 
 

@@ -1,12 +1,15 @@
-"""Columns that Arrow reads where they are, as a table and as rows of numbers; Arrow IPC files and streams."""
+"""Columns that Arrow reads where they are, as a table and as rows of numbers: Parquet and Arrow files."""
+
+from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,8 @@ import pyarrow.parquet as pq
 from ...arrays import AnyArray, FloatArray, IntArray, Rows
 from ...errors import InvalidInput
 from ..dataset import Dataset, Entries
-from ..remote import ask, is_remote, is_text, open_bytes, resumed
-from ..request import Place, Request, refuse_bad
+from ..remote import ask, file_stamp, is_http, is_remote, is_text, open_bytes, resumed
+from ..request import SHARDS, Place, Request, ending_of, refuse_bad
 from ..spill import ForwardRows, rows_per_block
 from .base import Format, file_errors, is_shards
 from .tables import Table, table_dataset
@@ -27,29 +30,25 @@ from .tables import Table, table_dataset
 BATCH_ROWS = 8192
 _HELD_BYTES = 128 << 20  # columns up to this size are decoded once, and held
 _PACKED = ("bfloat16", "float16", "float32", "float64", "int8")
+_BUFFER = 1 << 18  # bytes of Parquet that are read in one go
+_FAR_BUFFER = 8 << 20  # behind an address, where each go is a request
 
 
+@dataclass(frozen=True, eq=False)
 class File(ABC):
     """What Arrow reads from the front on: a file, or a part of a table in memory."""
 
     name: str
     n_rows: int
-    travels: bool = True  # whether another process can read it
+    travels: bool = field(default=True, kw_only=True)  # whether another process can read it
+    # How columns become rows, and the number of the first row among all, once these are chosen.
+    decoder: Decoder | None = field(default=None, kw_only=True)
+    first: int = field(default=0, kw_only=True)
 
     @property
+    @abstractmethod
     def begins(self) -> Sequence[int]:
         """The rows that reading can begin at without decoding others; 0 is the first."""
-        return (0,)
-
-    def count_rows(self) -> int:
-        """Return how many rows there are now."""
-        return self.n_rows
-
-    def check(self) -> None:
-        """Refuse other content than what was described."""
-        found = self.count_rows()
-        if found != self.n_rows:
-            raise InvalidInput(f"{self.name} has {found} rows; expected {self.n_rows}")
 
     @abstractmethod
     def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
@@ -57,6 +56,26 @@ class File(ABC):
 
         The last batch may go on beyond `stop`.
         """
+
+    def check(self) -> None:
+        """Refuse other content than what was described."""
+        found = ask(self.name, _describe, self.name)[1].n_rows
+        if found != self.n_rows:
+            raise InvalidInput(f"{self.name} has {found} rows; expected {self.n_rows}")
+
+    def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
+        """Yield the rows between two; where a connection is lost, the rest is requested again."""
+        decoder = self.decoder
+        assert decoder is not None
+        names = [*decoder.names, *([decoder.scales] if decoder.scales else [])]
+        size = rows_per_block(decoder.width * np.dtype(decoder.dtype).itemsize)
+
+        def blocks(at: int) -> Iterator[FloatArray]:
+            for batch in self.batches(names, at, stop, size):
+                yield decoder.rows(batch.slice(0, stop - at), self.first + at)
+                at += batch.num_rows
+
+        return resumed(self.name, blocks, start, stop)
 
 
 class Columns(Table):
@@ -98,7 +117,7 @@ class Columns(Table):
         decoder = _decoder(self, names, request.drop)
         begins = itertools.accumulate(self.sizes, initial=0)
         shards = [
-            ColumnShard(file, decoder, first)
+            replace(file, decoder=decoder, first=first)
             for file, first in zip(self.files, begins, strict=False)
             if file.n_rows
         ]
@@ -132,11 +151,13 @@ class Decoder:
     names: tuple[str, ...]
     width: int
     dtype: str
-    packed: str  # type of the numbers where the column does not say so: `bfloat16`, or of a binary column
-    scale: float  # that whole numbers are to be multiplied by
-    scales: str | None  # column with a scale for each row
     where: str
     drop: bool  # whether rows without numbers are NaN; else they are refused
+    packed: str = (
+        ""  # type of the numbers where the column does not name it: `bfloat16`, or of a binary column
+    )
+    scale: float = 1.0  # that whole numbers are multiplied by
+    scales: str | None = None  # column with a scale for each row
 
     def rows(self, batch: pa.RecordBatch, start: int) -> FloatArray:
         """Return the rows of a batch that begins at row `start`, NaN where there are no numbers."""
@@ -179,54 +200,12 @@ class Decoder:
         return rows
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnShard:
-    """The rows that columns of a file hold."""
-
-    file: File
-    decoder: Decoder
-    first: int  # number of its first row among all
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows it has."""
-        return self.file.n_rows
-
-    @property
-    def begins(self) -> Sequence[int]:
-        """The rows that reading can begin at without decoding others."""
-        return self.file.begins
-
-    @property
-    def travels(self) -> bool:
-        """Whether another process can read it."""
-        return self.file.travels
-
-    def check(self) -> None:
-        """Refuse other content than what was described."""
-        self.file.check()
-
-    def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Yield the rows between two; where a connection is lost, the rest is requested again."""
-        decoder = self.decoder
-        names = [*decoder.names, *([decoder.scales] if decoder.scales else [])]
-        size = rows_per_block(decoder.width * np.dtype(decoder.dtype).itemsize)
-
-        def blocks(at: int) -> Iterator[FloatArray]:
-            for batch in self.file.batches(names, at, stop, size):
-                yield decoder.rows(batch.slice(0, stop - at), self.first + at)
-                at += batch.num_rows
-
-        return resumed(self.file.name, blocks, start, stop)
-
-
 def _decoder(columns: Columns, names: Sequence[str], drop: bool) -> Decoder:
     first = columns.schema.field(names[0])
     packed = _packed(first)
     if len(names) > 1 or not (_is_list(first.type) or packed):
         small = all(_is_small(columns.schema.field(name).type) for name in names)
-        dtype = "float32" if small else "float64"
-        return Decoder(tuple(names), len(names), dtype, "", 1.0, None, columns.name, drop)
+        return Decoder(tuple(names), len(names), "float32" if small else "float64", columns.name, drop)
     written = (first.metadata or {}).get(b"scale", b"1")
     try:
         scale = float(written)
@@ -240,7 +219,7 @@ def _decoder(columns: Columns, names: Sequence[str], drop: bool) -> Decoder:
         small = _is_small(kind) or (scaled and kind == pa.int8())
     dtype = "float32" if small else "float64"
     width = _width(columns, first, packed)
-    return Decoder(tuple(names), width, dtype, packed, scale, scales, columns.name, drop)
+    return Decoder(tuple(names), width, dtype, columns.name, drop, packed, scale, scales)
 
 
 def _width(columns: Columns, entry: pa.Field, packed: str) -> int:
@@ -265,7 +244,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _is_small(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_float16(kind) or pa.types.is_float32(kind))
+    return kind in (pa.float16(), pa.float32())
 
 
 def _packed(entry: pa.Field) -> str:
@@ -320,33 +299,23 @@ def list_matrix(column: pa.Array, width: int, name: str, start: int, bad: dict[i
 # ---- Arrow IPC ----
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArrowFile(File):
     """One file or stream: its batches are mapped where that is possible, and checked before they are used."""
 
-    name: str
     ends: tuple[int, ...]  # rows up to the end of each batch
-
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        """How many rows it has."""
-        return self.ends[-1] if self.ends else 0
 
     @property
     def begins(self) -> Sequence[int]:
         """The first row of each batch."""
         return (0, *self.ends[:-1])
 
-    def count_rows(self) -> int:
-        """Return how many rows there are now."""
-        return ask(self.name, _describe, self.name)[1].n_rows
-
     def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns between two rows."""
         first = int(np.searchsorted(self.ends, start, side="right"))
         begin = self.ends[first - 1] if first else 0
         with file_errors(self.name, "Arrow file"), _reading(self.name, names) as reader:
-            for batch in _batches(reader, first):
+            for batch in _ipc_batches(reader, first):
                 batch.validate(full=True)  # before anybody looks at its buffers
                 chosen = batch.select(names)
                 for at in range(max(start - begin, 0), batch.num_rows, rows):
@@ -375,37 +344,120 @@ def _reader(handle: Any, options: pa.ipc.IpcReadOptions | None = None) -> Any:
         return pa.ipc.open_stream(handle, options=options)
 
 
-def _batches(reader: Any, first: int = 0) -> Iterator[pa.RecordBatch]:
+def _ipc_batches(reader: Any, first: int = 0) -> Iterator[pa.RecordBatch]:
     if isinstance(reader, pa.ipc.RecordBatchFileReader):
         return (reader.get_batch(number) for number in range(first, reader.num_record_batches))
     return itertools.islice(reader, first, None)
 
 
-def _describe(file: str) -> tuple[pa.Schema, ArrowFile]:
+# ---- Parquet ----
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetFile(File):
+    """One file: its row groups are read from the front on, those before the first row wanted not at all."""
+
+    stamp: str
+
+    @property
+    def begins(self) -> Sequence[int]:
+        """The first row of each row group; on the web, where an answer goes on to its end, of the file."""
+        return [0] if is_http(self.name) else [0, *ask(self.name, _footer, self.name, self.stamp)[1][:-1]]
+
+    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns between two rows, each batch checked in full."""
+        far = is_remote(self.name)
+        with file_errors(self.name, "Parquet file"), open_bytes(self.name) as handle:
+            metadata, ends = _footer(self.name, self.stamp)
+            first, last = bisect_right(ends, start), bisect_left(ends, stop)
+            start -= ends[first - 1] if first else 0
+            groups = range(first, last + 1)
+            for run in _runs(metadata, groups) if far else [list(groups)]:
+                # Small row groups behind an address are requested together, large ones bit by bit.
+                reader = pq.ParquetFile(
+                    handle,
+                    metadata=metadata,
+                    buffer_size=_FAR_BUFFER if far else _BUFFER,
+                    pre_buffer=len(run) > 1 and far,
+                )
+                for batch in reader.iter_batches(rows, row_groups=run, columns=names, use_threads=False):
+                    if start >= batch.num_rows:
+                        start -= batch.num_rows
+                        continue
+                    batch.validate(full=True)
+                    yield batch.slice(start).select(names)
+                    start = 0
+
+
+def _runs(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
+    """Put row groups together that are a few megabytes."""
+    run: list[int] = []
+    size = 0
+    for number in groups:
+        group_size = metadata.row_group(number).total_byte_size
+        if run and size + group_size > _FAR_BUFFER:
+            yield run
+            run, size = [], 0
+        run.append(number)
+        size += group_size
+    yield run
+
+
+@lru_cache(maxsize=256)
+def _footer(file: str, stamp: str) -> tuple[pq.FileMetaData, list[int]]:
+    """Return the metadata of a file, and the row after each row group; read once for each content."""
+    with file_errors(file, "Parquet file"):
+        with open_bytes(file) as handle:
+            metadata = pq.read_metadata(handle)
+        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        ends = list(itertools.accumulate(group.num_rows for group in groups))
+    n_rows = ends[-1] if ends else 0
+    if n_rows != metadata.num_rows:
+        raise InvalidInput(f"{file} is damaged: {metadata.num_rows} rows are claimed, and it holds {n_rows}")
+    return metadata, ends
+
+
+# ---- both ----
+
+
+def _describe(file: str) -> tuple[pa.Schema, File]:
+    """Return the schema of a file, and what reads it."""
+    if SHARDS.get(ending_of(file)) == "parquet":
+        stamp = file_stamp(file)
+        metadata, _ = _footer(file, stamp)
+        return metadata.schema.to_arrow_schema(), ParquetFile(file, metadata.num_rows, stamp)
     with file_errors(file, "Arrow file"), _reading(file) as reader:
-        ends = itertools.accumulate(batch.num_rows for batch in _batches(reader))
-        return reader.schema, ArrowFile(file, tuple(ends))
+        ends = tuple(itertools.accumulate(batch.num_rows for batch in _ipc_batches(reader)))
+        return reader.schema, ArrowFile(file, ends[-1] if ends else 0, ends)
 
 
-def ipc_columns(files: Sequence[str], name: str, base: Path | None = None) -> Columns:
-    """Describe Arrow files of one schema."""
+def file_columns(files: Sequence[str], name: str, base: Path | None = None) -> Columns:
+    """Describe Parquet or Arrow files of one schema."""
     described = [ask(file, _describe, file) for file in files]
-    for (before, _), (after, file) in pairwise(described):
-        if not after.equals(before):
+    for schema, file in described:
+        if not schema.equals(described[0][0]):
             raise InvalidInput(f"{file.name} has other columns than {files[0]}")
     return Columns(name, described[0][0], [file for _, file in described], base)
 
 
-def _open(place: Place, request: Request) -> Dataset:
-    place = place.of_kind("arrow")
-    columns = ipc_columns(place.files, place.name, place.base)
-    return table_dataset(columns, request, "arrow", place.files).replace(sizes=columns.sizes)
+def _open(kind: str, place: Place, request: Request) -> Dataset:
+    place = place.of_kind(kind)
+    columns = file_columns(place.files, place.name, place.base)
+    return table_dataset(columns, request, kind, place.files).replace(sizes=columns.sizes)
 
 
-def _write(dataset: Dataset, rows: IntArray, folder: Path) -> None:
-    kept = ipc_columns(dataset.files, dataset.name).take(rows)
+def _write_ipc(dataset: Dataset, rows: IntArray, folder: Path) -> None:
+    kept = file_columns(dataset.files, dataset.name).take(rows)
     with (folder / "kept.arrow").open("wb") as file, pa.ipc.new_file(file, kept.schema) as writer:
         writer.write_table(kept)
 
 
-FORMAT = Format("arrow", lambda x, request: is_shards(x, request, "arrow"), _open, _write)
+PARQUET = Format(
+    "parquet",
+    lambda x, request: is_shards(x, request, "parquet"),
+    partial(_open, "parquet"),
+    lambda dataset, rows, folder: file_columns(dataset.files, dataset.name).write(rows, folder),
+)
+ARROW = Format(
+    "arrow", lambda x, request: is_shards(x, request, "arrow"), partial(_open, "arrow"), _write_ipc
+)

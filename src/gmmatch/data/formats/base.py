@@ -1,5 +1,6 @@
 """What a format is: how to recognise a kind of data, open it, and write some of its rows back."""
 
+import os
 import re
 import struct
 import sys
@@ -26,6 +27,11 @@ DAMAGED = (
     OSError, ValueError, EOFError, TypeError, SyntaxError, MemoryError, OverflowError, RecursionError,
     TokenError,
 )  # fmt: skip
+# How image files begin.
+_HEADS = {
+    rb"\xff\xd8": ".jpg", rb"\x89PNG": ".png", rb"GIF8": ".gif", rb"BM": ".bmp", rb"(?s).{8}WEBP": ".webp",
+    rb"II|MM": ".tif",
+}  # fmt: skip
 _UNREADABLE = (
     *DAMAGED, KeyError, AttributeError, RuntimeError, pa.ArrowException, zipfile.BadZipFile, zlib.error,
     struct.error,
@@ -56,6 +62,22 @@ class Format:
     write: Callable[[Dataset, IntArray, Path], None]
 
 
+def machine_memory() -> int:
+    """Return the bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_room(size: int, name: str, most: int | None = None) -> None:
+    """Refuse what would unpack to more than the memory that may be used, before it is unpacked."""
+    room = machine_memory() if most is None else most
+    if size > room:
+        needed = f"{size / 1e6:,.0f} MB" if size < 1 << 63 else "more than any machine holds"
+        raise InvalidInput(
+            f"{name} unpacks to {needed}; expected at most the {room / 1e6:,.0f} MB of memory"
+            " that there are (memory=...)"
+        )
+
+
 def is_shards(x: object, request: Request, kind: str) -> bool:
     """Return True if a place is files of one kind that follow each other."""
     if not isinstance(x, Place) or not x.files:
@@ -79,11 +101,9 @@ def is_instance(x: object, *kinds: str) -> bool:
     >>> is_instance(np.eye(2), "numpy:ndarray"), is_instance([], "numpy:ndarray", "no.such.module:Class")
     (True, False)
     """
-    for module, _, name in (kind.partition(":") for kind in kinds):
-        found = getattr(sys.modules.get(module), name, None)
-        if isinstance(found, type) and isinstance(x, found):
-            return True
-    return False
+    named = (kind.partition(":") for kind in kinds)
+    found = (getattr(sys.modules.get(module), name, None) for module, _, name in named)
+    return any(isinstance(kind, type) and isinstance(x, kind) for kind in found)
 
 
 @contextmanager
@@ -125,7 +145,7 @@ def kept_arrays(dataset: Dataset, rows: IntArray) -> Arrays:
 
 def write_images(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     """Write images as files, in a folder per class where there are labels."""
-    from ..images import save_png
+    from ..images import as_pixels, image_of
 
     if dataset.content is None or dataset.content.kind != "image":
         write_arrays(dataset, rows, folder)
@@ -140,13 +160,7 @@ def write_images(dataset: Dataset, rows: IntArray, folder: Path) -> None:
             home = folder / (re.sub(r"[/\\\0]|^\.+", "_", str(dataset.labels[row])) or "_")
         home.mkdir(exist_ok=True)
         if isinstance(item, bytes):
-            (home / f"{row:0{width}d}{_ending(item)}").write_bytes(item)
+            ending = next((ending for head, ending in _HEADS.items() if re.match(head, item)), ".img")
+            (home / f"{row:0{width}d}{ending}").write_bytes(item)
         else:
-            save_png(item, home / f"{row:0{width}d}.png")
-
-
-def _ending(content: bytes) -> str:
-    for head, ending in ((b"\xff\xd8", ".jpg"), (b"\x89PNG", ".png"), (b"GIF8", ".gif"), (b"BM", ".bmp")):
-        if content.startswith(head):
-            return ending
-    return ".webp" if content[8:12] == b"WEBP" else ".tif" if content[:2] in (b"II", b"MM") else ".img"
+            image_of(as_pixels(item, None)).save(home / f"{row:0{width}d}.png")

@@ -12,18 +12,19 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeGuard
 
 import numpy as np
 
 from ...arrays import AnyArray, IntArray, UInt8Array
 from ...errors import InvalidInput
+from ...files import os_errors
 from ..dataset import Dataset, array_items, file_items, spelled
 from ..images import SUFFIXES
-from ..memory import check_room
-from ..pickles import read_pickle
+from ..pickles import as_text, read_pickle
+from ..remote import is_remote
 from ..request import Place, Request, kind_of_entry, refuse_bad
-from .base import Format, file_errors, write_images
+from .base import Format, check_room, file_errors, write_images
 
 PIXELS = 3 * 32 * 32
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -85,11 +86,9 @@ def _open_folder(place: Place, request: Request) -> Dataset:
 
 def _walk(folder: Path, above: set[tuple[int, int]]) -> Iterator[Path]:
     """Yield the files below a folder, through links, but never round in a circle; none that are hidden."""
-    try:
+    with os_errors(f"cannot read the folder {folder}"):
         status = folder.stat()
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise InvalidInput(f"cannot read the folder {folder}: {error.strerror or error}") from error
     inode = (status.st_dev, status.st_ino)
     if inode in above:
         return
@@ -104,10 +103,8 @@ def _walk(folder: Path, above: set[tuple[int, int]]) -> Iterator[Path]:
 
 def _notes(root: Path, names: list[str], others: list[str], nested: int) -> Iterator[str]:
     used = {name.partition("/")[0] for name in names}
-    folders = sorted(
-        entry.name for entry in os.scandir(root) if entry.name[0] != "." and kind_of_entry(entry) == "folder"
-    )
-    empty = [name for name in folders if name not in used]
+    folders = sorted(entry.name for entry in os.scandir(root) if kind_of_entry(entry) == "folder")
+    empty = [name for name in folders if name[0] != "." and name not in used]
     if empty:
         yield f"no images in {len(empty)} subfolder(s) of {root}: {', '.join(empty[:10])}"
     if others:
@@ -137,6 +134,11 @@ def _write_folder(dataset: Dataset, rows: IntArray, folder: Path) -> None:
 # ---- IDX ----
 
 
+def is_one_file(x: object) -> TypeGuard[Place]:
+    """Return True for one file of this machine."""
+    return isinstance(x, Place) and x.folder is None and len(x.files) == 1 and not is_remote(x.name)
+
+
 def is_idx(path: Path) -> bool:
     """Return True if a file is IDX by its name or its first bytes."""
     if re.search(r"idx\d-ubyte(\.gz)?$", path.name):
@@ -147,34 +149,28 @@ def is_idx(path: Path) -> bool:
 
 
 def _has_idx(x: object, request: Request) -> bool:
-    if not isinstance(x, Place) or "://" in x.name:
-        return False
-    if x.folder is not None:
+    if isinstance(x, Place) and x.folder is not None:
         return any(_IMAGES.search(Path(file).name) for file in x.files)
-    return len(x.files) == 1 and is_idx(x.path)
+    return is_one_file(x) and is_idx(x.path)
 
 
 def _open_idx(place: Place, request: Request) -> Dataset:
     """Open the images of an IDX file, with the labels of the file beside it, if there is one."""
     request.refuse_columns(place.name)
-    path = place.path if place.folder is None else _of_split(place, request)
+    path = place.path
+    if place.folder is not None:
+        prefixes = _PREFIXES[request.check_split()]
+        names = [Path(file).name for file in place.files if _IMAGES.search(Path(file).name)]
+        of_split = [name for name in names if name.startswith(prefixes)]
+        if not of_split:
+            expected = f"expected a name that begins with {' or '.join(prefixes)}"
+            raise InvalidInput(f"{place.name} holds {', '.join(names)}; {expected}")
+        path = place.folder / of_split[0]
     images = read_idx(path, request.most)
     twin = path.with_name(re.sub(r"images([-.])idx3", r"labels\1idx1", path.name))
     labels = read_idx(twin).astype(np.int64) if twin != path and twin.is_file() else None
     content = array_items(images, str(path))
     return Dataset(None, place.name, "idx", labels=labels, files=(str(path),), content=content)
-
-
-def _of_split(place: Place, request: Request) -> Path:
-    prefixes = _PREFIXES[request.check_split()]
-    found = [Path(file) for file in place.files if _IMAGES.search(Path(file).name)]
-    for path in found:
-        if path.name.startswith(prefixes):
-            return path
-    names = ", ".join(path.name for path in found)
-    raise InvalidInput(
-        f"{place.name} holds {names}; expected a name that begins with {' or '.join(prefixes)}"
-    )
 
 
 def read_idx(path: Path, most: int | None = None) -> AnyArray:
@@ -184,14 +180,10 @@ def read_idx(path: Path, most: int | None = None) -> AnyArray:
 
     Raises `InvalidInput`: not IDX, cut short, or longer than its head says.
     """
-    with file_errors(path, "IDX file"):
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        if packed:
-            with gzip.open(path, "rb") as unpacked:
-                return _array(unpacked, path, most)
-        with path.open("rb") as plain:
-            return _array(plain, path, most)
+    with file_errors(path, "IDX file"), path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        return _array(gzip.GzipFile(fileobj=file) if packed else file, path, most)
 
 
 def _array(stream: IO[bytes] | gzip.GzipFile, path: Path, most: int | None) -> AnyArray:
@@ -217,11 +209,9 @@ def _array(stream: IO[bytes] | gzip.GzipFile, path: Path, most: int | None) -> A
 
 
 def _has_batches(x: object, request: Request) -> bool:
-    if not isinstance(x, Place) or "://" in x.name:
-        return False
-    if x.folder is not None:
+    if isinstance(x, Place) and x.folder is not None:
         return _version(x.folder) is not None
-    return len(x.files) == 1 and _is_batch(x.path)
+    return is_one_file(x) and _is_batch(x.path)
 
 
 def _is_batch(path: Path) -> bool:
@@ -286,7 +276,7 @@ def _read_python(path: Path) -> tuple[UInt8Array, IntArray | None]:
             content = read_pickle(stream)
     except InvalidInput as error:
         raise InvalidInput(f"cannot read {path} as a CIFAR batch: {error}") from error
-    batch = {_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
+    batch = {as_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
     pixels = batch.get("data")
     labels = batch.get("fine_labels", batch.get("labels"))
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (PIXELS,):
@@ -295,10 +285,6 @@ def _read_python(path: Path) -> tuple[UInt8Array, IntArray | None]:
             f" expected data, uint8 of shape (rows, {PIXELS}), and labels"
         )
     return pixels, None if labels is None else np.asarray(labels, dtype=np.int64)
-
-
-def _text(key: object) -> str:
-    return key.decode("latin-1") if isinstance(key, bytes) else str(key)
 
 
 FOLDER = Format(

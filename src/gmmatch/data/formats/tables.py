@@ -16,9 +16,8 @@ import numpy as np
 from ...arrays import Rows, Vector
 from ...errors import InvalidInput, InvalidParameter
 from ..dataset import Dataset, Entries, Items, Kind, Unreadable
-from ..memory import check_room
 from ..request import Request, check_column, listed
-from .base import is_instance
+from .base import check_room, is_instance
 
 LINES = "line"  # what the only column of lines of text is called
 IMAGE_ROOT = "GMMATCH_IMAGE_ROOT"
@@ -32,10 +31,9 @@ _ROLES = {"human": "user", **dict.fromkeys(("gpt", "bot", "model", "chatgpt"), "
 MOST_CATEGORIES = 50  # different values of a column of categories
 _FIELD = re.compile(r"\{(\w[^{}]*)\}")
 _LOOKED_AT, _FEWEST_IDS = 1000, 20  # rows by which columns are taken to be ids
-_MOST_UNITS, _FAR_UNITS = (
-    64,
-    100.0,
-)  # columns up to which each may have its own unit, and how far these differ
+_MOST_UNITS = 64  # columns up to which each may have a unit of its own
+_FAR_UNITS = 100.0  # how many times as wide one spreads as another where units differ
+_WORDS = 3  # on average, from which on a column is taken to hold texts
 
 Text = Callable[[Sequence[object]], object]
 """A function of the values of some columns that returns the text of a row."""
@@ -104,7 +102,7 @@ def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list
             )
         return *table.rows([embedding], request), []
     # Labels and ids may be given as values, which are not to be compared with names.
-    taken = [given for given in (request.labels, request.ids) if isinstance(given, str)]
+    taken = [given for given in (request.labels, request.ids, *request.without) if isinstance(given, str)]
     rest, numbers = [name for name in table.names if name not in taken], set(table.numbers)
     wrong = [name for name in rest if name not in numbers]
     # Without labels, one of them may be the labels that nobody named.
@@ -116,12 +114,31 @@ def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list
         return _mixed(table, rest, wrong, request), {}, [note]
     if wrong or not rest:
         raise InvalidInput(
-            f"{table.name} has no column of lists of numbers to take as embeddings (embedding=...), and"
-            " otherwise its columns beside labels and ids must be numbers; got"
-            f" {listed(wrong) or 'none'} (texts are named with text=..., images with image=...)"
+            f"{table.name} holds no embeddings (embedding=...), and its other columns beside labels and ids"
+            f" must be numbers; got {listed(wrong) or 'none'}; {_what_columns_are(table, wrong, request)}"
         )
     rows, bad = table.rows(rest, request)
     return rows, bad, list(_remarks(rows, rest))
+
+
+def _what_columns_are(table: Table, names: Sequence[str], request: Request) -> str:
+    """Return advice how to name columns that are no numbers, by what their first values look like."""
+    found: dict[str, str] = {}
+    for name in names:
+        values = [
+            value for value in table.values(name, 0, min(table.n_rows, _LOOKED_AT)) if value is not None
+        ]
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) < len(values) or not texts:
+            found.setdefault("text", name) if name in CHATS else None
+        elif np.mean([len(text.split()) for text in texts]) >= _WORDS:
+            found.setdefault("text", name)
+        elif is_category(texts) and request.labels is None:
+            found.setdefault("labels", name)
+        elif len(set(texts)) == len(texts) and request.ids is None:
+            found.setdefault("ids", name)
+    named = [f"{what}={name!r}" for what, name in found.items()]
+    return f"try {' '.join(named)}" if named else "name texts with text=..., images with image=..."
 
 
 def _remarks(rows: Rows, names: Sequence[str]) -> Iterator[str]:
@@ -142,11 +159,8 @@ def _remarks(rows: Rows, names: Sequence[str]) -> Iterator[str]:
     with np.errstate(invalid="ignore", over="ignore"):
         spread = np.where(counting, 0.0, first.std(axis=0, dtype=np.float64))
     narrow, wide = int(np.argmin(np.where(spread > 0, spread, np.inf))), int(np.argmax(spread))
-    if (
-        len(names) <= _MOST_UNITS
-        and np.isfinite(spread).all()
-        and spread[wide] > _FAR_UNITS * spread[narrow] > 0
-    ):
+    of_far_units = np.isfinite(spread).all() and spread[wide] > _FAR_UNITS * spread[narrow] > 0
+    if len(names) <= _MOST_UNITS and of_far_units:
         yield (
             f"column {names[wide]!r} spreads {spread[wide] / spread[narrow]:,.0f} times as wide as"
             f" {names[narrow]!r} and decides which rows are alike; where units differ, divide each column by"
@@ -262,13 +276,12 @@ def _texts(table: Table, request: Request) -> Items:
         names = [_content_column(table, "text", request.text)]
 
     def made(values: tuple[object, ...]) -> object:
-        wrong = next((value for value in values if isinstance(value, Unreadable)), None)
-        if wrong is not None:
-            return wrong
-        value = values[0] if text is None else text(values)
-        if value is None:
-            return Unreadable(f"no text in column {names[0]!r}" if text is None else "no text")
-        return value
+        for value in values:
+            if isinstance(value, Unreadable):
+                return value
+        found = values[0] if text is None else text(values)
+        missing = f"no text in column {names[0]!r}" if text is None else "no text"
+        return Unreadable(missing) if found is None else found
 
     def read(start: int, stop: int) -> list[object]:
         return [made(row) for row in zip(*(table.values(name, start, stop) for name in names), strict=True)]

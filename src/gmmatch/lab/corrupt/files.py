@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...data import read_values
 from ...data.columns import label_column, open_table, pick_column
 from ...data.formats.arrays import load_npz, map_npy, npz_shapes, write_archive
-from ...data.formats.text import Delimited, Record, read_delimited
+from ...data.formats.text_files import Delimited, Record, read_delimited
 from ...errors import InvalidInput
 from ...files import whole_files
 from ...validation import nearest

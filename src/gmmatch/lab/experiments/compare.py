@@ -15,7 +15,6 @@ import numpy.typing as npt
 from ... import data as opened
 from ...arrays import IntArray
 from ...data import Kind, open_dataset
-from ...data.images import stack_images
 from ...data.request import names_file
 from ...encoders import choose_encoder
 from ...encoders.embed import DEFAULT_ENCODERS
@@ -33,6 +32,7 @@ from ...validation import (
     is_number,
 )
 from ..training.config import NETWORKS
+from ..training.images import stack_images
 from .array_cache import cached_arrays, read_arrays
 from .benchmarks import Benchmark
 from .contenders import compared_methods, find_contender
@@ -74,11 +74,17 @@ class OwnData:
     @cached_property
     def chosen(self) -> str | None:
         """The encoder; None where rows or pixels are compared as they are."""
-        if self.encoder in (None, "pixels", *NETWORKS) and self.text is None and self.image is None:
-            return None
         if self.images or self.encoder in ("pixels", *NETWORKS):
             return None
-        return str(choose_encoder(self.path, self.encoder, self.text, self.image)[0])
+        if not self.named and self.found.rows is not None:
+            return None
+        source = self.path if self.named else self.found
+        return str(choose_encoder(source, self.encoder, self.text, self.image)[0])
+
+    @property
+    def named(self) -> bool:
+        """Whether what turns images or texts into rows was named, or their column."""
+        return self.encoder is not None or self.text is not None or self.image is not None
 
     @cached_property
     def proxy(self) -> str:
@@ -91,10 +97,10 @@ class OwnData:
     def found(self) -> opened.Dataset:
         """What is there, opened; nothing is encoded yet."""
         holds: Kind | None = None
-        if self.chosen is not None:
-            holds = choose_encoder(self.path, self.chosen, self.text, self.image)[1]
-        elif self.images or self.encoder is not None:
+        if self.images or self.encoder in ("pixels", *NETWORKS):
             holds = "image"
+        elif self.named:
+            holds = choose_encoder(self.path, self.encoder, self.text, self.image)[1]
         found = open_dataset(
             self.path,
             self.labels,
@@ -109,8 +115,6 @@ class OwnData:
         )
         if found.labels is None:
             raise InvalidInput(f"{self.path} has no labels; name a column or a file with --labels")
-        if found.rows is None and found.content is not None and found.content.kind == "text" and not holds:
-            found.numbers()  # says that an encoder is missing
         return found
 
     @property
@@ -126,8 +130,8 @@ class OwnData:
         found, notes, drop = self.found, self.found.notes, self.on_bad_rows == "drop"
         bad = set(found.bad)
         if self.chosen is not None:
-            found = open_data(found, encoder=self.chosen, on_bad_rows=self.on_bad_rows)
-            bad = set(found.bad)
+            found = open_data(found, encoder=self.encoder, on_bad_rows=self.on_bad_rows, encode=True)
+            bad, notes = set(found.bad), found.notes
         if found.rows is not None:
             inputs = np.asarray(found.rows[:])
             if drop:

@@ -154,6 +154,7 @@ class _State:
     identity: Mapping[str, Any]
     correct: npt.NDArray[np.bool_]
     losses: list[float]
+    shape: tuple[int, ...]  # of an image
     seconds: float = 0.0
 
     @classmethod
@@ -189,7 +190,7 @@ class _State:
         has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
         mixed = precision == "mixed" or (precision == "auto" and has_bfloat16)
         nothing = np.empty((0, len(pictures)), dtype=bool)
-        return cls(network, optimiser, recipe, seed, device, mixed, identity, nothing, [])
+        return cls(network, optimiser, recipe, seed, device, mixed, identity, nothing, [], pictures.shape[1:])
 
     @property
     def epoch(self) -> int:
@@ -244,6 +245,7 @@ class _State:
         """Write the network; and, until the last epoch is done, what the next one needs."""
         metadata = {
             "run": self.identity,
+            "shape": list(self.shape),
             "losses": self.losses,
             "accuracies": self.correct.mean(axis=1).tolist(),
             "seconds": self.seconds,

@@ -83,19 +83,37 @@ class Limits:
 
         A class reaches at least as far as the typical one does.
         """
-        strays, members = np.zeros(len(rows), bool), np.flatnonzero(far)
-        finite = np.sort(self.thresholds[np.isfinite(self.thresholds)])
-        typical = float(finite[len(finite) // 2]) if len(finite) else 0.0
+        strays, members, typical = np.zeros(len(rows), bool), np.flatnonzero(far), self._typical
         if not len(members) or typical == 0:
             return strays
         known = np.where(np.isfinite(self.thresholds), self.thresholds, typical)
-        reach = _BEYOND * np.maximum(known, typical)
+        strays[members] = ~self._within(rows[members], _BEYOND * np.maximum(known, typical))
+        return strays
+
+    def misplaced(self, rows: FloatArray, far: Mask) -> Mask:
+        """Return True for rows, of those that are far, that another class allows, or that are strays.
+
+        The others are in the long tail of their class.
+        """
+        found, members = self.strays(rows, far), np.flatnonzero(far)
+        reach = np.where(np.isfinite(self.thresholds), self.thresholds, 0.0)
+        found[members] |= self._within(rows[members], reach)
+        return found
+
+    @property
+    def _typical(self) -> float:
+        """How far the typical class reaches; 0 where none is judged."""
+        finite = np.sort(self.thresholds[np.isfinite(self.thresholds)])
+        return float(finite[len(finite) // 2]) if len(finite) else 0.0
+
+    def _within(self, rows: FloatArray, reach: Vector) -> Mask:
+        """Return True for rows that are within the reach of one class or more."""
         origin = self.centers[int(self.thresholds.argmin())]
-        points, offsets = self.centers - origin, np.subtract(rows[members], origin, dtype=np.float64)
+        points, offsets = self.centers - origin, np.subtract(rows, origin, dtype=np.float64)
         squares = np.add.reduce(offsets * offsets, axis=1)[:, None] - 2 * (offsets @ points.T)
         squares += np.add.reduce(points * points, axis=1)
-        strays[members] = ~(squares <= reach * reach).any(axis=1)
-        return strays
+        within: Mask = (squares <= reach * reach).any(axis=1)
+        return within
 
 
 def find_gate(

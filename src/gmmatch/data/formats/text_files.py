@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from ...arrays import FloatArray, IntArray
 from ...errors import InvalidInput, first_line
+from ...files import os_errors
 from ..dataset import Dataset, Unreadable
-from ..memory import check_room
 from ..request import Place, Request, all_bad
 from .arrow import list_matrix
-from .base import Format, is_file
+from .base import Format, check_room, is_file
 from .tables import LINES, Table, table_dataset
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -149,10 +149,17 @@ def json_table(path: Path, most: int | None = None) -> Table:
     records: list[dict[str, object]] = []
     broken: dict[int, str] = {}
     for line, raw in json_lines(path, most):
-        record, reason = _parse_json(raw, line)
-        if reason:
-            broken[len(records)] = reason
-        records.append(record)
+        record, wrong = None, ""
+        try:
+            record = json.loads(raw)
+            wrong = f"holds {type(record).__name__}; expected an object with named values"
+        except UnicodeDecodeError:
+            wrong = f"is {decoded(raw)}"
+        except (ValueError, RecursionError) as error:
+            wrong = f"is not JSON: {first_line(error)}"
+        if not isinstance(record, dict):
+            broken[len(records)] = f"line {line} {wrong}"
+        records.append(record if isinstance(record, dict) else {})
     names = dict.fromkeys(name for record in records for name in record)
     values = (pair for record in records for pair in record.items())  # a line may have names of its own
     return Records(path, dict(zip(names, names, strict=True)), records, dict.get, values, broken)
@@ -163,18 +170,6 @@ def json_lines(path: Path, most: int | None = None) -> Iterator[tuple[int, bytes
     for number, raw in enumerate(read_bytes(path, most).removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
         if raw.strip():
             yield number, raw.removesuffix(b"\r")
-
-
-def _parse_json(raw: bytes, line: int) -> tuple[dict[str, object], str]:
-    try:
-        record = json.loads(raw)
-    except UnicodeDecodeError:
-        return {}, f"line {line} is {decoded(raw)}"
-    except (ValueError, RecursionError) as error:
-        return {}, f"line {line} is not JSON: {first_line(error)}"
-    if not isinstance(record, dict):
-        return {}, f"line {line} holds {type(record).__name__}; expected an object with named values"
-    return record, ""
 
 
 # ---- CSV, TSV and lines ----
@@ -199,11 +194,6 @@ class Delimited:
     delimiter: str | None  # what stands between cells; None: a line is a cell
     encoding: str  # `utf-8`, or `utf-8-sig` where the file begins with a mark
 
-    @property
-    def width(self) -> int:
-        """Cells of the first record."""
-        return len(self.records[0].cells) if self.records else 0
-
 
 def delimited_table(found: Delimited, has_header: bool, notes: tuple[str, ...] = ()) -> Table:
     """Return a CSV or TSV file, or the lines of a text, as a table.
@@ -211,9 +201,8 @@ def delimited_table(found: Delimited, has_header: bool, notes: tuple[str, ...] =
     `has_header`: whether the first record names the columns; if not, they are counted from 0.
     """
     lines = found.delimiter is None
-    names = [LINES] if lines else [str(place) for place in range(found.width)]
-    if has_header:
-        names = found.records[0].cells
+    first = found.records[0].cells if found.records else []
+    names = first if has_header else [LINES] if lines else [str(place) for place in range(len(first))]
     # A line without anything in it is a gap where there is one column.
     rows = [record.cells or [""] for record in found.records[has_header:]]
     broken = {
@@ -317,8 +306,8 @@ def read_delimited(path: Path, most: int | None = None) -> Delimited:
     encoding = "utf-8-sig" if content.startswith(codecs.BOM_UTF8) else "utf-8"
     text = content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     delimiter = DELIMITERS.get(path.suffix.lower())
-    if delimiter == "," and _has_semicolons(text):
-        delimiter = ";"
+    if delimiter == ",":
+        delimiter = next((mark for mark in ";\t" if _stands_between_cells(mark, text)), ",")
     records = list(_records(text, delimiter))
     if delimiter is not None and records and records[-1].raw.count('"') % 2:
         raise InvalidInput(f"cannot read {path}: it ends inside a cell whose quotes are not closed")
@@ -332,22 +321,18 @@ def read_delimited(path: Path, most: int | None = None) -> Delimited:
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
     """Return what a text file holds; refuse UTF-16, and what would take more than `most` bytes of memory."""
-    try:
+    with os_errors(f"cannot read {path}"):
+        if not path.exists():
+            raise InvalidInput(f"there is no file {path}")
         if most is not None:
             _check_memory(path, most, _TIMES_THE_FILE * path.stat().st_size)
         content = path.read_bytes()
-    except FileNotFoundError:
-        raise InvalidInput(f"there is no file {path}") from None
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from error
     if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         raise InvalidInput(f"{path} is UTF-16; expected UTF-8")
     if most is not None:
-        cells = max(map(content.count, (b",", b";", b"\t")))
-        lines = content.count(b"\n")
-        _check_memory(
-            path, most, _TIMES_THE_FILE * len(content) + _CELL_BYTES * (cells + lines) + _LINE_BYTES * lines
-        )
+        lines, cells = content.count(b"\n"), max(map(content.count, (b",", b";", b"\t")))
+        needed = _TIMES_THE_FILE * len(content) + _CELL_BYTES * (cells + lines) + _LINE_BYTES * lines
+        _check_memory(path, most, needed)
     return content
 
 
@@ -374,14 +359,17 @@ def decoded(value: bytes) -> str | Unreadable:
         return Unreadable(f"not UTF-8 (byte 0x{value[error.start]:02x} at position {error.start})")
 
 
-def _has_semicolons(text: str) -> bool:
-    r"""Return True if semicolons stand between cells, as spreadsheets write them where commas are in numbers.
+def _stands_between_cells(mark: str, text: str) -> bool:
+    r"""Return True if another mark than the comma stands between cells.
 
-    >>> [_has_semicolons(text) for text in ("a;b\n1;2\n", "a;b,c\n", "text\nthis; that\n", "a;b\nc\n")]
+    Spreadsheets write semicolons where commas are in numbers.
+
+    >>> texts = ("a;b\n1;2\n", "a;b,c\n", "text\nthis; that\n", "a;b\nc\n")
+    >>> [_stands_between_cells(";", text) for text in texts]
     [True, False, False, False]
     """
     start = "".join(io.StringIO(text[:_LOOKED_AT], newline="").readlines()[:2])
-    first, *other = [record.cells for record in _records(start, ";")] or [[]]
+    first, *other = [record.cells for record in _records(start, mark)] or [[]]
     named = len(first) > 1 and not any("," in cell for cell in first)
     return named and all(len(cells) == len(first) for cells in other)
 
@@ -409,20 +397,14 @@ def _open_delimited(place: Place, request: Request) -> Dataset:
     if found.delimiter is not None and not found.records:
         raise InvalidInput(f"{found.path} is empty")
     has_header, notes = find_header(found, request.header)
-    if has_header:
-        _check_names(found)
-    table = delimited_table(found, has_header, notes)
-    return table_dataset(table, request, "csv", place.files)
-
-
-def _check_names(found: Delimited) -> None:
-    names = found.records[0].cells
+    names = found.records[0].cells if has_header else []
     for name in map(readable, names):
         if isinstance(name, Unreadable):
             raise InvalidInput(f"the first line of {found.path}, which names the columns, is {name}")
-    twice = [name for name, count in Counter(names).items() if name and count > 1]
-    if twice:
-        raise InvalidInput(f"{found.path} has several columns called {twice[0]!r}; expected a name for each")
+    twice = next((name for name, count in Counter(names).items() if name and count > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"{found.path} has several columns called {twice!r}; expected a name for each")
+    return table_dataset(delimited_table(found, has_header, notes), request, "csv", place.files)
 
 
 def _open_json(place: Place, request: Request) -> Dataset:
@@ -435,9 +417,8 @@ def _write_delimited(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     path = Path(dataset.files[0])
     records = [record.raw for record in read_delimited(path).records]
     head = [records.pop(0)] if len(records) > len(dataset) else []
-    text = "".join(
-        raw if raw.endswith("\n") else f"{raw}\n" for raw in head + [records[row] for row in rows.tolist()]
-    )
+    chosen = head + [records[row] for row in rows.tolist()]
+    text = "".join(raw if raw.endswith("\n") else f"{raw}\n" for raw in chosen)
     (folder / f"kept{path.suffix}").write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
