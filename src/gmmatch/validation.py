@@ -491,10 +491,11 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
     if array.dtype.kind not in "iubUS":
         raise InvalidInputType(f"{name} must be whole numbers or text; got {kind_of(array)}")
     if array.dtype.kind == "S":  # which no page and no JSON shows as they are
+        given = array
         try:
-            array = np.char.decode(array, "utf-8")
+            array = np.char.decode(given, "utf-8")
         except UnicodeDecodeError:
-            array = np.char.decode(array, "latin-1")  # any bytes; those that differ stay different
+            array = np.char.decode(given, "latin-1")  # any bytes; those that differ stay different
     is_text = array.dtype.kind == "U"
     for start in range(0, len(array) if is_text else 0, _TEXTS_AT_ONCE):
         _check_letters(array[start : start + _TEXTS_AT_ONCE].tolist(), name, start)
