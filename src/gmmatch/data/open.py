@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..errors import InvalidInput, InvalidParameter, first_line
-from ..files import os_errors
+from ..files import SHARDS, os_errors
 from ..plugins import Registry
 from ..validation import check_choice
 from .columns import attach
@@ -22,7 +22,7 @@ from .dataset import Dataset, Kind
 from .formats import arrays, arrow, image_files, objects, text_files
 from .formats.base import Format, machine_memory, write_arrays, write_images
 from .remote import stamps_of
-from .request import SHARDS, Place, Request, find_place, listed, order_notes
+from .request import Place, Request, find_place, listed, order_notes
 
 _COMPARED = 1000  # rows by which a column is taken to hold the labels
 
