@@ -404,7 +404,8 @@ def _sharpness(
         return 1.0, round(float(np.log(scores.shape[1])), 6)
     place, (low, high) = np.arange(len(codes)), (least, _SHARPNESS[1])
     found = 0.5 * (low + high)
-    for _ in range(_MOST_STEPS):  # Newton's, where it stays between the bounds: the loss is convex in the factor
+    # Newton's steps, where they stay between the bounds: the loss is convex in the factor.
+    for _ in range(_MOST_STEPS):
         sharp = float(np.exp(found)) * scores
         sharp -= sharp.max(axis=1, keepdims=True)
         own, odds = sharp[place, codes], np.exp(sharp)
