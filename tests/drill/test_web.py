@@ -140,6 +140,11 @@ class TestEveryKind:
             read(f"{site.address}/{name}")
         assert time.monotonic() - started < 20
 
+    def test_another_part_than_was_asked_for_is_not_believed(self, site, name):
+        site.shifted = True
+        with pytest.raises(InvalidInput, match="the server sent another part than was asked for"):
+            read(f"{site.address}/{name}")
+
     def test_a_body_that_never_comes_is_a_time_out(self, site, name):
         site.stuck = True
         with pytest.raises(InvalidInput, match=r"no answer for 2 s \(.*timed out"):
@@ -153,6 +158,17 @@ def test_labels_are_those_that_the_server_has_now(site, tmp_path):
     second = gmmatch.open(ROWS, labels=f"{site.address}/labels.npy?token=1").labels
     assert first.tolist() == LABELS.tolist()
     assert second.tolist() == LABELS[::-1].tolist()
+
+
+def test_memory_may_be_text(site):
+    site.ranges = False
+    np.testing.assert_array_equal(read(f"{site.address}/rows.npy", memory="50MB"), ROWS)
+
+
+def test_an_address_that_is_none_is_one_sentence_without_its_password():
+    with pytest.raises(InvalidInput, match="not an address of the web: Invalid IPv6 URL") as caught:
+        gmmatch.open("http://me:word@[::1/rows.npy")
+    assert "word" not in str(caught.value)
 
 
 def test_names_and_passwords_are_sent_and_not_shown(site):

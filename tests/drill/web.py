@@ -19,6 +19,7 @@ class Site:
     token: str | None = None  # that the query must have
     failures: list[int] = field(default_factory=list)  # codes of the next answers
     every: int = 0  # each n-th answer is a 503
+    shifted: bool = False  # whether parts are from the front, whatever was asked for
     short: int = 0  # so many answers end before their time
     pause: float = 0.0  # seconds before every two bytes of a body
     stuck: bool = False  # whether bodies never come
@@ -67,6 +68,8 @@ def serve(site: Site):
             if asked:
                 begin, _, end = asked.removeprefix("bytes=").partition("-")
                 first, last = int(begin), min(int(end or last), last)
+                if site.shifted:
+                    first, last = 0, last - first
             self.send_response(206 if asked else 200)
             if asked:
                 self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")

@@ -16,7 +16,7 @@ from ..arrays import IntArray
 from ..errors import InvalidInput, InvalidParameter, first_line
 from ..files import SHARDS, os_errors
 from ..plugins import Registry
-from ..validation import check_choice
+from ..validation import as_size, check_choice
 from .columns import attach
 from .dataset import Dataset, Kind
 from .formats import arrays, arrow, image_files, objects, text_files
@@ -104,7 +104,7 @@ def open_dataset(
     image: str | None = None,
     holds: Kind | None = None,
     split: str = "train",
-    memory: int | None = None,
+    memory: int | str | None = None,
     mapped: bool = False,
     on_bad_rows: str = "error",
     unlabelled: str = "error",
@@ -168,6 +168,7 @@ def open_dataset(
         return attach(x.replace(drop=drop), labels, ids, "drop" if drop else "error", unlabelled)
     if isinstance(x, (str, os.PathLike)):
         x, labels, ids = written_arrays(x, labels, ids)
+    memory = as_size(memory) if isinstance(memory, str) else memory
     room = 0 if mapped else machine_memory() // 4 if memory is None else memory
     most, drop = machine_memory() if memory is None else memory, on_bad_rows == "drop"
     request = Request(embedding, text, image, labels, ids, holds, split, room, most, drop, header)

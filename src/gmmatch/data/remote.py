@@ -31,7 +31,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -92,13 +92,20 @@ def as_address(path: object) -> str | None:
     return None if found is None else f"{found[1]}://{found[2]}"
 
 
+def _split(address: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError as error:  # which does not repeat it: it may hold a password
+        raise InvalidInput(f"this is not an address of the web: {error}") from None
+
+
 def path_of(name: str) -> str:
     """Return the path of an address, without a query, which may hold a signature; other names as they are.
 
     >>> path_of("https://host/rows.npy?token=1"), path_of("rows.npy")
     ('/rows.npy', 'rows.npy')
     """
-    return urlsplit(name).path if is_http(name) else name
+    return _split(name).path if is_http(name) else name
 
 
 def shown(name: str) -> str:
@@ -109,7 +116,7 @@ def shown(name: str) -> str:
     """
     if not is_http(name):
         return name
-    parts = urlsplit(name)
+    parts = _split(name)
     bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
     return f"{bare}?..." if parts.query else bare
 
@@ -482,7 +489,7 @@ class HttpFile:
             self._stop()
             self._answer = _request(self.address, self._at)
             self._answer_at, self._pace = self._at, _Pace()
-            found = _content(self._answer)
+            found = _content(self._answer, self._at)
             if not found.ranges:
                 raise Unavailable("the server sent another part than was asked for")
             if found != replace(self.content, ranges=True):
@@ -530,7 +537,7 @@ class _Pace:
 
 def _request(address: str, begin: int | None = None, length: int | None = None) -> http.client.HTTPResponse:
     """Ask for a file, or for the part from a byte on; return the answer, whose body is not read yet."""
-    parts = urlsplit(address)
+    parts = _split(address)
     bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, ""))
     headers = {"User-Agent": f"gmmatch/{__version__}", "Accept-Encoding": "identity"}
     if parts.username is not None:
@@ -569,12 +576,12 @@ def _refusal(address: str, code: int) -> Exception:
     return InvalidInput(f"{shown(address)} cannot be read: {meaning}")
 
 
-def _content(answer: http.client.HTTPResponse) -> Content:
-    """Return what an answer says of the file that it is, or is a part of."""
+def _content(answer: http.client.HTTPResponse, begin: int = 0) -> Content:
+    """Return what an answer says of the file that it is, or is a part of, from the byte `begin` on."""
     headers = answer.headers
     size, ranges = headers.get("Content-Length"), False
     if answer.status == 206:
         found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", headers.get("Content-Range", "").strip())
-        size, ranges = (None, False) if found is None else (found[3], True)
+        size, ranges = (None, False) if found is None else (found[3], int(found[1]) == begin)
     number = int(size) if size is not None and size.isdigit() else None
     return Content(number, headers.get("ETag"), headers.get("Last-Modified"), ranges)
