@@ -82,7 +82,7 @@ def test_the_choice_is_told_and_does_not_depend_on_the_budget() -> None:
     compared = set(large.info.strategy["accuracy"])
     assert compared >= {"teaching", "rows", "teaching+fourier", "fourier", "random"}
     assert sum(name.endswith("+lenient") for name in compared) == 1
-    assert "from random ones" in large.info.strategy["sentence"]
+    assert "as many random rows" in large.info.strategy["sentence"]
     np.testing.assert_array_equal(small.indices, large.indices[:12])
     named = gmmatch.select(rows, keep=200, labels=labels, strategy=large.info.strategy["strategy"])
     np.testing.assert_array_equal(named.indices, large.indices)
