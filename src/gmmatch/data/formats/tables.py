@@ -139,7 +139,8 @@ def _what_columns_are(table: Table, names: Sequence[str], request: Request) -> s
         elif len(set(texts)) == len(texts) and request.ids is None:
             found.setdefault("ids", name)
     named = [f"{what}={name!r}" for what, name in found.items()]
-    return f"try {' '.join(named)}" if named else "name texts with text=..., images with image=..."
+    others = "" if "text" in found else "name texts with text=..., images with image=..."
+    return " or ".join(filter(None, [f"try {' '.join(named)}" if named else "", others]))
 
 
 def _remarks(rows: Rows, names: Sequence[str]) -> Iterator[str]:
