@@ -351,8 +351,13 @@ class Outcome:
 
     @property
     def read(self) -> list[str]:
-        """Names of the files that were read, which nothing may be written to."""
-        return names_of((*self.dataset.files, *self.plan.read))
+        """Names of the files that were read, which nothing may be written to.
+
+        A selection that was gone on from is held in memory, and may be replaced by the one that holds it.
+        """
+        names = names_of((*self.dataset.files, *self.plan.read))
+        earlier = names_of([self.plan.aims.include])
+        return [name for name in names if name not in earlier]
 
     def check_apart(self, path: Path) -> None:
         """Refuse to write what was read."""
