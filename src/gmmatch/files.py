@@ -21,8 +21,11 @@ from .errors import InvalidInput, InvalidParameter, brief
 if sys.platform != "win32":
     import fcntl
 
-PARTS = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".npy", ".npz", ".safetensors")
-"""Endings of files that may stand together as the parts of one dataset."""
+SHARDS = {
+    ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".npy": "npy", ".npz": "npz", ".safetensors": "safetensors",
+}  # fmt: skip
+"""Endings of files that may stand together as the shards of one dataset, and their kinds."""
 _Lock = Literal["wait", "share", "try"]
 _JOURNAL = "journal"
 _DAY = 24 * 3600.0
@@ -226,7 +229,7 @@ def check_not_joining(outputs: Sequence[Path], given: Iterable[object]) -> None:
 
     `given`: what was given to be read; of this, texts that name folders and patterns.
     """
-    new = [path for path in outputs if path.suffix.lower() in PARTS and not path.exists()]
+    new = [path for path in outputs if path.suffix.lower() in SHARDS and not path.exists()]
     for name in (os.fspath(name) for name in given if isinstance(name, (str, os.PathLike)) and new):
         folder, pattern = (name, "*") if os.path.isdir(name) else os.path.split(name)
         for path in new if glob.has_magic(pattern) else ():

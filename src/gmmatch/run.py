@@ -353,11 +353,11 @@ class Outcome:
     def read(self) -> list[str]:
         """Names of the files that were read, which nothing may be written to.
 
-        A selection that was gone on from is held in memory, and may be replaced by the one that holds it.
+        A selection that this one goes on from may be replaced: what it picked is in this one.
         """
-        names = names_of((*self.dataset.files, *self.plan.read))
-        earlier = names_of([self.plan.aims.include])
-        return [name for name in names if name not in earlier]
+        include = self.plan.aims.include
+        given = [own for own in self.plan.read if own is not include]
+        return names_of((*self.dataset.files, *given))
 
     def check_apart(self, path: Path) -> None:
         """Refuse to write what was read."""

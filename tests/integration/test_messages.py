@@ -194,7 +194,7 @@ def test_an_interrupted_encoding_says_that_its_work_is_kept(here, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gmmatch.encoders.run.Run.encode", interrupted)
+    monkeypatch.setattr("gmmatch.encoders.embed.Run.encode", interrupted)
     pytest.importorskip("wordllama")
     done = invoke(
         "select", "tickets.csv", "--text", "body", "--labels", "intent", "--keep", "9", "-o", "new.csv"

@@ -47,7 +47,7 @@ def look_at_rows(rows: Rows, seed: int = 0, also: Also[Any] | None = None) -> tu
     [True, False, True]
     """
     runner = runner_of(rows)
-    source = runner.rows.content
+    source = runner.content
     # Of rows that this process will not have decoded, those that samples are drawn from first are kept.
     kept = isinstance(source, ForwardRows) and (runner.workers > 0 or not source.spills)
     kept = kept and not isinstance(rows, ViewOf)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -87,8 +88,12 @@ class Runner(ABC):
     """How many calls it can run side by side elsewhere; 0: calls are made here."""
 
     def __init__(self, rows: Rows) -> None:
-        self.rows = RunRows(rows, self)
-        self.count = Count(len(rows))
+        self.content, self.count = rows, Count(len(rows))
+
+    @cached_property
+    def rows(self) -> RunRows:
+        """The rows, as those of this run; made when asked for, so that arrays are let go of early."""
+        return RunRows(self.content, self)
 
     @property
     def reads(self) -> int:
@@ -156,7 +161,7 @@ class Threads(Runner):
 
     def _decode(self) -> None:
         """Decode rows that can only be read forward, before the first read of them, if there is room."""
-        source = self.rows.content
+        source = self.content
         if isinstance(source, ForwardRows) and (left := source.undecoded()):
             with task("decoding rows", len(source)) as advance:
                 for done in map_in_order(source.decode, left):
@@ -170,7 +175,7 @@ class Threads(Runner):
         memory: int | None = None,
     ) -> Iterator[Found]:
         """Yield `function(item)` for each item, in order."""
-        return map_in_order(function, announced(self.rows, items, memory), at_once)
+        return map_in_order(function, announced(self.content, items, memory), at_once)
 
     def follow(
         self,
@@ -180,7 +185,7 @@ class Threads(Runner):
     ) -> Iterator[tuple[int, State, Found]]:
         """Run sequences of calls, one after the other."""
         for number, (items, state) in enumerate(zip(sequences, states, strict=True)):
-            for item in announced(self.rows, items):
+            for item in announced(self.content, items):
                 state, result = function(state, item)
                 yield number, state, result
 
@@ -309,7 +314,7 @@ def read_rows(rows: Rows, chosen: IntArray | None = None) -> FloatArray:
 
 def announce(rows: Rows, numbers: AnyArray) -> None:
     """Let rows that will be requested, each once, be read in large pieces."""
-    source: Any = runner_of(rows).rows.content
+    source: Any = runner_of(rows).content
     if isinstance(source, ForwardRows):
         source.expect(numbers)
         source = None if source.mapped is None else source.mapped.base
@@ -329,7 +334,7 @@ def announced(rows: Rows, items: Iterable[Any], memory: int | None = None) -> It
 
     `memory`: bytes that may be used in all.
     """
-    source = runner_of(rows).rows.content
+    source = runner_of(rows).content
     if not isinstance(source, ForwardRows) or source.spills:
         yield from items
         return

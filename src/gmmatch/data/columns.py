@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from ..arrays import IntArray, Labels
 from ..errors import InvalidInput, InvalidInputType
-from ..files import file_and_column
+from ..files import SHARDS, file_and_column
 from ..records import METADATA_KEY
 from ..validation import LARGEST_WHOLE_FLOAT, first_rows, is_missing, label_values, nearest
 from .dataset import Dataset, Entries, Unreadable, spelled
@@ -43,7 +43,6 @@ from .formats.text_files import (
 )
 from .remote import fetched, is_remote
 from .request import (
-    SHARDS,
     all_bad,
     find_place,
     listed,

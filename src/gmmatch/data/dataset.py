@@ -157,7 +157,9 @@ class Dataset:
     notes
         Sentences the user should see.
     columns, read_column
-        Names of further columns, and what reads one.
+        Names of further columns, and what reads one: all of it, or of a table from a first to a last row.
+    scalars
+        Of a table, the columns that hold no lists.
     original
         The object that was opened, where it was none that files are behind.
     stamps
@@ -187,6 +189,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     read_column: Callable[..., Entries] | None = None
+    scalars: tuple[str, ...] = ()
     original: Any = None
     stamps: Mapping[str, str] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()

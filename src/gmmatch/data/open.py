@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..errors import InvalidInput, InvalidParameter, first_line
-from ..files import os_errors
+from ..files import SHARDS, os_errors
 from ..plugins import Registry
 from ..validation import as_size, check_choice
 from .columns import attach
@@ -22,9 +22,8 @@ from .dataset import Dataset, Kind
 from .formats import arrays, arrow, image_files, objects, text_files
 from .formats.base import Format, machine_memory, write_arrays, write_images
 from .remote import stamps_of
-from .request import SHARDS, Place, Request, find_place, listed, order_notes
+from .request import Place, Request, find_place, listed, order_notes
 
-_TABLES = ("csv", "jsonl", "parquet", "arrow", "table")
 _COMPARED = 1000  # rows by which a column is taken to hold the labels
 
 # The first that recognises what was given opens it.
@@ -181,8 +180,6 @@ def open_dataset(
     if not old:
         return found
     without = attach(_opened(given, replace(request, without=old), before), *handling)
-    if without.shape == found.shape:  # the columns were not compared anyway
-        return found
     told = f"column {listed(old)} of {found.name} holds most of the labels as they were, and was left out"
     return without.replace(notes=(*without.notes, told))
 
@@ -210,7 +207,8 @@ def old_labels(found: Dataset, labels: object) -> tuple[str, ...]:
     """
     read, known = found.read_column, found.labels
     apart = labels is not None and not (isinstance(labels, str) and labels in found.columns)
-    if not apart or found.rows is None or read is None or known is None or found.kind not in _TABLES:
+    compared = found.rows is not None and found.scalars == found.columns != ()  # no column of embeddings
+    if not apart or not compared or read is None or known is None:
         return ()
     given = [_spelled(label) for label in known[:_COMPARED].tolist()]
     classes = {_spelled(label) for label in np.unique(known).tolist()}

@@ -12,17 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import InvalidInput, InvalidParameter, brief
-from ..files import file_and_column, os_errors
+from ..files import SHARDS, file_and_column, os_errors
 from ..validation import nearest
 from .dataset import Kind
 from .remote import find_files, is_remote, path_of, read_in_parts, shown
 
 _MOST_LISTED = 50  # names in a sentence
-SHARDS = {
-    ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
-    ".npy": "npy", ".npz": "npz", ".safetensors": "safetensors",
-}  # fmt: skip
-"""Endings of files that may stand together as the shards of one dataset, and their kinds."""
 REMOTE_ENDINGS = tuple(ending for ending, kind in SHARDS.items() if kind in ("parquet", "arrow", "npy"))
 
 

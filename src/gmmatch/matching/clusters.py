@@ -8,8 +8,9 @@ The small clusters are put in one order, greedily: next comes the one nearest to
 one is near to (facility location, with distances capped). A group that is small but apart is covered by
 nothing else and comes early, long before the second part of a large one. What counts is density, not size: a
 row farther from its neighbours than others counts for less, and one that is alone, as wrong rows mostly are,
-belongs to no cluster and is picked last. As many clusters as there are picks come first; the others join the
-nearest of these.
+belongs to no cluster and is picked last. Where rows are many, so is one that is far from every cluster, and a
+row of the sample that is by itself makes none. As many clusters as there are picks come first; the others
+join the nearest of these.
 """
 
 from collections.abc import Callable
@@ -36,11 +37,11 @@ _FLAT_WORK = 1.5e10  # multiply-adds of a round in one level; beyond that, two l
 _GROUP_WORK = 4e9  # the same, of a coarse cluster
 _FEWEST_FEATURES = 16  # of rows that have fewer, a comparison takes as long
 _ROUNDS = 12
-_COARSE_ROWS = 1 << 14  # of the sample, that coarse clusters are found on; set by reason
-_BLOCKS_AT_ONCE = 8  # rows of a coarse cluster in a block are then many enough for a product of matrices
+_MOST_ROWS = 1 << 14  # of the sample, that clusters are found on; set by reason
+_BLOCKS_AT_ONCE = 4  # rows of a coarse cluster in a block are then many enough for a product of matrices
 _NEIGHBOUR = 5  # whose distance, the reach of a row, says how alone it is
 _REFERENCE = 1 << 10, 1 << 13  # rows that neighbours are looked for among, at least and at most
-_REFERENCE_PAIRS = 1 << 27  # pairs of rows to compare, between these limits
+_REFERENCE_PAIRS = 1 << 25  # pairs of rows to compare, between these limits
 _ALONE = 3.5  # median absolute deviations beyond the median reach
 _MOST_DENSE = 0.8  # share of the rows, the densest, beside which others may be outliers
 _PAIRS_AT_ONCE = 1 << 20  # whose distances stay in the cache
@@ -61,6 +62,7 @@ class Clusters:
     fine: list[Vector]  # for each coarse cluster the centres of its clusters
     order: IntArray  # the place of each of these, one after the other, in the order of coverage
     alone: Mask  # rows of the sample that are in none
+    limit: float = np.inf  # distance to the nearest centre beyond which others are in none either
 
     def __len__(self) -> int:
         return sum(len(points) for points in self.fine)
@@ -79,19 +81,21 @@ class Clusters:
         return found
 
     def ready(self, kind: npt.DTypeLike) -> Callable[[FloatArray], npt.NDArray[np.int32]]:
-        """Return the function that assigns blocks of rows of one type to clusters, by place in the order."""
+        """Return the function that assigns blocks of rows of one type to clusters, by place in the order.
+
+        Rows beyond the limit are of none: -1.
+        """
         first = np.cumsum([0, *(len(points) for points in self.fine)])
         coarse, *fine = (Points(points, kind) for points in (self.coarse, *self.fine))
 
         def assign(rows: FloatArray) -> npt.NDArray[np.int32]:
             lengths = row_lengths(rows)
             order, present, starts = group_order(coarse.compare(rows, lengths)[0])
-            rows, lengths = np.take(rows, order, axis=0), lengths[order]
-            codes, ends = np.empty(len(rows), np.int32), [*starts[1:], len(rows)]
-            for group, start, end in zip(present, starts, ends, strict=True):
-                own = slice(start, end)
-                found = fine[group].compare(rows[own], lengths[own])[0]
-                codes[order[own]] = self.order[first[group] + found]
+            codes = np.empty(len(rows), np.int32)
+            for group, own in zip(present, np.split(order, starts[1:]), strict=True):
+                found, least, _ = fine[group].compare(np.take(rows, own, axis=0), lengths[own])
+                beyond = least + lengths[own] ** 2 > self.limit**2
+                codes[own] = np.where(beyond, -1, self.order[first[group] + found])
             return codes
 
         return assign
@@ -110,7 +114,7 @@ def find_clusters(
     rows, and 4 bytes for each pair of clusters.
     """
     order = draw_order(keys)
-    order = order[usable[order]]
+    order = order[usable[order]][:_MOST_ROWS]
     # One thread of BLAS per block: its order of additions is then the same on any number of cores.
     with threadpool_limits(1):
         sample = np.take(rows, order, axis=0)
@@ -118,7 +122,8 @@ def find_clusters(
         count = min(MOST_CLUSTERS, len(sample) // _ROWS_PER_CLUSTER)
         count = max(1, count if isinstance(wanted, str) else min(max(wanted, count), len(sample)))
         sample = sample[~alone] if alone.any() else sample
-        coarse, fine = _divide(sample, count, seed)
+        many = len(sample) >= 2 * _ROWS_PER_CLUSTER * count
+        coarse, fine = _divide(sample, count, seed, 2 if many else 0)
         found = Clusters(coarse, fine, np.arange(sum(map(len, fine))), np.zeros(len(rows), bool))
         found.alone[order[alone]] = True
         assign = found.ready(sample.dtype)
@@ -126,9 +131,10 @@ def find_clusters(
         parts = [sample[start : start + step] for start in range(0, len(sample), step)]
         codes = np.concatenate(list(map_in_order(assign, parts)))
         sizes: Vector = np.bincount(codes, weights[~alone], len(found)).astype(np.float64)
-        place = np.empty(len(found), np.int64)
-        place[_coverage(np.concatenate(fine), sizes, _CAP * reach)] = np.arange(len(found))
-    return replace(found, order=place)
+        place, points = np.empty(len(found), np.int64), np.concatenate(fine)
+        place[_coverage(points, sizes, _CAP * reach)] = np.arange(len(found))
+        limit = _limit(kernels.group_distances(sample, codes, points)) if many else np.inf
+    return replace(found, order=place, limit=limit)
 
 
 def divide_into_clusters(
@@ -197,17 +203,28 @@ def _density(sample: FloatArray) -> tuple[float, Vector, Mask]:
         parts = cut(slice(0, len(sample)), max(64, _PAIRS_AT_ONCE // len(near)))
         found = np.concatenate(list(map_in_order(part, parts))).astype(np.float64)
         reach = np.sqrt(np.maximum(found, 0.0))
-        middle = float(np.median(reach))
-        spread = 1.4826 * float(np.median(np.abs(reach - middle)))
-        thin = float(np.quantile(reach, _MOST_DENSE))
-        # Where half of the rows are as near to their neighbours as each other, as copies are, none is alone.
+        middle, spread, thin = _usual(reach)
         if not spread > 0:
             return middle, np.ones(len(sample)), np.zeros(len(sample), dtype=bool)
-        # A fifth of the rows or more are no outliers: they are a class that is thin beside a dense one.
-        spread = max(spread, thin - middle)
-        beyond = np.maximum(reach - middle, 0.0) / spread
-        alone: Mask = (beyond > _ALONE) & (reach > _FARTHER * middle)
-        return max(middle, thin / _FARTHER), np.exp(-0.5 * np.square(beyond / _FADING)), alone
+        fading = np.exp(-0.5 * np.square(np.maximum(reach - middle, 0.0) / spread / _FADING))
+        return max(middle, thin / _FARTHER), fading, reach > _limit(reach)
+
+
+def _usual(distances: Vector) -> tuple[float, float, float]:
+    """Return the median of distances, how far beyond it is usual, and what a fifth of them exceed.
+
+    A fifth of the rows or more are no outliers: they are a class that is thin beside a dense one. Where half
+    of the rows are as far as each other, as copies are, nothing is unusual: zero.
+    """
+    middle, thin = float(np.median(distances)), float(np.quantile(distances, _MOST_DENSE))
+    spread = 1.4826 * float(np.median(np.abs(distances - middle)))
+    return middle, max(spread, thin - middle) if spread > 0 else 0.0, thin
+
+
+def _limit(distances: Vector) -> float:
+    """Return the distance from which on a row is alone."""
+    middle, spread, _ = _usual(distances)
+    return max(middle + _ALONE * spread, _FARTHER * middle) if spread > 0 else np.inf
 
 
 def _smallest(values: FloatArray, k: int) -> FloatArray:
@@ -263,13 +280,16 @@ def _coverage(points: Vector, weights: Vector, cap: float) -> IntArray:
     return np.array(order)
 
 
-def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Vector, list[Vector]]:
-    """Return the centres of coarse clusters in a sample, which is in random order, and of the fine ones."""
+def _divide(sample: FloatArray, count: int, seed: int, fewest: int) -> tuple[Vector, list[Vector]]:
+    """Return the centres of coarse clusters in a sample, which is in random order, and of the fine ones.
+
+    `fewest`: rows of a cluster. Where rows are many, one that is by itself attracts hardly any other.
+    """
     entropy = [seed, 0x63656C6C]
     if _work(sample, count) <= _FLAT_WORK:
-        fine = lloyd(sample, count, np.random.default_rng(entropy))
+        fine = lloyd(sample, count, np.random.default_rng(entropy), fewest=fewest)
         return np.add.reduce(fine)[None] / len(fine), [fine]
-    coarse = lloyd(sample[:_COARSE_ROWS], int(np.ceil(np.sqrt(count))), np.random.default_rng(entropy))
+    coarse = lloyd(sample, int(np.ceil(np.sqrt(count))), np.random.default_rng(entropy), fewest=fewest)
     own = np.concatenate(list(map_in_order(lambda block: nearest(sample[block], coarse), blocks(sample))))
     # By how many rows there are and how far they spread: copies of few rows are not divided any further.
     spread = kernels.group_distances(sample, own, coarse) ** 2
@@ -289,7 +309,9 @@ def _divide(sample: FloatArray, count: int, seed: int) -> tuple[Vector, list[Vec
         parts = min(share, len(members), int(np.ceil(_work(members, share) / _GROUP_WORK)))
         counts = np.diff(np.arange(parts + 1) * share // parts)
         with limit_threads(1):
-            found = [lloyd(members[n::parts], int(counts[n]), rng, _ROUNDS // 2) for n in range(parts)]
+            found = [
+                lloyd(members[n::parts], int(counts[n]), rng, _ROUNDS // 2, fewest) for n in range(parts)
+            ]
         return np.concatenate(found)
 
     return coarse, list(map_in_order(part, range(len(coarse))))
@@ -300,10 +322,13 @@ def _work(rows: FloatArray, count: int) -> float:
     return float(len(rows) * max(rows.shape[1], _FEWEST_FEATURES) * count)
 
 
-def lloyd(rows: FloatArray, count: int, rng: np.random.Generator, rounds: int = _ROUNDS) -> Vector:
-    """Return up to `count` centres by a few rounds of k-means."""
+def lloyd(
+    rows: FloatArray, count: int, rng: np.random.Generator, rounds: int = _ROUNDS, fewest: int = 0
+) -> Vector:
+    """Return up to `count` centres by a few rounds of k-means, without those of fewer rows than `fewest`."""
     found = Rounds(rows, spread_out(rows, count, rng))
     for _ in range(rounds):
         if not found.go():
             break
-    return found.prototypes
+    full = found.sizes >= fewest
+    return found.prototypes[full] if full.any() else found.prototypes[:1]

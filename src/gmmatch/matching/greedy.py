@@ -15,7 +15,6 @@ property of the data: a Gram matrix, a product per pick, one BLAS thread or many
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -170,15 +169,3 @@ def match_groups(
             own, state = rows[firsts[group] :][:size], Matching.begin(centers[group], starts[group])
             found[group] = match(own, quota, state, step, gram_bytes)
     return [found[group] for group in range(len(pairs))]
-
-
-def match_in_parts(
-    rows: FloatArray, quota: int, state: Matching, step: Step, parts: Sequence[IntArray]
-) -> tuple[IntArray, Vector, Vector]:
-    """Pick rows from one part of a group after the other, each as many as is its share."""
-    sizes = np.array([len(part) for part in parts])
-    quotas = np.diff(np.cumsum(sizes) * quota // len(rows), prepend=0)
-    found = match_batches(rows[np.concatenate(parts)], sizes, quotas, state, step)
-    order = [part[places] for part, (places, *_) in zip(parts, found, strict=True)]
-    _, scores, distances = (np.concatenate(values) for values in zip(*found, strict=True))
-    return np.concatenate(order), scores, distances

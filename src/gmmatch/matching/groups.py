@@ -75,6 +75,11 @@ class Group:
         return np.ascontiguousarray(hold_rows(self.source, self.members))
 
     @property
+    def is_cluster(self) -> bool:
+        """Whether it is one of several groups that were found among rows without labels."""
+        return self.label is None and self.n_classes > 1
+
+    @property
     def n_before(self) -> int:
         """How many rows of the class were picked from other data."""
         return 0 if self.before is None else self.before.count

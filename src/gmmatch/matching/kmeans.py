@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Rows, Vector
 from ..compute import kernels
-from ..compute.blocks import block_rows, map_in_order, tiles
+from ..compute.blocks import block_rows, map_in_order
 from ..compute.reads import EachRow, Sums
 from ..compute.runner import PerRow, run_read
 from ..progress import task
@@ -16,7 +16,6 @@ from .candidates import product_error
 
 _SAMPLE_PER_CLUSTER = 32
 _SMALLEST_SAMPLE = 1024
-_MANY_PROTOTYPES = 16
 _FEWEST_ROWS = 1024  # of a block: its sums, which grow with the clusters, stay small beside its products
 
 
@@ -114,13 +113,6 @@ def nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
 
     Products are in the precision of the rows; rows for which its rounding may decide are looked at again.
     """
-    if rows.shape[1] == 1 and len(prototypes) > _MANY_PROTOTYPES:
-        return _nearest_numbers(rows[:, 0].astype(np.float64), prototypes[:, 0])
-    return _nearest(rows, prototypes)
-
-
-def _nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
-    """Compare every row with every prototype."""
     return Points(prototypes, rows.dtype).compare(rows)[0]
 
 
@@ -190,6 +182,11 @@ class Rounds:
         self._least, self._second = np.empty(len(rows)), np.empty(len(rows))
         self._moved, self._reach = np.arange(len(prototypes)), 0.0
 
+    @property
+    def sizes(self) -> IntArray:
+        """How many rows each prototype is the mean of."""
+        return np.bincount(np.maximum(self._codes, 0), minlength=len(self.prototypes))
+
     def codes(self) -> IntArray:
         """Return which prototype is nearest to each row, as `nearest` does."""
         points = Points(self.prototypes, self.rows.dtype, self._reach)
@@ -201,9 +198,7 @@ class Rounds:
             rows, found = np.asarray(self.rows[block]), self._codes[block]
             least, second = self._least[block], self._second[block]
             again = np.arange(len(rows))
-            if rows.shape[1] == 1:
-                found[:], again = nearest(rows, points.points), again[:0]
-            elif len(moved.points) < len(points.points):
+            if len(moved.points) < len(points.points):
                 compared = moved.products(rows), place, moved.sizes, moved.errors(rows)
                 again = np.flatnonzero(kernels.nearest_moved(*compared, found, least, second))
             if len(again):
@@ -240,23 +235,3 @@ class Rounds:
         self.prototypes = self.prototypes.copy()
         self.prototypes[self._moved] = means[moved]
         return bool(moved.any())
-
-
-def _nearest_numbers(values: Vector, prototypes: Vector) -> IntArray:
-    """Return what `nearest` does, of rows of one number: the prototypes on either side are looked at."""
-    order = np.argsort(prototypes, kind="stable")
-    place = np.searchsorted(prototypes[order], values)[:, None] + np.arange(-2, 2)
-    beside = order[np.clip(place, 0, len(order) - 1)]
-    near = prototypes[beside]
-    with np.errstate(over="ignore", invalid="ignore"):
-        gaps = values[:, None] * near * -2.0 + near * near
-        gaps[(place < 0) | (place >= len(order))] = np.inf
-        reach = float(np.abs(prototypes).max())
-        error = product_error(values[:, None]) * reach * (2.0 * np.abs(values) + reach)
-        best = gaps.argmin(axis=1)
-        close = gaps <= (gaps[np.arange(len(values)), best] + 4.0 * error)[:, None]
-    codes: IntArray = beside[np.arange(len(values)), best]
-    unsure = np.flatnonzero(np.count_nonzero(close, axis=1) != 1)
-    for some in tiles(len(unsure), len(prototypes)):
-        codes[unsure[some]] = _nearest(values[unsure[some], None], prototypes[:, None])
-    return codes

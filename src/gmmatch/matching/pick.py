@@ -1,8 +1,9 @@
 """GM matching as one function: groups that compete, their budgets and frozen settings go in, picks come out.
 
 Small groups are matched whole, side by side, all their rows competing for every pick; large ones in batches,
-in one read. Nothing here knows labels, evidence or files: who competes, and for how many picks, is decided
-before.
+in one read. Clusters are matched one after the other, and what their errors have in common is carried on: a
+row nearest to the middle of its cluster is of a denser kind than most, and many such picks would err alike.
+Nothing here knows labels, evidence or files: who competes, and for how many picks, is decided before.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..trust import FEWEST_ROWS
 from ..validation import check_vector
 from .candidates import GRAM_BYTES
 from .features import MatchedRows
-from .greedy import Matching, Step, match, match_groups, match_in_parts
+from .greedy import Matching, Step, match, match_groups
 from .groups import Center, Group, Outline, Picks, group_codes, known_means, with_first
 from .stream import Stream
 from .targets import median_reads, sampled_medians, saved_centers, stream_centers
@@ -39,9 +40,10 @@ _BATCH_BYTES = 128 << 20
 # Of arrays with a number per row: row numbers and classes; with the guard what it found of each. Measured on
 # 2,000,000 and 10,000,000 rows.
 _ROW_BYTES, _GUARDED_ROW_BYTES = 16, 140
-_BUNDLE_VALUES = 1 << 22  # of the small groups that are read together
+_BUNDLE_VALUES = 1 << 20  # of the small groups that are read together: they stay in the cache
 # These keep random starts, parts and samples apart from whatever else is drawn with a group's seed.
 _START_SEED, _PARTS_SEED, _SAMPLE_SEED = 1, 2, 3
+_BY_CHANCE = 0.5  # share of the squared errors of clusters; of 0, 1/2, 1 and all, tried on eight sets
 _NO_ROWS, _NOTHING = np.empty((0, 0)), np.empty(0)
 
 
@@ -82,9 +84,10 @@ class Settings:
         """Return the centre of a group to match, by name or as given."""
         if not (isinstance(self.center, str) and self.center == "auto"):
             return self.center
-        # Judged rows are compared by a view of them.
+        # Judged rows are compared by a view of them. Rows far from all others are in no cluster.
         judged = isinstance(group.source, MatchedRows) and group.label is not None
-        return "mean" if judged and len(group.members) >= FEWEST_ROWS else "geometric-median"
+        judged &= len(group.members) >= FEWEST_ROWS
+        return "mean" if judged or group.is_cluster else "geometric-median"
 
     def theta(self, center: Vector, group: Group) -> Vector:
         """Return the accumulated error after the picks that a group begins with, if there are any."""
@@ -119,7 +122,7 @@ class Settings:
         """
         target = self.center
         if isinstance(target, str) and target == "auto":
-            target = "mean" if judged and outline.labelled else "geometric-median"
+            target = "mean" if clusters or (judged and outline.labelled) else "geometric-median"
         is_median = name_of(target) == "geometric-median"
         whole = bool(self.whole(outline.sizes).all())
         if clusters:  # they are small
@@ -168,6 +171,7 @@ def pick(
     the rows of one group and its Gram matrix, 1 GB at most; a few batches.
     """
     small = settings.whole(np.array([len(group.members) for group in groups]))
+    small |= [group.is_cluster for group in groups]
     targets = [settings.target(group) for group in groups]
     groups = _with_centers(groups, targets, small)
     given = np.array([group.center is not None for group in groups])
@@ -216,23 +220,62 @@ def _with_centers(groups: list[Group], targets: list[Any], small: Mask) -> list[
 def _side_by_side(groups: list[Group], budgets: IntArray, target: Any, settings: Settings) -> list[Picks]:
     """Match several groups at a time, as many as fit in memory, the cores shared among them."""
     rows, memory = groups[0].source, settings.memory
-    known = _sampled(groups, target, settings.sample) or known_means(target, groups)
-    work = list(_bundles(groups, budgets, known))
+    known = _sampled(groups, target, settings.sample)
+    if known is not None:
+        groups = [replace(group, center=center) for group, center in zip(groups, known, strict=True)]
+    cuts = [_cut(group, k) for group, k in zip(groups, budgets.tolist(), strict=True)]
+    pieces = [piece for own in cuts for _, piece, _ in own]
+    quotas = np.array([quota for own in cuts for *_, quota in own])
+    work = list(_bundles(pieces, quotas, known_means(target, pieces)))
     gram_bytes = GRAM_BYTES if memory is None else min(GRAM_BYTES, memory // 2)
     match_bundle = MatchBundle(settings, rows, target, gram_bytes)
     runner = runner_of(rows)
     runner.count.matched += sum(map(len, work))
-    largest = max(len(group.members) for group in groups)
+    largest = max(len(piece.members) for piece in pieces)
     needed = rows.dtype.itemsize * (2 * rows.shape[1] * max(map(len, work)) + largest**2)
     cores = core_count()
     fitting = min(_SIDE_BY_SIDE_BYTES, memory or _SIDE_BY_SIDE_BYTES) // needed
     threads = max(1, min(len(work), cores, fitting))
-    found = []
+    found: list[Picks] = []
     with task("picking rows", int(budgets.sum())) as advance, threadpool_limits(max(1, cores // threads)):
         for several in runner.map(match_bundle, work, threads, memory):
             found += several
             advance(sum(len(picks.order) for picks in several))
-    return found
+    each = iter(found)
+    return [_joined([(places, next(each)) for places, *_ in own]) for own in cuts]
+
+
+def _cut(group: Group, k: int) -> list[tuple[Any, Group, int]]:
+    """Divide a large cluster at random; return places in it, the piece and its share of `k` picks for each.
+
+    Pieces without a pick are left out. Small clusters and classes stay whole: their places are None.
+    """
+    size = len(group.members)
+    number = max(-(-size // WHOLE_ROWS), min(-(-size // AUTO_BATCH), k)) if group.is_cluster else 1
+    if number == 1:
+        return [(None, group, k)]
+    order = np.random.default_rng([*group.seed, _PARTS_SEED]).permutation(size)
+    parts = [np.sort(part) for part in np.array_split(order, number)]
+    quotas = np.diff(np.cumsum([len(part) for part in parts]) * k // size, prepend=0).tolist()
+    totals = [group.total, *[None] * number]
+    return [
+        (part, replace(group, members=group.members[part], total=totals[at]), quota)
+        for at, (part, quota) in enumerate(zip(parts, quotas, strict=True))
+        if quota
+    ]
+
+
+def _joined(pieces: list[tuple[Any, Picks]]) -> Picks:
+    """Return the picks of the pieces of a group as those of the group."""
+    every = [picks for _, picks in pieces]
+    if pieces[0][0] is None:
+        return every[0]
+    return replace(
+        every[-1],
+        order=np.concatenate([places[picks.order] for places, picks in pieces]),
+        scores=np.concatenate([picks.scores for picks in every]),
+        distances=np.concatenate([picks.distances for picks in every]),
+    )
 
 
 class Bundle:
@@ -270,53 +313,60 @@ class MatchBundle:
 
     def __call__(self, work: Bundle) -> list[Picks]:
         """Return the picks of each group; whoever hands out the work counts what is read for it."""
-        if len(work.groups) == 1:
-            group = _held(work.groups[0], read_rows(self.source, work.rows))
-            return [self._match(group, work.budgets[0], None if work.centers is None else work.centers[0])]
-        members = [group.members for group in work.groups]
-        lengths = [len(rows) for rows in members]
+        groups, centers = work.groups, work.centers
+        if len(groups) == 1 and not groups[0].is_cluster:
+            rows = read_rows(self.source, work.rows)
+            return [self._match(groups[0], rows, work.budgets[0], None if centers is None else centers[0])]
+        members = [group.members for group in groups]
         place = np.searchsorted(work.rows, np.concatenate(members))
         values = np.take(take_rows(self.source, work.rows), place, axis=0)
-        parts = np.split(values, np.cumsum(lengths)[:-1])
-        groups = [_held(*pair) for pair in zip(work.groups, parts, strict=True)]
-        centers = work.centers
+        parts = np.split(values, np.cumsum([len(rows) for rows in members])[:-1])
         if centers is None:
-            codes, labels = np.repeat(np.arange(len(groups)), lengths), [group.label for group in groups]
+            codes = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+            labels = [group.label for group in groups]
             with limit_threads(1):  # there is a thread for each bundle
                 centers = find_centers(self.target, values, codes, labels)
-        return self._match_several(groups, work.budgets, centers)
+        points = [_median_of_two(*both, self.target) for both in zip(parts, centers, strict=True)]
+        match = self._match_in_turn if groups[0].is_cluster else self._match_several
+        found = match(groups, work.budgets, [point for point, _ in points], values)
+        return [self._picks(*picks, *point) for picks, point in zip(found, points, strict=True)]
 
-    def _match_several(self, groups: list[Group], budgets: list[int], centers: list[Center]) -> list[Picks]:
-        """Match groups whose rows were read and whose centres were found, all small ones at once."""
-        together = [at for at, group in enumerate(groups) if len(_parts(group)) < 2]
-        found: dict[int, Picks] = {}
-        if together:
-            small = [groups[at] for at in together]
-            points = [_median_of_two(groups[at].rows, self.target) or centers[at] for at in together]
-            picked = match_groups(
-                np.concatenate([group.rows for group in small]),
-                np.array([len(group.members) for group in small]),
-                np.array([budgets[at] for at in together]),
-                np.stack([center for center, _ in points]),
-                np.stack([self.settings.theta(p[0], group) for p, group in zip(points, small, strict=True)]),
-                self.settings.step,
-                self.gram_bytes,
-            )
-            for at, point, picks in zip(together, points, picked, strict=True):
-                found[at] = self._picks(*picks, *point)
-        return [
-            found[at] if at in found else self._match(group, budgets[at], centers[at])
-            for at, group in enumerate(groups)
-        ]
+    def _match_several(
+        self, groups: list[Group], budgets: list[int], centers: list[Vector], rows: FloatArray
+    ) -> list[tuple[IntArray, Vector, Vector]]:
+        """Match classes whose rows were read and whose centres were found, all at once."""
+        starts = [self.settings.theta(*pair) for pair in zip(centers, groups, strict=True)]
+        sizes = np.array([len(group.members) for group in groups])
+        points = np.stack(centers), np.stack(starts), self.settings.step
+        return match_groups(rows, sizes, np.array(budgets), *points, self.gram_bytes)
 
-    def _match(self, group: Group, k: int, center: Center | None) -> Picks:
+    def _match_in_turn(
+        self, groups: list[Group], budgets: list[int], centers: list[Vector], rows: FloatArray
+    ) -> list[tuple[IntArray, Vector, Vector]]:
+        """Match clusters one after the other, each beginning with what errors before it have in common.
+
+        Errors that have nothing in common add up as well, to the root of the sum of their squares: of what is
+        carried, the part that half of these squares explain is taken off.
+        """
+        found, error, squares = [], np.zeros(rows.shape[1]), 0.0
+        ends = np.cumsum([len(group.members) for group in groups])
+        for center, group, k, own in zip(centers, groups, budgets, np.split(rows, ends[:-1]), strict=True):
+            own -= center.astype(own.dtype)
+            size = float(error @ error)
+            carried = error * max(0.0, 1.0 - _BY_CHANCE * squares / size) if size > 0 else error
+            start = self.settings.theta(center, group) + carried
+            state = Matching.begin(np.zeros_like(center), start)
+            found.append(match(own, k, state, self.settings.step, self.gram_bytes))
+            error = error + state.theta - start
+            squares += float(np.add.reduce(found[-1][2] ** 2))
+        return found
+
+    def _match(self, group: Group, rows: FloatArray, k: int, center: Center | None) -> Picks:
         """Match the centre of a group, which may have been found already, all its rows at once."""
-        rows, step = group.rows, self.settings.step
-        point = _median_of_two(rows, self.target) or center or find_center(self.target, rows, group.label)
+        rows, step = np.ascontiguousarray(rows), self.settings.step
+        center = center or find_center(self.target, rows, group.label)
+        point = _median_of_two(rows, center, self.target)
         state = Matching.begin(point[0], self.settings.theta(point[0], group))
-        parts = _parts(group)
-        if len(parts) > 1:
-            return self._picks(*match_in_parts(rows, k, state, step, parts), *point)
         return self._picks(*match(rows, k, state, step, self.gram_bytes), *point)
 
     def _picks(
@@ -325,27 +375,14 @@ class MatchBundle:
         return Picks(order, scores, distances, center, float(scores[-1]), epsilon, name_of(self.target))
 
 
-def _held(group: Group, rows: FloatArray) -> Group:
-    """Return a group whose rows were read."""
-    return replace(group, source=rows, members=np.arange(len(rows)))
-
-
-def _parts(group: Group) -> list[IntArray]:
-    """Divide the rows of a large cluster into parts at random; small clusters and classes stay whole."""
-    size = len(group.members)
-    number = size // AUTO_BATCH if group.label is None and group.n_classes > 1 else 1
-    order = np.random.default_rng([*group.seed, _PARTS_SEED]).permutation(size) if number > 1 else None
-    return [] if order is None else [np.sort(part) for part in np.array_split(order, number)]
-
-
-def _median_of_two(rows: FloatArray, target: Any) -> Center | None:
-    """Return the geometric median that two rows match; None of other rows, or where the target is another.
+def _median_of_two(rows: FloatArray, center: Center, target: Any) -> Center:
+    """Return the geometric median that two rows match; of other rows, or another target, the centre.
 
     Every point between two rows is a geometric median of them. One that is a row, chosen by the values,
     leaves no tie for the order of the rows to decide.
     """
     if len(rows) != 2 or name_of(target) != "geometric-median":
-        return None
+        return center
     return np.array(min(rows[:].tolist())), 0.0
 
 

@@ -15,6 +15,7 @@ from ..compute.blocks import map_in_order
 from ..data import Dataset, Items, Unreadable, open_dataset
 from ..data.columns import id_text, match_names
 from ..data.images import as_pixels
+from ..data.remote import is_remote
 from ..errors import InvalidInput, InvalidParameter
 from ..progress import task
 
@@ -22,7 +23,6 @@ SIDE = 96
 _SMALL_SIDE = 48  # smaller images are kept pixel by pixel
 _MOST_LETTERS, _MOST_CELL_LETTERS = 600, 120
 _MOST_COLUMNS, _MOST_CELLS = 40, 4_000_000  # of a table whose values are shown
-_TABLES = ("csv", "jsonl", "parquet", "arrow", "table")
 _ROOM = {"image": 3_000_000, "text": 1_500_000}  # bytes in the page
 _MOST_THUMBNAILS = 2_500
 _TOGETHER = 64
@@ -108,8 +108,9 @@ def open_content(path: Path | str, kind: str, n_rows: int, ids: AnyArray | None,
 
 def table_content(found: Dataset) -> Content | None:
     """Return the columns of a table as texts, one per row; None where it is none, or too large to look at."""
-    read, names = found.read_column, found.columns[:_MOST_COLUMNS]
-    if found.kind not in _TABLES or read is None or len(found) * len(found.columns) > _MOST_CELLS:
+    read, names = found.read_column, found.scalars[:_MOST_COLUMNS]
+    far = any(map(is_remote, found.files))
+    if read is None or not names or far or len(found) * len(names) > _MOST_CELLS:
         return None
     first = {name: next(iter(read(name, 0, 1)), None) for name in names}
     shown = [name for name, value in first.items() if not isinstance(value, (bytes, list, dict, np.ndarray))]

@@ -41,9 +41,9 @@ NORMALIZE = ("none", "unit")
 class GMMatching(Selector):
     """Keep rows whose mean matches a robust centre of the data, class by class.
 
-    The centre is the geometric median of a class or, without labels, of each group that is found. Where the
-    guard has judged rows and labels, wrong rows are out already, and the mean of the trusted rows of a class
-    is the better target: the geometric median would leave out its rarer kinds of rows.
+    The centre is the geometric median of a class. Where the guard has judged rows and labels, or has divided
+    rows without labels into clusters, wrong rows are out already, and the mean of the trusted rows is the
+    better target: the geometric median would leave out the rarer kinds of rows.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class GMMatching(Selector):
     center
         `geometric-median`, `mean`, `huber`, `concentrated`, `coordinate-median`, a point, or a mapping
         from class to point. `auto` is the mean of the trusted rows of a class where its labels were judged,
-        or Fourier features are matched, and the class has the 8 rows that the gate needs; elsewhere it is
-        the geometric median.
+        or Fourier features are matched, and the class has the 8 rows that the gate needs; the mean of a
+        cluster; elsewhere it is the geometric median.
     start
         theta before the first pick: `center`, `zero`, `random` (a vector of length one, its direction drawn
         with the seed) or a vector. None means `zero` for the residual step, which works relative to the
@@ -79,7 +79,8 @@ class GMMatching(Selector):
         With the guard and without labels: into how many groups the rows are divided, each to be matched as
         a class would be; `off`: all rows are one cloud. `auto`: as many as picks, at most a third as many
         as rows and 2,048. A small group that is apart is a cluster of its own before a large one is divided
-        further; rows far from their neighbours come last.
+        further; rows far from their neighbours come last. They are matched one after the other, and what
+        their errors have in common is carried on.
     sample
         Fraction or count of the rows of each class that its geometric median is found on, where that is the
         target, in memory and in batches alike; one more read certifies it on all rows. None: all rows.

@@ -47,6 +47,7 @@ _LEAST_GAIN = 0.01  # of the loss, for which the kernel is worth its price
 _MOST_KERNEL_BYTES = 1 << 30
 _MOST_BYTES = 4 << 30
 _SHARPNESS = (-3.0, 8.0)  # logarithm of the factor of the scores, least and most
+_MOST_STEPS, _SAME = 40, 1e-4  # of the search for it
 _BLUNTEST = -12.0  # of scores that were sharpened by rows that the gate let through, and meet all others
 _LOSS_VALUES = 1 << 21
 _LOSS_ROWS = 2048  # that a choice is judged by
@@ -397,25 +398,30 @@ def _sharpness(
     scores: FloatArray, codes: IntArray, weights: Vector, least: float = _SHARPNESS[0]
 ) -> tuple[float, float]:
     """Return the factor of the scores under which the given labels are most likely, and the loss."""
-    import scipy.optimize
-
     counted = weights > 0
     scores, codes, weights = scores[counted], codes[counted], weights[counted]
     if not len(codes):  # no row to learn from: every class is as likely
         return 1.0, round(float(np.log(scores.shape[1])), 6)
-    place = np.arange(len(codes))
-
-    def loss(logarithm: float) -> float:
-        sharp = float(np.exp(logarithm)) * scores
+    place, (low, high) = np.arange(len(codes)), (least, _SHARPNESS[1])
+    found = 0.5 * (low + high)
+    for _ in range(_MOST_STEPS):  # Newton's, where it stays between the bounds: the loss is convex in the factor
+        sharp = float(np.exp(found)) * scores
         sharp -= sharp.max(axis=1, keepdims=True)
-        own = sharp[place, codes]
-        np.exp(sharp, out=sharp)
-        return float(
-            np.average(np.log(np.add.reduce(sharp, axis=1, dtype=np.float64)) - own, weights=weights)
-        )
-
-    best = scipy.optimize.minimize_scalar(
-        loss, bounds=(least, _SHARPNESS[1]), method="bounded", options={"xatol": 1e-3}
-    )
+        own, odds = sharp[place, codes], np.exp(sharp)
+        totals = np.add.reduce(odds, axis=1, dtype=np.float64)
+        odds *= sharp
+        middle = np.add.reduce(odds, axis=1, dtype=np.float64) / totals
+        odds *= sharp
+        squares = np.add.reduce(odds, axis=1, dtype=np.float64) / totals
+        loss = float(np.average(np.log(totals) - own, weights=weights))
+        slope = float(np.average(middle - own, weights=weights))
+        curvature = float(np.average(squares - middle * middle, weights=weights))
+        low, high = (low, found) if slope > 0 else (found, high)
+        before, share = found, slope / curvature if curvature > 0 else 1.0
+        found = before + float(np.log1p(-share)) if share < 1 else low
+        if not low < found < high:
+            found = 0.5 * (low + high)
+        if abs(found - before) < _SAME:
+            break
     # Coarse on purpose: the last digits of the search are noise, and must not decide between classifiers.
-    return float(np.exp(np.round(best.x, 2))), round(float(best.fun), 6)
+    return float(np.exp(np.round(found, 2))), round(loss, 6)

@@ -414,8 +414,8 @@ def _learn_labels(
     stands = _stand_ins(rows, codes, keys)
     # Rows in the long tail of their class teach; those that are where another class is, or no class, do not.
     with threadpool_limits(1):
-        strays = np.flatnonzero(rules.limits.strays(rows, far))
-        teaching = (stands == np.arange(len(codes))) & ~(rules.limits.misplaced(rows, far) | clumped)
+        strays, misplaced = rules.limits.misplaced(rows, far)
+    teaching = (stands == np.arange(len(codes))) & ~(misplaced | clumped)
     thin = np.bincount(codes[teaching], minlength=n_classes) < 2
     folds = known.folds(seed)
     taught = Taught(
@@ -423,8 +423,7 @@ def _learn_labels(
     )
     # The noise model sees rows outside their class too: wrong labels are among them. Rows far outside every
     # class say nothing of the labels.
-    fitted = stands == np.arange(len(codes))
-    fitted[strays] = False
+    fitted = (stands == np.arange(len(codes))) & ~strays
     some = order[fitted[order]][: fitted_rows(n_classes)]
     order = order[teaching[order]]
     inputs, given, reference = Inputs(rules.origin, rules.scale), codes[some], known.reference

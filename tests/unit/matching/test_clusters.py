@@ -1,5 +1,7 @@
 """Clusters against brute force and scikit-learn, and what they are for: groups, outliers, copies."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -9,6 +11,7 @@ from gmmatch.compute.keys import row_keys
 from gmmatch.matching import clusters as module
 from gmmatch.matching.clusters import divide_into_clusters, find_clusters, lloyd
 from gmmatch.matching.groups import Group
+from gmmatch.matching.pick import _cut
 from gmmatch.trust import judge
 
 
@@ -189,20 +192,19 @@ def test_there_are_as_many_groups_as_picks_or_as_many_as_are_asked_for(clusters,
 
 def test_coarse_cells_are_divided_by_how_many_rows_they_have_and_how_far_these_spread(monkeypatch):
     monkeypatch.setattr(module, "_FLAT_WORK", 0.0)
-    monkeypatch.setattr(module, "_COARSE_ROWS", 700)
     rows, _ = blobs()
     rows[:300] = rows[0]  # copies of one row
     asked = []
 
-    def noted(given, count, rng, rounds=module._ROUNDS):
-        found = lloyd(given, count, rng, rounds)
+    def noted(given, count, rng, rounds=module._ROUNDS, fewest=0):
+        found = lloyd(given, count, rng, rounds, fewest)
         asked.append((given, count, rounds, found))
         return found
 
     monkeypatch.setattr(module, "lloyd", noted)
-    found = module.Clusters(*module._divide(rows, 90, 3), np.arange(200), np.zeros(len(rows), bool))
+    found = module.Clusters(*module._divide(rows, 90, 3, 0), np.arange(200), np.zeros(len(rows), bool))
     coarse = asked[0][3]
-    assert (len(asked[0][0]), *asked[0][1:3]) == (700, 10, 12)  # the root of 90, rounded up
+    assert (len(asked[0][0]), *asked[0][1:3]) == (900, 10, 12)  # the root of 90, rounded up
     np.testing.assert_array_equal(found.coarse, coarse)
     apart = ((rows[:, None] - coarse) ** 2).sum(axis=2)
     own = apart.argmin(axis=1)
@@ -261,15 +263,56 @@ def test_any_budget_is_met_exactly(keep):
     )
 
 
-def test_one_pick_of_a_cluster_is_the_row_nearest_to_its_geometric_median():
+def test_a_pick_of_a_cluster_makes_up_for_those_of_the_clusters_before():
     rows, _ = blobs()
     estimator = gmmatch.GMMatching(20).fit(rows)
     whole = Group(rows, np.arange(len(rows)), None, (0,), 1)
     groups, _ = divide_into_clusters(whole, "auto", 20, estimator._judged)
-    picks = estimator.sample_indices_
+    error, squares, expected = np.zeros(rows.shape[1]), 0.0, []
     for mine in [group.members for group in groups[:20]]:
-        center = gmmatch.geometric_median(rows[mine]).point
-        assert mine[np.linalg.norm(rows[mine] - center, axis=1).argmin()] in picks
+        offsets = rows[mine] - rows[mine].mean(axis=0)
+        left = max(0.0, 1 - 0.5 * squares / max(error @ error, 1e-30))
+        best = np.linalg.norm(left * error - offsets, axis=1).argmin()
+        error -= offsets[best]
+        squares += offsets[best] @ offsets[best]
+        expected.append(mine[best])
+    np.testing.assert_array_equal(np.sort(estimator.sample_indices_), np.sort(expected))
+
+
+def test_picks_are_as_mixed_as_the_rows_where_one_kind_is_denser():
+    rng = np.random.default_rng(4)
+    dense = np.arange(1200) < 600
+    rows = rng.normal(size=(1200, 40)) * np.where(dense, 0.9, 1.0)[:, None] + 0.5 * dense[:, None]
+    picks = gmmatch.select(rows, keep=60).indices
+    assert 20 <= dense[picks].sum() <= 40
+
+
+def test_a_large_cluster_is_cut_at_random_and_each_piece_has_its_share():
+    rows, few = np.zeros((3000, 2)), np.arange(100, 140)
+    large, small = (Group(rows, own, None, (5, 1), 2) for own in (np.arange(200, 3000), few))
+    places, pieces, quotas = zip(*_cut(large, 50), strict=True)
+    assert [len(piece.members) for piece in pieces] == [255] * 6 + [254] * 5
+    assert sum(quotas) == 50
+    assert max(quotas) - min(quotas) <= 1
+    np.testing.assert_array_equal(np.sort(np.concatenate(places)), np.arange(2800))
+    assert all(
+        (large.members[place] == piece.members).all() for place, piece in zip(places, pieces, strict=True)
+    )
+    assert [(len(piece.members), quota) for _, piece, quota in _cut(large, 2)] == [(1400, 1), (1400, 1)]
+    assert _cut(small, 3) == [(None, small, 3)]
+    classes = replace(large, label="a")
+    assert _cut(classes, 50) == [(None, classes, 50)]
+
+
+def test_of_many_rows_those_by_themselves_make_no_clusters():
+    rows, _ = blobs(n=1200, groups=12)
+    rows[::100] += 30.0 * np.arange(1, 13)[:, None]
+    count = len(rows) // (2 * module._ROWS_PER_CLUSTER)
+    fewer = lloyd(rows, count, np.random.default_rng(1), fewest=2)
+    every = lloyd(rows, count, np.random.default_rng(1))
+    owner = ((rows[:, None] - every) ** 2).sum(axis=2).argmin(axis=1)
+    assert len(fewer) < len(every)
+    assert len(fewer) == (np.bincount(owner, minlength=len(every)) > 1).sum()
 
 
 def test_a_coarse_cell_that_holds_most_of_the_rows_is_divided_in_parts(monkeypatch):
@@ -277,15 +320,15 @@ def test_a_coarse_cell_that_holds_most_of_the_rows_is_divided_in_parts(monkeypat
     rows = np.where(rng.random((3000, 40)) < 0.02, rng.normal(size=(3000, 40)), 0.0)
     rows += 0.05 * rng.normal(size=rows.shape)
     monkeypatch.setattr(module, "_FLAT_WORK", 0.0)
-    monkeypatch.setattr(module, "MOST_CLUSTERS", 300)
+    monkeypatch.setattr(module, "MOST_CLUSTERS", 600)
     whole = cells_of(rows)
     monkeypatch.setattr(module, "_GROUP_WORK", 1e6)
     sizes = []
     plain = module.lloyd
 
-    def seen(rows, count, rng, rounds=module._ROUNDS):
+    def seen(rows, count, rng, rounds=module._ROUNDS, fewest=0):
         sizes.append((len(rows), count))
-        return plain(rows, count, rng, rounds)
+        return plain(rows, count, rng, rounds, fewest)
 
     monkeypatch.setattr(module, "lloyd", seen)
     parts = cells_of(rows)

@@ -133,6 +133,11 @@ def test_lists_and_very_large_tables_are_not_shown(tmp_path, monkeypatch):
     pq.write_table(table, tmp_path / "rows.parquet")
     data = open_dataset(tmp_path / "rows.parquet")
     assert contents.table_content(data).previews(np.arange(2)) == {0: "source web", 1: "source web"}
+    asked = []
+    spied = data.replace(read_column=lambda name, *span: asked.append(name) or data.read_column(name, *span))
+    contents.table_content(spied).previews(np.arange(2))
+    assert set(asked) == {"source"}
+    assert contents.table_content(data.replace(files=("s3://bucket/rows.parquet",))) is None
     monkeypatch.setattr(contents, "_MOST_CELLS", 10)
     assert contents.table_content(data) is None
     assert contents.table_content(open_dataset(np.eye(3))) is None

@@ -406,7 +406,8 @@ def test_the_target_is_the_mean_of_the_trusted_rows_where_labels_were_judged(bat
 
 
 @pytest.mark.parametrize(
-    "settings", [{"guard": "off"}, {"guard": "auto", "by_class": False}, {"normalize": "unit"}]
+    "settings",
+    [{"guard": "off"}, {"guard": "auto", "by_class": False, "clusters": "off"}, {"normalize": "unit"}],
 )
 def test_the_target_is_the_geometric_median_where_they_were_not(settings):
     rng = np.random.default_rng(22)
@@ -417,6 +418,14 @@ def test_the_target_is_the_geometric_median_where_they_were_not(settings):
     assert 0.0 < found.selection_.epsilon <= 1e-6
     np.testing.assert_array_equal(found.sample_indices_, named.sample_indices_)
     np.testing.assert_array_equal(found.centers_, named.centers_)
+
+
+def test_the_target_of_clusters_is_the_mean():
+    rows = np.exp(np.random.default_rng(22).normal(size=(400, 5)))
+    found, named = (gmmatch.GMMatching(keep=40, center=center).fit(rows) for center in ("auto", "mean"))
+    assert found.selection_.info.center == "mean"
+    assert found.selection_.epsilon == 0.0
+    np.testing.assert_array_equal(found.sample_indices_, named.sample_indices_)
 
 
 @pytest.mark.parametrize("batch_size", [None, 64])

@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 
 from ...arrays import AnyArray, FloatArray, IntArray, Rows
 from ...errors import InvalidInput
+from ...files import SHARDS
 from ..dataset import Dataset, Entries
 from ..remote import ask, file_stamp, is_http, is_remote, is_text, open_bytes, resumed
-from ..request import SHARDS, Place, Request, ending_of, refuse_bad
+from ..request import Place, Request, ending_of, refuse_bad
 from ..spill import ForwardRows, rows_per_block
 from .base import Format, file_errors, is_shards
 from .tables import Table, table_dataset

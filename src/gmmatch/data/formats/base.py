@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from ...arrays import Arrays, IntArray
 from ...errors import GmmatchError, InvalidInput, first_line
+from ...files import SHARDS
 from ..dataset import Dataset, Unreadable
 from ..remote import Lost, is_remote, shown
-from ..request import SHARDS, Place, Request
+from ..request import Place, Request
 
 # What NumPy raises for headers that are not what they should be.
 DAMAGED = (

@@ -72,6 +72,7 @@ def table_dataset(table: Table, request: Request, kind: str, files: Sequence[str
     found = Dataset(
         None, table.name, kind, files=tuple(files), bad=dict(table.broken), columns=table.names,
         read_column=table.values, notes=table.notes,
+        scalars=tuple(name for name in table.names if name not in table.lists),
     )  # fmt: skip
     if wanted in ("text", "image"):
         return found.replace(content=(_texts if wanted == "text" else _images)(table, request))

@@ -90,15 +90,15 @@ class Limits:
         strays[members] = ~self._within(rows[members], _BEYOND * np.maximum(known, typical))
         return strays
 
-    def misplaced(self, rows: FloatArray, far: Mask) -> Mask:
-        """Return True for rows, of those that are far, that another class allows, or that are strays.
+    def misplaced(self, rows: FloatArray, far: Mask) -> tuple[Mask, Mask]:
+        """Return which of the rows that are far are strays, and which are strays or allowed by another class.
 
         The others are in the long tail of their class.
         """
-        found, members = self.strays(rows, far), np.flatnonzero(far)
-        reach = np.where(np.isfinite(self.thresholds), self.thresholds, 0.0)
+        strays, members = self.strays(rows, far), np.flatnonzero(far)
+        found, reach = strays.copy(), np.where(np.isfinite(self.thresholds), self.thresholds, 0.0)
         found[members] |= self._within(rows[members], reach)
-        return found
+        return strays, found
 
     @property
     def _typical(self) -> float:
