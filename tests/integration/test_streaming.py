@@ -252,32 +252,32 @@ def test_stopped_and_resumed_lifted_rows_and_cells_give_the_same_picks(labels, t
     rows = ROWS[:6000, :3] + 4.0 * LABELS[:6000, None].astype(np.float32)
     given = {"keep": 0.05, "batch_size": 64, "fourier_features": 32, "clusters": 6, "labels": labels}
     state, saves = tmp_path / "state", []
-    save = checkpoints.FileCheckpoint.save
+    write = checkpoints.FileCheckpoint._write
 
-    def counted(self, found, stop=None):
-        save(self, found)
-        saves.append(found)
+    def counted(self, path, found, stop=None):
+        write(self, path, found)
+        saves.append(path)
         if len(saves) == stop:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(checkpoints, "_SECONDS_BETWEEN_SAVES", 0.0)
     monkeypatch.setattr(checkpoints, "_TIMES_AS_LONG", 0)
-    monkeypatch.setattr(checkpoints.FileCheckpoint, "save", counted)
+    monkeypatch.setattr(checkpoints.FileCheckpoint, "_write", counted)
     expected = gmmatch.select(rows, state=state, **given)
     total = len(saves)
     assert total > 0
     for stop in {1, total}:
         saves.clear()
         stopped = functools.partialmethod(counted, stop=stop)
-        monkeypatch.setattr(checkpoints.FileCheckpoint, "save", stopped)
+        monkeypatch.setattr(checkpoints.FileCheckpoint, "_write", stopped)
         with pytest.raises(KeyboardInterrupt):
             gmmatch.select(rows, state=state, **given)
-        assert state.exists()
-        monkeypatch.setattr(checkpoints.FileCheckpoint, "save", save)
+        assert checkpoints.is_there(state)
+        monkeypatch.setattr(checkpoints.FileCheckpoint, "_write", write)
         resumed = gmmatch.select(rows, state=state, resume=True, **given)
         np.testing.assert_array_equal(resumed.indices, expected.indices)
         np.testing.assert_array_equal(resumed.scores, expected.scores)
-        assert not state.exists()
+        assert not checkpoints.is_there(state)
 
 
 def test_what_a_kill_left_half_written_goes_with_the_next_output(tmp_path):
