@@ -16,6 +16,7 @@ from ._sets import Labels, Rows
 LEARNERS = ("logistic", "neighbours", "network")
 _STRENGTHS = (0.003, 0.03, 0.3)
 _TUNING_ROWS = 1_200
+_STEPS, _PHOTOS_AT_ONCE = 400, 64
 
 
 def score(
@@ -44,7 +45,29 @@ def score(
         if "network" in learners:
             network = MLPClassifier((64,), max_iter=80, learning_rate_init=3e-3, random_state=seed)
             guesses["network"] = network.fit(kept, labels).predict(test)
+        if "resnet8" in learners:
+            guesses["resnet8"] = _resnet(scene, picks, seed)
     return {name: 100 * _accuracy(guess, scene.truth, scene.balanced) for name, guess in guesses.items()}
+
+
+def _resnet(scene: Scene, picks: Labels, seed: int) -> Labels:
+    """Return the guesses of a ResNet-8 that learned the photos of the picks from scratch.
+
+    Crops and mirrored photos, one cycle of the learning rate; however many picks there are, as many steps.
+    """
+    from dataclasses import replace
+
+    from gmmatch.lab.training import RECIPES, build_network, train
+    from gmmatch.lab.training.inference import predict
+
+    photos, test = scene.images()
+    batch = min(_PHOTOS_AT_ONCE, len(picks))
+    epochs = max(1, round(_STEPS * batch / len(picks)))
+    recipe = replace(RECIPES["cpu"], epochs=epochs, batch_size=batch)
+    network = build_network("resnet8", scene.classes, photos.shape[3] if photos.ndim == 4 else 1, seed=seed)
+    train(network, photos[picks], scene.labels[picks], recipe, seed=seed, device="cpu")
+    found: Labels = predict(network, test, device="cpu").argmax(axis=1)
+    return found
 
 
 def logistic(rows: Any, labels: Labels, strength: float) -> LogisticRegression:

@@ -93,6 +93,7 @@ class Scene:
         order = rng.permutation(len(rows))
         n_pool = min(_POOL, int(0.7 * len(rows)))
         pool, test = order[:n_pool], order[n_pool : n_pool + _TEST]
+        self._photos = name, pool, test
         self.classes = int(truth.max()) + 1
         if name == "digits4":
             middle = rows[pool].mean(axis=0)
@@ -161,3 +162,19 @@ class Scene:
         middle = self.rows.mean(axis=0)
         turn = np.linalg.eigh((self.rows - middle).T @ (self.rows - middle))[1][:, ::-1][:, :_COMPONENTS]
         return (self.rows - middle) @ turn, (self.test - middle) @ turn
+
+    def images(self) -> tuple[Any, Any]:
+        """Return the photos of the pool and of the test rows; refused where rows were added or left out."""
+        name, pool, test = self._photos
+        if len(pool) != len(self.rows):
+            raise ValueError("this scene has rows that are no photos")
+        if name == "fashion_mnist":
+            photos = (_load(name)["X"].reshape(-1, 28, 28) * 255).round().astype(np.uint8)
+        else:
+            photos = _photos()
+        return photos[pool], photos[test]
+
+
+@lru_cache(maxsize=1)
+def _photos() -> Any:
+    return _features.decode("train")

@@ -60,13 +60,17 @@ STEPS = {
     "unlabelled": Step(_module("teach", "--study", "unlabelled", *_OLD), 30, ("unlabelled",)),
     "performance": Step(("make", "bench"), 40, ("performance",)),
     "ablation": Step(_module("ablation"), 40, ("ablation",)),
+    "networks": Step(_module("networks"), 240, ("networks",)),
     "network-transfer": _paper("network-transfer", 45),
     "fashion-mnist": _paper("fashion-mnist", 60),
     "domain-transfer": _paper("domain-transfer", 70),
     "teach": Step(_module("teach", "--study", "labelled", "report", *_OLD), 180, ("teach",)),
     "believe": Step(_module("believe", "--sets", "choose", "report"), 240, ("believe",)),
 }
-_QUICK = {"believe": ("--quick",), **dict.fromkeys(("teach", "ablation", "stability"), ("--seeds", "0"))}
+_QUICK = {
+    "believe": ("--quick",),
+    **dict.fromkeys(("teach", "ablation", "stability", "networks"), ("--seeds", "0")),
+}
 _MADE = re.compile(r"\*\*Picks\*\* `[0-9a-f]+`")
 
 
