@@ -59,7 +59,10 @@ _ROWS_PER_FEATURE, _ROWS_PER_CLASS = 4, 128
 _ORIGIN_ROWS = 4096
 _OUT_OF_SIGHT = 1e3  # times the median distance: rows beyond say nothing of where the others are
 _MANY_WRONG = 0.05  # share of labels of another class from which the classifier is fitted again without them
+_MOST_WRONG = 0.5  # beyond which what seems wrong says more of how classes overlap
 _LEAST_WEIGHT = 0.02  # of a row in the second fit, however wrong its label seems
+_CATEGORIES = 0.25  # share of rows with duplicates under other labels from which duplicates are no copies
+_ONE_GROUP = 0.05  # of the rows: what a group of duplicates counts at most there
 _FOLDS = 5  # of rows that belong together
 _CLOSE = 1e-3  # to a probability that decides: single precision does not tell on which side
 _SURE = 0.1  # probability of being wrong below which a label speaks for the place of its row
@@ -349,14 +352,18 @@ def judge(
 
         def learned() -> Rules:
             part, own = take_rows(rows, sample), None if codes is None else codes[sample]
-            limits = find_gate(part, own, n_classes, hashes[sample], divide is None)
+            judged = reason is None and own is not None
+            stands = _stand_ins(part, own, hashes[sample]) if judged and own is not None else None
+            clumps = divide is None and not (judged and stands is None)
+            limits = find_gate(part, own, n_classes, hashes[sample], divide is None, clumps)
             rules = Rules(*_origin(part, hashes[sample]), limits)
             if divide is not None:
                 inside = ~limits.judge(part, np.zeros(len(part), np.int64))[1]
                 return replace(rules, clusters=divide(part, hashes[sample], inside, seed))
             if reason is not None or own is None:
                 return rules
-            return _learn_labels(rules, part, own, n_classes, hashes[sample], sample, seed, known)
+            stands = np.arange(len(own)) if stands is None else stands
+            return _learn_labels(rules, part, own, n_classes, hashes[sample], sample, stands, seed, known)
 
         rules = recall("learned", learned)
         leverage = _leverage(rules, known.folds(seed), sample, len(rows))
@@ -399,22 +406,24 @@ def _learn_labels(
     n_classes: int,
     keys: Keys,
     numbers: IntArray,
+    stands: IntArray,
     seed: int,
     known: Known,
 ) -> Rules:
-    """Add the classifier and the noise model, in one round or two."""
+    """Add the classifier and the noise model, in one round or two.
+
+    `stands`: of near-duplicates with the same label one teaches, and all are judged as it is: however often
+    a row is there, it counts once and never speaks for itself.
+    """
     order = draw_order(keys)
     if known.probabilities is not None:
         some = order[: fitted_rows(n_classes)]
         noise = fit_noise(log_odds(known.probabilities[numbers[some]]), codes[some])
         return replace(rules, noise=noise, thin=np.zeros(n_classes, bool))
     _, far, clumped = rules.limits.judge(rows, codes)
-    # Of duplicates with the same label one teaches, and all are judged as it is: however often a row is
-    # there, it counts once and never speaks for itself.
-    stands = _stand_ins(rows, codes, keys)
     # Rows in the long tail of their class teach; those that are where another class is, or no class, do not.
     with threadpool_limits(1):
-        strays, misplaced = rules.limits.misplaced(rows, far)
+        strays, misplaced = rules.limits.misplaced(rows, codes, far)
     teaching = (stands == np.arange(len(codes))) & ~(misplaced | clumped)
     thin = np.bincount(codes[teaching], minlength=n_classes) < 2
     folds = known.folds(seed)
@@ -468,7 +477,7 @@ def _learn_in_rounds(
     scores = classifier.scores(rows[some], given, leverage[some])
     noise, loss = fit_noise(scores, given), left_out_loss(scores, given, taught.n_classes)
     found = noise.judge(scores, given)
-    if float(np.mean(found.wrong - found.outside)) <= _MANY_WRONG:
+    if not _MANY_WRONG < float(np.mean(found.wrong - found.outside)) <= _MOST_WRONG:
         return classifier, leverage, noise, loss, 1
     step = classifier.block_rows
 
@@ -484,8 +493,13 @@ def _learn_in_rounds(
     return classifier, leverage, noise, loss, 2
 
 
-def _stand_ins(rows: FloatArray, codes: IntArray, keys: Keys) -> IntArray:
-    """Return for each row the first of its near-duplicates with the same label, itself where it has none."""
+def _stand_ins(rows: FloatArray, codes: IntArray, keys: Keys) -> IntArray | None:
+    """Return for each row the first of its near-duplicates with the same label, itself where it has none.
+
+    None: rows that are alike are no copies of one another, but rows of a table of few categories, and how
+    often each label is given to them is what there is to learn. So it is where many rows have duplicates
+    under other labels, and not just a few large groups of them.
+    """
     found = find_copies(rows, keys, np.ones(len(rows), bool)).groups
     members = np.flatnonzero(found >= 0)
     stands = np.arange(len(codes))
@@ -493,10 +507,10 @@ def _stand_ins(rows: FloatArray, codes: IntArray, keys: Keys) -> IntArray:
         pairs = found[members] * (int(codes.max()) + 1) + codes[members]
         _, first, place = np.unique(pairs, return_index=True, return_inverse=True)
         several = np.bincount(found[members[first]]) > 1
-        # Where most rows have duplicates under other labels, as in a table of few categories, they are no
-        # copies of one another, and how often each label is given is what there is to learn.
-        if 2 * np.count_nonzero(several[found[members]]) <= len(codes):
-            stands[members] = members[first][place]
+        sizes = np.minimum(np.bincount(found[members]), max(1.0, _ONE_GROUP * len(codes)))
+        if float(sizes[several].sum()) > _CATEGORIES * len(codes):
+            return None
+        stands[members] = members[first][place]
     return stands
 
 

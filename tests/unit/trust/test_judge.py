@@ -550,3 +550,36 @@ def test_odd_rows_do_not_outvote_few_rows_that_occur_often():
     found = judge(rows, np.zeros(1000, np.int64), 1, seed=0)
     assert (found.tiers[600:] != TRUSTED).all()
     assert (found.tiers[:600] == TRUSTED).mean() > 0.9
+
+
+def area(wrong, order):
+    """Return how often a wrong label is above a right one, ties half."""
+    right = np.sort(order[~wrong])
+    sides = [np.searchsorted(right, order[wrong], side=side) for side in ("left", "right")]
+    return float(np.mean(sides) / len(right))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_a_table_that_share_few_values_are_no_copies_and_no_dense_clusters(seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 3, 400)
+    columns = np.array([[0.9, 0.1, 0.1], [0.1, 0.9, 0.1], [0.1, 0.1, 0.9], [0.8, 0.5, 0.2], [0.2, 0.5, 0.8]])
+    rows = (rng.random((400, 5)) < columns.T[truth]).astype(
+        np.float32
+    )  # 32 distinct rows, some of them often
+    wrong = rng.random(400) < 0.25
+    labels = np.where(wrong, (truth + rng.integers(1, 3, 400)) % 3, truth)
+    found = judge(rows, labels, 3, seed=0)
+    assert not found.clumped.any()
+    # As good an order as counting which other rows with the same values have the label.
+    same = (rows[:, None] == rows).all(axis=2) & ~np.eye(400, dtype=bool)
+    counted = (same & (labels[:, None] == labels)).sum(axis=1) / np.maximum(1, same.sum(axis=1))
+    assert area(wrong, found.labels.wrong) > area(wrong, -counted) - 0.01
+
+
+def test_one_large_group_of_copies_under_many_labels_does_not_make_a_table():
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], 100)
+    rows = rng.normal(size=(300, 16)) + 4.0 * np.eye(3, 16)[truth]
+    rows[rng.permutation(300)[:120]] = 3.0  # two fifths of the rows are one and the same point, of any label
+    assert judge(rows, truth, 3, seed=0).clumped.any()

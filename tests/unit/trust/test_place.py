@@ -262,6 +262,30 @@ def test_rows_in_the_long_tail_of_their_class_are_not_misplaced() -> None:
     limits = find_gate(rows, codes, 2, row_keys(rows, 0))
     far = limits.judge(rows, codes)[1]
     assert far[:3].all()
-    strays, misplaced = limits.misplaced(rows, far)
+    strays, misplaced = limits.misplaced(rows, codes, far)
     assert misplaced[:3].tolist() == [False, True, True]
     assert strays[:3].tolist() == [False, False, True]
+
+
+def test_what_another_class_allows_says_nothing_where_classes_allow_most_rows_of_each_other() -> None:
+    rng = np.random.default_rng(0)
+    rows, codes = rng.normal(size=(400, 3)), np.repeat([0, 1], 200)
+    rows[200:] *= 3.0  # about the same middle, and three times as wide
+    rows[:2] = [
+        [0.0, 6.0, 0.0],
+        [0.0, 900.0, 0.0],
+    ]  # of the narrow class: one is allowed by the other, one by none
+    limits = find_gate(rows, codes, 2, row_keys(rows, 0))
+    far = limits.judge(rows, codes)[1]
+    assert far[:2].all()
+    assert limits.misplaced(rows, codes, far)[1][:2].tolist() == [False, True]
+
+
+def test_dense_clusters_are_no_fault_where_they_are_not_looked_for() -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 8))
+    rows[:60] = 1.0
+    codes = np.zeros(300, np.int64)
+    with_clumps = find_gate(rows, codes, 1, row_keys(rows, 0))
+    without = find_gate(rows, codes, 1, row_keys(rows, 0), clumps=False)
+    assert with_clumps.judge(rows, codes)[2].any()
+    assert not without.judge(rows, codes)[2].any()

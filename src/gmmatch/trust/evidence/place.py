@@ -37,6 +37,7 @@ SURE_REACH = 1.5
 """Times the distance that a class allows: so far are rows believed whose label is sure."""
 
 _BEYOND = 3.0  # times that distance, of every class, from which a row is of none; heavy tails reach far
+_OVERLAP_ROWS = 1024  # by which it is told how far classes overlap
 _REACH = 1.25
 _SIGMAS = 3.0
 _GROSS = 5.0  # times the median distance; set by reason: groups of one data set are nearer to each other
@@ -90,14 +91,17 @@ class Limits:
         strays[members] = ~self._within(rows[members], _BEYOND * np.maximum(known, typical))
         return strays
 
-    def misplaced(self, rows: FloatArray, far: Mask) -> tuple[Mask, Mask]:
+    def misplaced(self, rows: FloatArray, codes: IntArray, far: Mask) -> tuple[Mask, Mask]:
         """Return which of the rows that are far are strays, and which are strays or allowed by another class.
 
-        The others are in the long tail of their class.
+        The others are in the long tail of their class. Where classes allow most rows of each other, that
+        another one allows a row says nothing. `codes`: class of each row, none negative.
         """
         strays, members = self.strays(rows, far), np.flatnonzero(far)
         found, reach = strays.copy(), np.where(np.isfinite(self.thresholds), self.thresholds, 0.0)
-        found[members] |= self._within(rows[members], reach)
+        near = np.flatnonzero(~far)[:_OVERLAP_ROWS]
+        if len(members) and 2 * np.count_nonzero(self._within(rows[near], reach, codes[near])) <= len(near):
+            found[members] |= self._within(rows[members], reach)
         return strays, found
 
     @property
@@ -106,32 +110,40 @@ class Limits:
         finite = np.sort(self.thresholds[np.isfinite(self.thresholds)])
         return float(finite[len(finite) // 2]) if len(finite) else 0.0
 
-    def _within(self, rows: FloatArray, reach: Vector) -> Mask:
-        """Return True for rows that are within the reach of one class or more."""
+    def _within(self, rows: FloatArray, reach: Vector, own: IntArray | None = None) -> Mask:
+        """Return True for rows that are within the reach of one class or more, beside their own."""
         origin = self.centers[int(self.thresholds.argmin())]
         points, offsets = self.centers - origin, np.subtract(rows, origin, dtype=np.float64)
         squares = np.add.reduce(offsets * offsets, axis=1)[:, None] - 2 * (offsets @ points.T)
         squares += np.add.reduce(points * points, axis=1)
-        within: Mask = (squares <= reach * reach).any(axis=1)
-        return within
+        within = squares <= reach * reach
+        if own is not None:
+            within[np.arange(len(rows)), own] = False
+        found: Mask = within.any(axis=1)
+        return found
 
 
 def find_gate(
-    rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys, one_cloud: bool = True
+    rows: FloatArray,
+    codes: IntArray | None,
+    n_classes: int,
+    keys: Keys,
+    one_cloud: bool = True,
+    clumps: bool = True,
 ) -> Limits:
     """Return a robust centre of each class, and how far its rows reach.
 
     `rows`: rows in memory. `codes`: class of each row, none empty; a negative one is none; None: one class.
     `keys`: hashes of the rows, from `compute.keys.row_keys`. `one_cloud`: whether the rows of a class are one
     cloud. If not, because classes are still to be found among them, only rows beyond five times the median
-    distance are far, and no clump is a fault.
+    distance are far. `clumps`: whether a dense cluster is a fault; not in a table of few categories.
 
     A row passes if its distance is at most the median plus 3 * 1.4826 * MAD (the median absolute
     deviation) of its class. Time: O(rows * features), and O(1024^2 d) per class. Memory beyond the input:
     O(classes * features), some 25 bytes per row, and a sample of 1,024 rows per core.
     """
     code = np.zeros(len(rows), dtype=np.int64) if codes is None else codes
-    starts, spots, reaches = _sampled(rows, codes, n_classes, keys, one_cloud)
+    starts, spots, reaches = _sampled(rows, codes, n_classes, keys, one_cloud and clumps)
     distances, clumped = group_distances(rows, code, starts), _clumped(rows, code, spots, reaches)
     counted = ~clumped & (code >= 0)
     radius = group_quantiles(distances[counted], code[counted], n_classes)[:, 0]
@@ -205,7 +217,7 @@ def _valleys(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
 
 
 def _sampled(
-    rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys, one_cloud: bool
+    rows: FloatArray, codes: IntArray | None, n_classes: int, keys: Keys, clumps: bool
 ) -> tuple[Vector, dict[int, Vector], Vector]:
     """Return for each class a first centre, the spots of its clumps, and their reach, from samples."""
     size = min(SAMPLE_ROWS, max(SAMPLE_ROWS // 2, _SAMPLE_ROWS_IN_ALL // n_classes))
@@ -214,7 +226,7 @@ def _sampled(
     def measured(order: IntArray) -> tuple[Vector, Vector, float]:
         part = gather(rows, order)
         sample = Sample.of(part)
-        if not one_cloud:
+        if not clumps:
             return half_ball(sample), np.empty((0, part.shape[1])), 0.0
         spots, reach = find_clumps(sample)
         return half_ball(sample.without(_near(part, spots, reach))), spots, reach
