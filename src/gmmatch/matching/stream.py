@@ -45,7 +45,10 @@ class Chain:
     distances: list[Vector] = field(default_factory=list)
 
     def quota(self, before: int, size: int) -> int:
-        """Return how many picks fall due in a batch of `size` rows that begins after `before` rows."""
+        """Return how many picks fall due in a batch of `size` rows that begins after `before` rows.
+
+        The k-th pick falls due when the k-th equal part of the rows has been seen.
+        """
         return (before + size) * self.budget // self.n_rows - before * self.budget // self.n_rows
 
     def take(self, seen: int, rows: IntArray, scores: Vector, distances: Vector) -> None:

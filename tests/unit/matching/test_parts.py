@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gmmatch
+from gmmatch.compute import kernels
 from gmmatch.compute.blocks import block_rows
 from gmmatch.compute.keys import row_keys
 from gmmatch.location.geometric_median import certify
@@ -16,10 +17,8 @@ from gmmatch.matching import candidates as candidates_module
 from gmmatch.matching.batches import (
     BLOCK_ROWS,
     Router,
-    batch_quotas,
     chain_of,
     chain_sizes,
-    logical_order,
     window_blocks,
     windows,
 )
@@ -32,8 +31,9 @@ from gmmatch.matching.candidates import (
 )
 from gmmatch.matching.features import choose_fourier_features
 from gmmatch.matching.greedy import Matching, Step, match_batches
-from gmmatch.matching.kmeans import Rounds, improve, kmeans, nearest, spread_out
+from gmmatch.matching.kmeans import Rounds, kmeans, nearest, spread_out
 from gmmatch.matching.objectives import running_objective, running_objectives
+from gmmatch.matching.stream import Chain
 from gmmatch.matching.targets import (
     StreamCenters,
     _sample_medians,
@@ -41,6 +41,11 @@ from gmmatch.matching.targets import (
     saved_centers,
     stream_centers,
 )
+
+
+def logical_order(n_rows: int, n_features: int, seed: int) -> Any:
+    """Return the order in which the rows are visited."""
+    return np.concatenate(list(windows(n_rows, n_features, seed)))
 
 
 @pytest.mark.parametrize("n_rows", [1, 255, 256, 257, 5000])
@@ -101,7 +106,9 @@ def test_a_window_is_a_stretch_of_each_of_eight_lanes(n_blocks: int, monkeypatch
 
 @pytest.mark.parametrize(("n_rows", "k", "size"), [(100, 10, 16), (100, 100, 16), (7, 3, 100), (64, 5, 16)])
 def test_quotas_follow_the_rows_that_have_been_seen(n_rows: int, k: int, size: int) -> None:
-    found = batch_quotas(n_rows, k, size)
+    chain = Chain(Matching.begin(np.zeros(1), np.zeros(1)), n_rows, k)
+    firsts = range(0, n_rows, size)
+    found = np.array([chain.quota(first, min(size, n_rows - first)) for first in firsts])
     seen = [min(size * (number + 1), n_rows) for number in range(len(found))]
     assert np.cumsum(found).tolist() == [rows * k // n_rows for rows in seen]
     assert found.sum() == k
@@ -387,6 +394,18 @@ def test_rows_of_one_number_have_the_nearest_point(kind, dtype):
 def test_tiny_numbers_are_spread_out():
     numbers = 1e-160 * np.random.default_rng(0).normal(size=(1000, 1))
     assert len(np.unique(spread_out(numbers, 50, np.random.default_rng(0)))) <= 50
+
+
+def improve(rows: Any, points: Any) -> Any:
+    """Return the means of the rows nearest to each point, of all rows anew; one without rows stays."""
+    sums, sizes, step = np.zeros_like(points), np.zeros(len(points)), 1024
+    step = max(step, block_rows(max(rows.shape[1], len(points))))
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        more, counts = kernels.group_sums(part, nearest(part, points), len(points))
+        sums, sizes = sums + more, sizes + counts
+    filled = sizes > 0
+    return np.where(filled[:, None], sums / np.where(filled, sizes, 1.0)[:, None], points)
 
 
 @pytest.mark.parametrize("kind", ["cloud", "whole numbers", "copies", "one feature", "tiny", "huge"])

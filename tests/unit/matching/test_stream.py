@@ -12,7 +12,7 @@ import pytest
 from gmmatch.compute.runner import Threads
 from gmmatch.matching import chains as chains_module
 from gmmatch.matching import stream as stream_module
-from gmmatch.matching.batches import logical_order
+from gmmatch.matching.batches import windows
 from gmmatch.matching.chains import Segment, Turn, segments
 from gmmatch.matching.objectives import running_objectives
 from gmmatch.matching.stream import Stream
@@ -60,7 +60,7 @@ def sainte_lague(weights: list[int], most: list[int], k: int) -> list[int]:
 
 def written_out(stream: Stream) -> list[tuple[list[int], list[float], list[float], float]]:
     """Return rows, objectives and distances of each class in pick order, and its final objective."""
-    visits = logical_order(N_ROWS, WIDTH, stream.seed)
+    visits = np.concatenate(list(windows(N_ROWS, WIDTH, stream.seed)))
     found = []
     for code, (center, start) in enumerate(zip(stream.centers, stream.starts, strict=True)):
         own = visits[stream.codes[visits] == code]
