@@ -13,7 +13,7 @@ from ..arrays import IntArray, Keys, Mask, Rows
 from ..data import ForwardRows, ViewOf
 from .blocks import by_group
 from .kernels import mix
-from .reads import SPARE, Also, Look
+from .reads import SPARE, Look, Sums
 from .runner import runner_of
 
 _SAMPLE_ROWS = 1 << 16  # as large as samples are
@@ -36,7 +36,7 @@ def row_keys(rows: Rows, seed: int = 0) -> Keys:
     return look_at_rows(rows, seed)[1]
 
 
-def look_at_rows(rows: Rows, seed: int = 0, also: Also[Any] | None = None) -> tuple[Mask, Keys, str]:
+def look_at_rows(rows: Rows, seed: int = 0, also: Sums[Any] | None = None) -> tuple[Mask, Keys, str]:
     """Return which rows hold finite numbers of ordinary size, a seeded hash of each, and a digest of all.
 
     One read, `Look`, in which something else may be added up.
