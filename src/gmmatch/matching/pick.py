@@ -29,7 +29,7 @@ from .features import MatchedRows
 from .greedy import Matching, Step, match, match_groups
 from .groups import Center, Group, Outline, Picks, group_codes, known_means, with_first
 from .stream import Stream
-from .targets import median_reads, sampled_medians, saved_centers, stream_centers
+from .targets import median_reads, sampled_medians, stream_centers
 
 AUTO_BATCH = 256
 WHOLE_ROWS = 1 << 13  # of a class that is matched whole at most: its Gram matrix, in float32, has 256 MB
@@ -396,15 +396,20 @@ def _stream(
     seed, labels = groups[0].seed[0], [group.label for group in groups]
     saved = checkpoint.load() if checkpoint else None
     known = _sampled(groups, target, settings.sample) or known_means(target, groups)
-    centers = saved_centers(saved, rows) or stream_centers(target, rows, codes, labels, seed, known)
-    if checkpoint and saved is None:
-        checkpoint.save(centers.arrays())
-    save = None if checkpoint is None else lambda state: checkpoint.save(state | centers.arrays())
-    pairs = list(zip(centers.points, groups, strict=True))
+    if saved is None:
+        found = stream_centers(target, rows, codes, labels, seed, known)
+        if checkpoint:
+            checkpoint.save(found)
+    else:  # what was read of the rows for the centres counts again
+        found = {name: saved[name] for name in ("centers", "epsilons", "reads")}
+        runner_of(rows).count.passes += int(found["reads"])
+    save = None if checkpoint is None else lambda state: checkpoint.save(state | found)
+    centers, epsilons = found["centers"], found["epsilons"].tolist()
+    pairs = list(zip(centers, groups, strict=True))
     stream = Stream(
         rows=rows,
         codes=codes,
-        centers=centers.points,
+        centers=centers,
         starts=np.stack([settings.first_theta(center, group.seed) for center, group in pairs]),
         thetas=np.stack([settings.theta(center, group) for center, group in pairs]),
         budgets=budgets,
@@ -413,21 +418,21 @@ def _stream(
         streams=_streams(groups, settings),
         seed=seed,
     )
-    found = stream.run(save, saved if saved is not None and "theta" in saved else None)
+    results = stream.run(save, saved if saved is not None and "theta" in saved else None)
     return [
         Picks(
             np.searchsorted(group.members, picked),
             scores,
             distances,
-            centers.points[code],
+            centers[code],
             objective,
-            centers.epsilons[code],
+            None if np.isnan(epsilons[code]) else epsilons[code],
             name_of(target),
             batches=-(-len(group.members) // stream.batch_size),
             chains=int(stream.streams[code]),
         )
         for code, (group, (picked, scores, distances, objective)) in enumerate(
-            zip(groups, found, strict=True)
+            zip(groups, results, strict=True)
         )
     ]
 
