@@ -19,7 +19,7 @@ from ..compute.runner import Runner, announce, runner_of
 from ..progress import task
 from .batches import Batch, Router, chain_of, chain_sizes, windows
 from .budgets import Weights, sequence, share
-from .chains import SEGMENT_ROWS, Carried, MatchSegment, Turn, match_turns, segments
+from .chains import SEGMENT_ROWS, MatchSegment, Turn, match_turns, segments
 from .greedy import Matching, Step
 
 State = Mapping[str, npt.NDArray[Any]]
@@ -117,11 +117,12 @@ class Stream:
     def _here(self, chains: list[Chain]) -> Iterator[int]:
         """Run all chains on this machine, in one pass over the rows; yield how many were seen."""
         matchings = {number: chain.matching for number, chain in enumerate(chains)}
-        for picked, matching in match_turns(self.rows, self._plan(chains), matchings, self.step):
-            for turn, rows, scores, distances in picked:
-                chains[turn.chain].take(len(turn.rows), rows, scores, distances)
-            chains[picked[0][0].chain].matching = matching
-            yield sum(len(turn.rows) for turn, *_ in picked)
+        for turns, picked, matching in match_turns(self.rows, self._plan(chains), matchings, self.step):
+            chain = chains[turns[0].chain]
+            chain.matching = matching
+            for turn, picks in zip(turns, picked, strict=True):
+                chain.take(len(turn.rows), *picks)
+            yield sum(len(turn.rows) for turn in turns)
 
     def _there(self, chains: list[Chain], runner: Runner) -> Iterator[int]:
         """Run the chains on workers, side by side; yield how many rows were seen."""
@@ -133,22 +134,21 @@ class Stream:
         for turn in self._plan(chains, ahead=False):
             turns[home[turn.chain]].append(turn)
         sequences = [list(segments(own, len(self.codes))) for own in turns]
-        states = [_carry(chains, bundle) for bundle in together]
+        states = [
+            [(chain, chains[chain].matching.theta, chains[chain].matching.count) for chain in own]
+            for own in together
+        ]
         codes = np.repeat(np.arange(len(self.streams)), self.streams)  # the class of each chain
         function = MatchSegment(self.rows, codes, self.centers, self.starts, self.step)
         done = [0] * len(sequences)
-        for number, carried, (rows, scores, distances) in runner.follow(function, sequences, states):
+        for number, carried, picked in runner.follow(function, sequences, states):
             segment = sequences[number][done[number]]
             done[number] += 1
-            ends = np.cumsum(segment.quotas)[:-1]
-            picked = zip(*(np.split(part, ends) for part in (rows, scores, distances)), strict=True)
-            turned = zip(segment.chains.tolist(), segment.sizes.tolist(), picked, strict=True)
-            for chain, size, picks in turned:
-                chains[chain].take(size, *picks)
-            for place, chain in enumerate(carried.chains.tolist()):
-                chains[chain].matching.theta = carried.thetas[place]
-                chains[chain].matching.count = int(carried.counts[place])
-            yield int(segment.sizes.sum())
+            for turn, picks in zip(segment.turns, picked, strict=True):
+                chains[turn.chain].take(len(turn.rows), *picks)
+            for chain, theta, count in carried:
+                chains[chain].matching.theta, chains[chain].matching.count = theta, count
+            yield len(segment)
 
     def _begin(self) -> list[Chain]:
         chains = []
@@ -231,10 +231,3 @@ def _restore(state: State, chains: list[Chain]) -> None:
         own = slice(ends[number] - chain.made, ends[number])
         chain.rows = [state["rows"][own].astype(np.int64)]
         chain.scores, chain.distances = [state["scores"][own]], [state["distances"][own]]
-
-
-def _carry(chains: list[Chain], bundle: list[int]) -> Carried:
-    """Return what the chains of a bundle carry."""
-    matchings = [chains[number].matching for number in bundle]
-    thetas = np.stack([matching.theta for matching in matchings])
-    return Carried(np.array(bundle), thetas, np.array([matching.count for matching in matchings]))
