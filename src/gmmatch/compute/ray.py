@@ -15,9 +15,8 @@ from typing import Any
 
 from ..data import Dataset
 from ..errors import InvalidInput, MissingExtra, WorkerFailed
-from ._by_path import by_path
 from ._crew import Crew, Lost
-from ._worker import Call, Failure, Parcel, Worker, count_bytes
+from ._worker import Call, Failure, Parcel, Worker, by_path, count_bytes
 
 _OBJECT_STORE_BYTES = 512 << 20  # picks of all workers wait there for their turn
 _MOST_FAILED_STARTS = 4  # of a worker

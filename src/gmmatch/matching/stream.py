@@ -14,8 +14,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..arrays import IntArray, Rows, Vector
-from ..compute.bundles import bundles
-from ..compute.runner import Runner, announce, runner_of
+from ..compute.runner import Runner, announce, bundles, runner_of
 from ..progress import task
 from .batches import Batch, Router, chain_of, chain_sizes, windows
 from .budgets import Weights, sequence, share
