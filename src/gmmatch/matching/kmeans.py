@@ -12,7 +12,7 @@ from ..compute.blocks import block_rows, map_in_order
 from ..compute.reads import EachRow
 from ..compute.runner import PerRow, run_read
 from ..progress import task
-from .candidates import product_error
+from .greedy import product_error
 
 _SAMPLE_PER_CLUSTER = 32
 _SMALLEST_SAMPLE = 1024

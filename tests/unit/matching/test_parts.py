@@ -13,7 +13,7 @@ from gmmatch.compute import kernels
 from gmmatch.compute.blocks import block_rows
 from gmmatch.compute.keys import row_keys
 from gmmatch.location.geometric_median import certify
-from gmmatch.matching import candidates as candidates_module
+from gmmatch.matching import greedy as greedy_module
 from gmmatch.matching.batches import (
     BLOCK_ROWS,
     Router,
@@ -22,15 +22,17 @@ from gmmatch.matching.batches import (
     window_blocks,
     windows,
 )
-from gmmatch.matching.candidates import (
+from gmmatch.matching.features import choose_fourier_features
+from gmmatch.matching.greedy import (
+    Matching,
+    Step,
     centered,
     gram_matrix,
     gram_pays,
+    match_batches,
     prepare,
     product_error,
 )
-from gmmatch.matching.features import choose_fourier_features
-from gmmatch.matching.greedy import Matching, Step, match_batches
 from gmmatch.matching.kmeans import Rounds, kmeans, nearest, spread_out
 from gmmatch.matching.objectives import running_objective, running_objectives
 from gmmatch.matching.stream import Chain
@@ -127,7 +129,7 @@ def test_chains_are_runs_of_batches_of_nearly_the_same_length(streams: int) -> N
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_of_centred_rows_are_those_of_numpy(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates_module, "_TILE_ROWS", 8)
+    monkeypatch.setattr(greedy_module, "_TILE_ROWS", 8)
     rng = np.random.default_rng(1)
     rows, center = rng.normal(size=(36, 5)).astype(dtype) + 9, rng.normal(size=5) + 9
     exact = rows.astype(np.float64) - center
