@@ -124,34 +124,22 @@ def ask_students(
 
         lists = [learned(name, budgets) for name in candidates]
         chosen = best_of(lists, learner)
-        if (
-            strategy == "auto" and Advice(chosen.name).teaches
-        ):  # how strict to be is decided for the best of them alone
+        # How strict to be is decided for the best of them alone.
+        if strategy == "auto" and Advice(chosen.name).teaches:
             lists.append(learned(chosen.name + _LENIENT, budgets))
             chosen = best_of([chosen, lists[-1]], learner)
         random = students.learn("random", random_picks(sample), budgets)
         whole = learned(chosen.name, curve_budgets(sample)) if curve else None
     accuracies = {student.name: student.accuracies() for student in (*lists, random)}
-    about: dict[str, Any] = {
-        "strategy": chosen.name,
-        "picks": budgets,
-        "asked": len(students.asked),
-    }
+    about: dict[str, Any] = {"strategy": chosen.name, "picks": budgets, "asked": len(students.asked)}
     about |= {"accuracy": accuracies, "sentence": _sentence(accuracies, chosen.name, budgets)}
     if whole is not None:
-        about["curve"] = _curve(sample, whole.curve(learner))
-        about["sentence"] += f"; {about['curve']['share']:.1%} of the believed rows teach 99 % of what all do"
+        sizes, accuracy = curve_budgets(sample), whole.curve(learner)
+        # A share and not a number: from more rows than the sample has there is more to learn.
+        share = round(enough_picks(sizes, accuracy) / sizes[-1], 6)
+        about["curve"] = {"picks": sizes, "accuracy": accuracy, "share": share}
+        about["sentence"] += f"; {share:.1%} of the believed rows teach 99 % of what all do"
     return Advice(chosen.name, about)
-
-
-def _curve(sample: Sample, accuracy: list[float]) -> dict[str, Any]:
-    """Return what students know after more and more picks of a sample, and the share that is enough.
-
-    A share and not a number: from more rows than the sample has there is more to learn.
-    """
-    budgets = curve_budgets(sample)
-    share = enough_picks(budgets, accuracy) / budgets[-1]
-    return {"picks": budgets, "accuracy": accuracy, "share": round(share, 6)}
 
 
 def _candidates(teaches: bool, fourier_features: str | int, spread: float) -> list[str]:
