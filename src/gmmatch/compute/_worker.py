@@ -152,7 +152,7 @@ class Parcel:
             def persistent_id(self, thing: Any) -> Any:
                 if thing is rows:
                     return _ROWS
-                if isinstance(thing, PerRow):
+                if isinstance(thing, PerRow) and thing.values is not None:
                     if not any(thing is known for known in beside):
                         beside.append(thing)
                     return next(place for place, known in enumerate(beside) if thing is known)

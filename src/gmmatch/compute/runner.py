@@ -194,14 +194,14 @@ class Threads(Runner):
 class PerRow:
     """An array with one entry per row, of which a runner sends only what a call looks at.
 
-    `values`: the array, or what stands in for it elsewhere.
+    `values`: the array, or what stands in for it elsewhere; None: there is none, and no row has an entry.
     """
 
     def __init__(self, values: Any) -> None:
         self.values = values
 
     def __getitem__(self, key: Any) -> Any:
-        return self.values[key]
+        return None if self.values is None else self.values[key]
 
 
 @dataclass(frozen=True, eq=False)

@@ -152,16 +152,10 @@ def measure(
 
     `n_groups`: how many groups there were to begin with; sums are made in the same order while groups are.
     """
-    own_code = None if codes is None else PerRow(codes)
-    own_weight = None if weights is None else PerRow(weights)
+    own_code, own_weight = PerRow(codes), PerRow(weights)
 
     def part(block: slice, values: FloatArray) -> GroupSums:
-        return partial_sums(
-            values,
-            points,
-            None if own_code is None else own_code[block],
-            None if own_weight is None else own_weight[block],
-        )
+        return partial_sums(values, points, own_code[block], own_weight[block])
 
     zero = partial(GroupSums.zeros, len(points), rows.shape[1])
     read = Sums("finding the middle", part, zero, GroupSums.add, n_groups or len(points))

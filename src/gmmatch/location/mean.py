@@ -36,10 +36,10 @@ def group_totals(
     `rows`, `codes`, `n_groups`, `weights`: as for `group_means`; groups may be empty. `usable`: rows that
     count; None: all. Rows that are no ordinary numbers never do, where `Look` tells which these are.
     """
-    own = [None if values is None else PerRow(values) for values in (codes, weights, usable)]
+    own = PerRow(codes), PerRow(weights), PerRow(usable)
 
     def part(block: slice, values: FloatArray, good: Mask | None = None) -> Totals:
-        code, weight, counted = (None if column is None else column[block] for column in own)
+        code, weight, counted = (column[block] for column in own)
         if good is not None:
             counted = good if counted is None else good & counted
         if counted is not None and not counted.all():

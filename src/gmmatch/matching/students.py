@@ -29,7 +29,7 @@ LEARNERS = ("any", "linear", "neighbours")
 SAMPLE_ROWS = 1 << 12
 """Rows of the sample, or as many as give a class some rows."""
 
-_ROWS_PER_CLASS = 24
+ROWS_PER_CLASS = 24
 _ASKED = 4  # one row in so many is asked for
 _MOST_ASKED = 1 << 11  # two standard errors of an accuracy are two points
 _PICKS_PER_CLASS = (2, 5, 20)
@@ -61,15 +61,6 @@ class Sample:
         """The rows that may be picked."""
         return np.flatnonzero(self.believed & ~self.asked)
 
-    def turns(self) -> IntArray:
-        """Return whose turn each pick is."""
-        return sequence(self.weights, np.bincount(self.codes[self.open], minlength=self.n_classes)[None])[0]
-
-
-def sample_size(n_classes: int) -> int:
-    """Return how many rows the sample has."""
-    return max(SAMPLE_ROWS, _ROWS_PER_CLASS * n_classes)
-
 
 def list_picks(
     sample: Sample, features: FloatArray, teaches: bool, strict: bool, most: int, seed: int
@@ -79,8 +70,10 @@ def list_picks(
     `features`: what is matched, of all rows of the sample. `teaches`: whether the first picks are teaching
     ones. `strict`: whether only rows that are hardly doubted compete for those.
     """
-    open_rows, picked = sample.open, sample.turns()[:most]
+    open_rows = sample.open
     own = sample.codes[open_rows]
+    # Whose turn each pick is.
+    picked = sequence(sample.weights, np.bincount(own, minlength=sample.n_classes)[None])[0][:most]
     parts = [open_rows[own == code] for code in range(sample.n_classes)]
     values = [features[part] for part in parts]
     means = [np.add.reduce(part, axis=0, dtype=np.float64) / max(1, len(part)) for part in values]
@@ -113,11 +106,6 @@ def list_picks(
         orders.append(parts[code][order])
     starts = np.cumsum([0, *map(len, orders)])
     return np.concatenate(orders)[starts[picked] + turns(picked)]
-
-
-def random_picks(sample: Sample) -> IntArray:
-    """Return rows in the order of the sample, believed or not, as random picks would be."""
-    return np.flatnonzero(~sample.asked)
 
 
 def budgets_of(sample: Sample) -> list[int]:

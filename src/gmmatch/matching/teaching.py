@@ -20,7 +20,7 @@ a smaller budget ends this sequence earlier and changes nothing before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -128,24 +128,24 @@ class Lesson:
         return cls(view, gram, products - np.outer(gram[:, -1], mean), mean)
 
 
-@dataclass(eq=False)
 class Pool:
-    """The rows of a class that compete for its teaching picks."""
+    """The rows of a class that compete for its teaching picks.
 
-    inputs: Vector  # Z: the rows as the learner sees them
-    offsets: Vector  # the features that are matched, minus their centre
-    theta: Vector  # the accumulated error
-    picks: list[int] = field(default_factory=list)
+    `inputs`: Z, the rows as the learner sees them. `offsets`: the features that are matched, minus their
+    centre. `theta`: the accumulated error.
+    """
+
+    def __init__(self, inputs: Vector, offsets: Vector, theta: Vector) -> None:
+        self.inputs, self.offsets, self.theta = inputs, offsets, theta
+        self.picks: list[int] = []
+        self.squares: Vector = np.einsum("ij,ij->i", offsets, offsets)
+        self.products: Vector = offsets @ theta
+        self.free = np.ones(len(offsets), dtype=bool)
 
     @classmethod
     def of(cls, lesson: Lesson, features: FloatArray, center: Vector, start: Vector) -> Pool:
         """Return the pool of rows with these features, before the first pick."""
         return cls(lesson.view(features), features - center, start)
-
-    def __post_init__(self) -> None:
-        self.squares: Vector = np.einsum("ij,ij->i", self.offsets, self.offsets)
-        self.products: Vector = self.offsets @ self.theta
-        self.free = np.ones(len(self.offsets), dtype=bool)
 
     def residuals(self) -> Vector:
         """Return the squared length that theta would have after each row, but for a constant."""
@@ -332,17 +332,13 @@ def teach_groups(
         turns = sequence(shares.weights, shared[None], begun)[0]
         included = lesson.view(gather(rows, shares.included)) if len(shares.included) else None
         teach(lesson, pools, turns, None if included is None else (shares.included_groups, included))
-    return [
-        group if pool is None else _begun(group, features, drawn, chosen[pool.picks])
-        for group, pool, chosen in zip(groups, pools, places, strict=True)
-    ]
-
-
-def _begun(group: Group, features: FloatArray, drawn: IntArray, picks: IntArray) -> Group:
-    """Return a group that begins with some of the rows that were drawn."""
-    if not len(picks):
-        return group
-    total = np.add.reduce(features[picks], axis=0, dtype=np.float64)
-    if group.total is not None:  # rows that are in already come first
-        return replace(group, first=np.concatenate([group.first, drawn[picks]]), total=group.total + total)
-    return replace(group, first=drawn[picks], total=total)
+    begins = []
+    for group, own_pool, place in zip(groups, pools, places, strict=True):
+        if own_pool is not None and own_pool.picks:
+            picks = place[own_pool.picks]
+            total = np.add.reduce(features[picks], axis=0, dtype=np.float64)
+            if group.total is not None:  # rows that are in already come first
+                total = group.total + total
+            group = replace(group, first=np.concatenate([group.first, drawn[picks]]), total=total)
+        begins.append(group)
+    return begins

@@ -422,7 +422,7 @@ class Selector(Estimator):
             return competing
         resumed = []
         for code, group in enumerate(join_earlier(competing, view)):
-            if len(included := shares.included_of(code)):
+            if len(included := shares.included[shares.included_groups == code]):
                 total = np.add.reduce(gather(group.source, included), axis=0, dtype=np.float64)
                 group = replace(group, first=included, total=total)
             if view is not None and group.center is not None and group.before is None:
