@@ -90,9 +90,10 @@ class RayEngine(Crew):
         if busy:
             self._deadline = time.monotonic() + _PATIENCE_SECONDS
         elif time.monotonic() > self._deadline:
+            free = float(self._ray.available_resources().get("CPU", 0.0))
             raise WorkerFailed(
                 f"no worker was ready for {_PATIENCE_SECONDS:.0f} s; {self.workers} were asked for,"
-                f" with one core each, and the cluster has {self._free_cores()} free"
+                f" with one core each, and the cluster has {free} free"
             )
         for reference in done:
             if reference in self._starting:
@@ -132,9 +133,6 @@ class RayEngine(Crew):
             return Lost(f"on {member.node}: {_first_line(error)}")
         self.received += count_bytes(outcome)
         return outcome
-
-    def _free_cores(self) -> float:
-        return float(self._ray.available_resources().get("CPU", 0.0))
 
 
 @contextmanager
