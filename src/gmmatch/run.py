@@ -211,7 +211,7 @@ class Plan:
             raise InvalidParameter(f"task={self.task!r}: {_OTHER_TASKS[self.task]}")
         self.aims.check()
         engine = self.engine
-        name = engine.name if isinstance(engine, Runner) else check_choice(engine, tuple(ENGINES), "engine")
+        name = engine.name if isinstance(engine, Runner) else check_choice(engine, ENGINES, "engine")
         if name != "local" and not self.entry.engine:
             able = ", ".join(method.name for method in METHODS.values() if method.engine)
             raise InvalidParameter(

@@ -85,7 +85,7 @@ def test_streams_are_chains_of_their_own():
     params = PARAMS | {"keep": 200, "batch_size": 100}
     center = gmmatch.geometric_median(rows).point
     two = gmmatch.select(rows, streams=2, center=center, **params)
-    order = batches.logical_order(1000, 24, seed=5)
+    order = np.concatenate(list(batches.windows(1000, 24, seed=5)))
     turns = order.reshape(10, 100)
     mine = [turns[:5].ravel(), turns[5:].ravel()]
     for chain in mine:

@@ -11,10 +11,8 @@ from typing import Any
 
 from ..data import Dataset
 from ..errors import InvalidInput, WorkerFailed
-from ._by_path import Place, glimpse
-from ._worker import Failure, Parcel, call_of
-from .bundles import bundles
-from .runner import NO_ROWS, Runner
+from ._worker import Failure, Parcel, Place, call_of, glimpse
+from .runner import NO_ROWS, Runner, bundles
 
 _MOST_LOSSES = 4  # of one task: it is then the task that ends workers
 _SHARDS, _BUNDLES = 4, 8  # per worker, so that none waits long for the last
@@ -47,25 +45,11 @@ def size_of(item: Any) -> int:
     return int(item.stop - item.start) if isinstance(item, slice) else len(item)
 
 
-class Agenda:
-    """Tasks that wait for a worker."""
-
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self.tasks = list(tasks)
-
-    def next(self, worker: int) -> Task | None:
-        """Return the first task of the worker's own share, or else the largest, the last of equal ones."""
-        own = [place for place, task in enumerate(self.tasks) if task.home == worker]
-        sizes = [(task.size, place) for place, task in enumerate(self.tasks)]
-        return self.tasks.pop(own[0] if own else max(sizes)[1]) if self.tasks else None
-
-    def put(self, task: Task) -> None:
-        """Let whoever is free do a task: one whose worker was lost, or the next of a sequence."""
-        task.home = None
-        self.tasks.append(task)
-
-    def __bool__(self) -> bool:
-        return bool(self.tasks)
+def take(tasks: list[Task], worker: int) -> Task | None:
+    """Take the first task of a worker's own share, or else the largest, the last of equal ones."""
+    own = [place for place, task in enumerate(tasks) if task.home == worker]
+    sizes = [(task.size, place) for place, task in enumerate(tasks)]
+    return tasks.pop(own[0] if own else max(sizes)[1]) if tasks else None
 
 
 def shards(items: Sequence[Any], workers: int) -> list[Task]:
@@ -122,7 +106,7 @@ class Crew(Runner):
         cut = shards if items and isinstance(items[0], slice) else bundled
         waiting: dict[int, Any] = {}
         first = 0
-        for task, results in self._run(function, Agenda(cut(items, self.workers))):
+        for task, results in self._run(function, cut(items, self.workers)):
             waiting.update(zip(task.places, results, strict=True))
             while first in waiting:
                 yield waiting.pop(first)
@@ -137,29 +121,29 @@ class Crew(Runner):
         """Run sequences of calls, each with the state that the one before it left; the longest goes first."""
         ahead = [iter(items) for items in sequences]
         left = [sum(map(size_of, items)) for items in sequences]
-        agenda = Agenda([])
+        waiting: list[Task] = []
 
         def go_on(number: int, state: Any) -> None:
             item = next(ahead[number], None)
             if item is not None:
-                agenda.put(Task(number, [item], size=left[number], state=state))
+                waiting.append(Task(number, [item], size=left[number], state=state))
                 left[number] -= size_of(item)
 
         for number, state in enumerate(states):
             go_on(number, state)
-        for task, [(state, result)] in self._run(function, agenda):
+        for task, [(state, result)] in self._run(function, waiting):
             go_on(task.number, state)
             yield task.number, state, result
 
-    def _run(self, function: Callable[..., Any], agenda: Agenda) -> Iterator[tuple[Task, list[Any]]]:
-        """Let the workers do what is on the agenda; yield tasks and their results as they are done."""
+    def _run(self, function: Callable[..., Any], waiting: list[Task]) -> Iterator[tuple[Task, list[Any]]]:
+        """Let the workers do the tasks that wait, and those that join them; yield each with its results."""
         parcel = Parcel.of(function, self.rows, self._pickler)
         self._round += 1
         try:
             self._begin(parcel)
-            while agenda or self._busy:
+            while waiting or self._busy:
                 for worker in list(self._idle):
-                    task = agenda.next(self._number(worker))
+                    task = take(waiting, self._number(worker))
                     if task is None:
                         break
                     self._idle.remove(worker)
@@ -168,7 +152,7 @@ class Crew(Runner):
                 for worker, outcome in self._answers():
                     task = self._busy.pop(worker)
                     if isinstance(outcome, Lost):
-                        agenda.put(self._lose(task, outcome))
+                        waiting.append(self._lose(task, outcome))
                         continue
                     self._idle.append(worker)
                     if isinstance(outcome, Failure):
@@ -184,6 +168,7 @@ class Crew(Runner):
     def _lose(self, task: Task, loss: Lost) -> Task:
         """Return a task whose worker was lost, unless that happened to it too often."""
         task.losses.append(loss)
+        task.home = None  # whoever is free may do it
         if len(task.losses) >= _MOST_LOSSES:
             raise WorkerFailed(
                 f"{len(task.losses)} workers were lost in {task.rows} of {self._name}, the last {loss}"

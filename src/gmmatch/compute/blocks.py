@@ -25,7 +25,6 @@ Result = TypeVar("Result")
 _BLOCK_VALUES = 1 << 20  # eight megabytes of float64: enough work for a thread, little memory
 LARGEST_BLOCK = 32768
 _TILE_VALUES = 1 << 19  # four megabytes of float64: small enough for the cache, few calls for each thread
-SINGLE_RUN = 128  # rows that may be added up in float32
 _AHEAD = 4  # results under way per thread
 _GROUPS_PER_ROW = 4  # beyond which sorting the rows is less work than counting them by group
 
@@ -52,9 +51,9 @@ def tiles(n_rows: int, n_features: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
-def row_norms(rows: npt.NDArray[Any], buffer: npt.NDArray[Any] | None = None) -> npt.NDArray[np.float64]:
-    """Return the Euclidean norm of each row of a block, in float64; a buffer saves memory for the squares."""
-    squares = np.add.reduce(np.multiply(rows, rows, out=buffer), axis=1)
+def row_norms(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the Euclidean norm of each row of a block, in float64."""
+    squares = np.add.reduce(rows * rows, axis=1)
     return np.sqrt(np.asarray(squares, dtype=np.float64))
 
 
@@ -102,52 +101,6 @@ def present_groups(
     place = np.full(n_groups + 1, -1)
     place[present] = np.arange(len(present))
     return present, place[codes]
-
-
-def sum_runs(
-    rows: npt.NDArray[Any], starts: npt.NDArray[np.int64], order: npt.NDArray[np.int64] | None = None
-) -> npt.NDArray[np.float64]:
-    """Return the float64 sum of each run of consecutive rows, or of rows in a given order.
-
-    A product with a sparse matrix of ones: rows are added one after the other, where they are, many times
-    as fast as ``numpy.add.reduceat``; the additions, and so the bits, are those of `sum_rows`, except for
-    rows of one feature, which NumPy adds in pairs.
-
-    >>> sum_runs(np.array([[1.0], [2.0], [4.0]]), np.array([0, 2]))
-    array([[3.],
-           [4.]])
-    >>> sum_runs(np.array([[1.0], [2.0], [4.0]]), np.array([0, 1]), np.array([2, 0]))
-    array([[4.],
-           [1.]])
-    """
-    from scipy.sparse import csr_array  # slow to import, and seldom needed
-
-    if not len(starts):
-        return np.zeros((0, rows.shape[1]))
-    if len(starts) == 1 and order is None:
-        return sum_rows(rows)[None]
-    order = np.arange(len(rows)) if order is None else order
-    lengths = np.diff(starts, append=len(order))
-    most = len(order) if rows.dtype == np.float64 else SINGLE_RUN
-    pieces = -(-lengths // most)
-    firsts = np.cumsum(pieces) - pieces
-    cuts = np.repeat(starts - firsts * most, pieces) + np.arange(pieces.sum()) * most
-    ones = np.ones(len(order), rows.dtype)
-    adding = csr_array((ones, order, np.append(cuts, len(order))), shape=(len(cuts), len(rows)))
-    sums = np.asarray(adding @ rows, dtype=np.float64)
-    if len(cuts) == len(starts):
-        return sums
-    return np.stack([np.add.reduce(sums[a : a + n]) for a, n in zip(firsts, pieces, strict=True)])
-
-
-def sum_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return the float64 sum of rows; single precision is trusted for a few rows at a time only."""
-    if rows.dtype == np.float64 or len(rows) <= SINGLE_RUN:
-        return np.asarray(np.add.reduce(rows), dtype=np.float64)
-    whole = len(rows) // SINGLE_RUN
-    runs = rows[: whole * SINGLE_RUN].reshape(whole, SINGLE_RUN, rows.shape[1])
-    total = np.add.reduce(np.add.reduce(runs, axis=1), dtype=np.float64)
-    return np.asarray(total + np.add.reduce(rows[whole * SINGLE_RUN :]))
 
 
 @contextmanager

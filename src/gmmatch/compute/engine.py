@@ -1,6 +1,5 @@
 """Who runs the reads: this machine, its processes, or a cluster. The picks are the same."""
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -11,18 +10,7 @@ from .processes import process_engine
 from .ray import ray_engine
 from .runner import NO_ROWS, Runner, Threads
 
-_Open = Callable[[Dataset | None, str | None, int | None], AbstractContextManager[Runner]]
-
-
-def _threads(source: Dataset | None, address: str | None, workers: int | None) -> nullcontext[Runner]:
-    """Run reads on the threads of this machine."""
-    if address is not None or workers is not None:
-        raise InvalidParameter("address and workers are for the engine 'ray'; the engine is 'local'")
-    return nullcontext(Threads(NO_ROWS if source is None else source.rows))
-
-
-ENGINES: dict[str, _Open] = {"local": _threads, "processes": process_engine, "ray": ray_engine}
-"""What opens each engine, given the rows, the address of a cluster and how many workers to use."""
+ENGINES = ("local", "processes", "ray")
 
 
 @dataclass(frozen=True)
@@ -55,4 +43,9 @@ def open_runner(
         return nullcontext(engine)
     if isinstance(engine, Ray):
         return open_runner("ray", source, engine.address, engine.workers)
-    return ENGINES[check_choice(engine, tuple(ENGINES), "engine")](source, address, workers)
+    check_choice(engine, ENGINES, "engine")
+    if engine != "local":
+        return (process_engine if engine == "processes" else ray_engine)(source, address, workers)
+    if address is not None or workers is not None:
+        raise InvalidParameter("address and workers are for the engine 'ray'; the engine is 'local'")
+    return nullcontext(Threads(NO_ROWS if source is None else source.rows))

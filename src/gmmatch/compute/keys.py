@@ -7,13 +7,12 @@ rows' values does not.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arrays import IntArray, Keys, Mask, Rows
 from ..data import ForwardRows, ViewOf
 from .blocks import by_group
 from .kernels import mix
-from .reads import SPARE, Also, Look
+from .reads import SPARE, Look, Sums
 from .runner import runner_of
 
 _SAMPLE_ROWS = 1 << 16  # as large as samples are
@@ -36,7 +35,7 @@ def row_keys(rows: Rows, seed: int = 0) -> Keys:
     return look_at_rows(rows, seed)[1]
 
 
-def look_at_rows(rows: Rows, seed: int = 0, also: Also[Any] | None = None) -> tuple[Mask, Keys, str]:
+def look_at_rows(rows: Rows, seed: int = 0, also: Sums[Any] | None = None) -> tuple[Mask, Keys, str]:
     """Return which rows hold finite numbers of ordinary size, a seeded hash of each, and a digest of all.
 
     One read, `Look`, in which something else may be added up.
@@ -58,10 +57,8 @@ def look_at_rows(rows: Rows, seed: int = 0, also: Also[Any] | None = None) -> tu
     return found
 
 
-def draw_order(keys: Keys, most: int | None = None, order: IntArray | None = None) -> IntArray:
+def draw_order(keys: Keys, most: int | None = None) -> IntArray:
     """Return a random order of the rows that depends on their values alone, or its first `most` rows.
-
-    `order`: what `in_order` returns, where that is known.
 
     Rows that are equal are spread like any others: the second of its kind has a place of its own. Every
     prefix is a random sample without replacement.
@@ -71,7 +68,7 @@ def draw_order(keys: Keys, most: int | None = None, order: IntArray | None = Non
     >>> draw_order(np.array([7, 7, 3], dtype=np.uint64)).shape
     (3,)
     """
-    order = in_order(keys) if order is None else order
+    order = in_order(keys)
     ordered = keys[order]
     first = np.r_[True, ordered[1:] != ordered[:-1]]
     place = np.arange(len(keys))
@@ -83,9 +80,7 @@ def draw_order(keys: Keys, most: int | None = None, order: IntArray | None = Non
     return order[among[in_order(spread[among])][:most]]
 
 
-def draw_usable(
-    keys: Keys, usable: npt.NDArray[np.bool_], size: int, order: IntArray | None = None
-) -> IntArray:
+def draw_usable(keys: Keys, usable: Mask, size: int) -> IntArray:
     """Return the first `size` usable rows of `draw_order`, without sorting all rows where they are many.
 
     >>> keys = np.arange(9, dtype=np.uint64)
@@ -95,7 +90,7 @@ def draw_usable(
     """
     most = int(SPARE * size * len(keys) / max(1, int(usable.sum()))) + 64
     for enough in (most, None):
-        drawn = draw_order(keys, enough, order)
+        drawn = draw_order(keys, enough)
         found = drawn[usable[drawn]]
         if len(found) >= size or len(drawn) == len(keys):
             break

@@ -19,9 +19,8 @@ import numpy as np
 
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
-from ._by_path import MappedFile, Place, by_path
 from ._crew import Crew, Lost
-from ._worker import Call, Parcel, Worker
+from ._worker import Call, MappedFile, Parcel, Place, Worker, by_path
 from .blocks import core_count
 
 _START = "from gmmatch.compute.processes import serve; serve()"

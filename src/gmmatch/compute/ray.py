@@ -15,9 +15,8 @@ from typing import Any
 
 from ..data import Dataset
 from ..errors import InvalidInput, MissingExtra, WorkerFailed
-from ._by_path import by_path
 from ._crew import Crew, Lost
-from ._worker import Call, Failure, Parcel, Worker, count_bytes
+from ._worker import Call, Failure, Parcel, Worker, by_path, count_bytes
 
 _OBJECT_STORE_BYTES = 512 << 20  # picks of all workers wait there for their turn
 _MOST_FAILED_STARTS = 4  # of a worker
@@ -91,9 +90,10 @@ class RayEngine(Crew):
         if busy:
             self._deadline = time.monotonic() + _PATIENCE_SECONDS
         elif time.monotonic() > self._deadline:
+            free = float(self._ray.available_resources().get("CPU", 0.0))
             raise WorkerFailed(
                 f"no worker was ready for {_PATIENCE_SECONDS:.0f} s; {self.workers} were asked for,"
-                f" with one core each, and the cluster has {self._free_cores()} free"
+                f" with one core each, and the cluster has {free} free"
             )
         for reference in done:
             if reference in self._starting:
@@ -133,9 +133,6 @@ class RayEngine(Crew):
             return Lost(f"on {member.node}: {_first_line(error)}")
         self.received += count_bytes(outcome)
         return outcome
-
-    def _free_cores(self) -> float:
-        return float(self._ray.available_resources().get("CPU", 0.0))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ first read of every run.
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class Sums(Read[Any, Total]):
     def __init__(
         self,
         name: str,
-        function: Callable[[slice, FloatArray], Any],
+        function: Callable[..., Any],
         zero: Callable[[], Total],
         add_to: Callable[[Total, Any], None],
         n_groups: int | None = None,
@@ -116,9 +116,9 @@ class Sums(Read[Any, Total]):
         self._function, self._zero, self._add_to = function, zero, add_to
         self._total: list[Total] = []
 
-    def block(self, at: slice, values: FloatArray) -> Any:
-        """Return the sums of a block."""
-        return self._function(at, values)
+    def block(self, at: slice, values: FloatArray, *good: Mask) -> Any:
+        """Return the sums of a block; `good`: which of its rows are, where they are looked at beside."""
+        return self._function(at, values, *good)
 
     def fold(self, parts: Iterable[Any]) -> Iterable[Any]:
         """Return the sums of a span."""
@@ -139,29 +139,21 @@ class Sums(Read[Any, Total]):
         return self._total[0] if self._total else self._zero()
 
 
-class Also(Protocol[Part]):
-    """What else is added up while rows are looked at."""
-
-    def part(self, block: slice, values: FloatArray, good: Mask) -> Part:
-        """Return the sums of a block; `good`: which of its rows hold finite numbers of ordinary size."""
-
-    def add(self, part: Part) -> None:
-        """Take the sums of the next block."""
-
-
 class Look(Read[tuple[Any, ...], tuple[Mask, Keys, str]]):
     """Read 1: which rows hold finite numbers of ordinary size, a seeded hash of each, and a digest of all.
 
-    `shape`: that of the rows. `also`: what is added up in the same read. `sample`: how many rows to keep, of
+    `shape`: that of the rows. `also`: what adds up in the same read, within spans, which of the rows are good
+    beside the rows. `sample`: how many rows to keep, of
     those that samples are drawn from first. The digest is that of `digest_rows`, whatever the seed.
     """
 
     name = "checking rows"
 
     def __init__(
-        self, shape: tuple[int, ...], seed: int = 0, also: Also[Any] | None = None, sample: int = 0
+        self, shape: tuple[int, ...], seed: int = 0, also: Sums[Any] | None = None, sample: int = 0
     ) -> None:
         self._factors, self._fixed, self._also = key_factors(shape[1], seed), key_factors(shape[1]), also
+        self.n_groups = 1 if also is None else also.n_groups
         self._below = np.uint64(min(sample * SPARE / shape[0], 1.0) * (2**64 - 2**11))
         self._found: list[tuple[Mask, Keys]] = []
         self._drawn: list[tuple[IntArray, FloatArray]] = []
@@ -172,8 +164,17 @@ class Look(Read[tuple[Any, ...], tuple[Mask, Keys, str]]):
         """Look at each value of a block once."""
         good, keys, marks = check_and_hash(values, self._factors, self._fixed)
         drawn = np.flatnonzero(mix(keys) < self._below)
-        also = None if self._also is None else self._also.part(at, values, good)
+        also = None if self._also is None else self._also.block(at, values, good)
         return good, keys, marks, drawn + at.start, values[drawn], also
+
+    def fold(self, parts: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
+        """Return what was found in the blocks of a span; with the last what else was added up in all."""
+        if self._also is None:
+            return parts
+        found = list(parts)
+        (sums,) = self._also.fold(part[-1] for part in found)
+        also = [*[None] * (len(found) - 1), sums]
+        return [(*part[:-1], own) for part, own in zip(found, also, strict=True)]
 
     def add(self, part: tuple[Any, ...]) -> None:
         """Take what was found in the next block."""
@@ -183,7 +184,7 @@ class Look(Read[tuple[Any, ...], tuple[Mask, Keys, str]]):
         self._found.append((good, keys))
         self._drawn.append((numbers[: self._room], values[: self._room]))
         self._room -= len(self._drawn[-1][0])
-        if self._also is not None:
+        if self._also is not None and also is not None:
             self._also.add(also)
 
     def result(self) -> tuple[Mask, Keys, str]:

@@ -6,6 +6,7 @@ over spans, in their order. So a span can be read anywhere, by a thread or on an
 of the result are the same. The runner shows the progress, gives BLAS one thread, and counts what is read.
 """
 
+import heapq
 import mmap
 from abc import ABC, abstractmethod
 from collections import deque
@@ -193,14 +194,14 @@ class Threads(Runner):
 class PerRow:
     """An array with one entry per row, of which a runner sends only what a call looks at.
 
-    `values`: the array, or what stands in for it elsewhere.
+    `values`: the array, or what stands in for it elsewhere; None: there is none, and no row has an entry.
     """
 
     def __init__(self, values: Any) -> None:
         self.values = values
 
     def __getitem__(self, key: Any) -> Any:
-        return self.values[key]
+        return None if self.values is None else self.values[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,3 +349,18 @@ def announced(rows: Rows, items: Iterable[Any], memory: int | None = None) -> It
             yield from waiting
             waiting = []
         waiting.append(item)
+
+
+def bundles(sizes: Sequence[int], n_bundles: int) -> list[list[int]]:
+    """Put chains of these sizes into bundles of nearly one size, none empty; the largest come first.
+
+    >>> bundles([3, 0, 5, 0], 4)  # of which two are done already
+    [[2], [0], [1, 3]]
+    """
+    heap = [(0, number) for number in range(min(n_bundles, len(sizes)))]
+    found: list[list[int]] = [[] for _ in heap]
+    for chain in sorted(range(len(sizes)), key=lambda chain: (-sizes[chain], chain)):
+        load, number = heapq.heappop(heap)
+        found[number].append(chain)
+        heapq.heappush(heap, (load + sizes[chain], number))
+    return [own for own in found if own]

@@ -21,10 +21,10 @@ def group_distances(rows: Rows, codes: IntArray | None, points: Vector) -> Vecto
     Every distance is a function of its row and point alone: no BLAS, a fixed order of additions.
     Time: one pass. Memory beyond the input: O(block) and 8 bytes per row.
     """
-    own_code = None if codes is None else PerRow(codes)
+    own_code = PerRow(codes)
 
     def part(block: slice, values: FloatArray) -> tuple[Vector]:
-        return (kernels.group_distances(values, None if own_code is None else own_code[block], points),)
+        return (kernels.group_distances(values, own_code[block], points),)
 
     return run_read(rows, EachRow("measuring distances", part))[0]
 

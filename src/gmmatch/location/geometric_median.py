@@ -152,16 +152,10 @@ def measure(
 
     `n_groups`: how many groups there were to begin with; sums are made in the same order while groups are.
     """
-    own_code = None if codes is None else PerRow(codes)
-    own_weight = None if weights is None else PerRow(weights)
+    own_code, own_weight = PerRow(codes), PerRow(weights)
 
     def part(block: slice, values: FloatArray) -> GroupSums:
-        return partial_sums(
-            values,
-            points,
-            None if own_code is None else own_code[block],
-            None if own_weight is None else own_weight[block],
-        )
+        return partial_sums(values, points, own_code[block], own_weight[block])
 
     zero = partial(GroupSums.zeros, len(points), rows.shape[1])
     read = Sums("finding the middle", part, zero, GroupSums.add, n_groups or len(points))
@@ -232,37 +226,30 @@ class GroupSums:
     """What a pass over rows tells about one point z per group; the first axis runs over groups."""
 
     groups: IntArray  # which groups these are, ascending
-    # Sum of the weights, and weighted sum of the distances to z: the objective.
-    weight: Vector
-    distance: Vector
-    # Weighted sums of the unit vectors from z to the rows, and of the inverse distances.
-    pull: Vector
-    stiffness: Vector
-    at_weight: Vector  # weight of the rows that coincide with z; they are in neither of the two sums above
-    # Distance, weight and pull of the nearest of the other rows (of all that share its distance).
-    nearest: Vector
-    nearest_weight: Vector
-    nearest_pull: Vector
+    # Six numbers each: the sum of the weights, the weighted sums of the distances to z (the objective) and of
+    # the inverse distances, the weight of the rows that coincide with z, which are in neither of these two;
+    # distance and weight of the nearest of the other rows (of all that share its distance).
+    numbers: Vector
+    pull: Vector  # weighted sum of the unit vectors from z to the rows
+    nearest_pull: Vector  # that of the nearest of the other rows
 
     @classmethod
     def zeros(cls, n_groups: int, n_features: int) -> GroupSums:
         """Return the sums over no rows at all."""
-        numbers, vectors = np.zeros((6, n_groups)), np.zeros((2, n_groups, n_features))
-        weight, distance, stiffness, at_weight, nearest, nearest_weight = numbers
-        nearest += np.inf
-        near = nearest, nearest_weight, vectors[1]
-        return cls(np.arange(n_groups), weight, distance, vectors[0], stiffness, at_weight, *near)
+        numbers, vectors = np.zeros((n_groups, 6)), np.zeros((2, n_groups, n_features))
+        numbers[:, 4] = np.inf
+        return cls(np.arange(n_groups), numbers, *vectors)
 
     def add(self, part: GroupSums) -> None:
         """Add the sums of a further block of rows to these, which must cover its groups."""
-        at = part.groups
-        for name in ("weight", "distance", "pull", "stiffness", "at_weight"):
-            getattr(self, name)[at] += getattr(part, name)
-        same, closer = part.nearest == self.nearest[at], part.nearest < self.nearest[at]
-        for name in ("nearest_weight", "nearest_pull"):
-            getattr(self, name)[at[same]] += getattr(part, name)[same]
-            getattr(self, name)[at[closer]] = getattr(part, name)[closer]
-        self.nearest[at[closer]] = part.nearest[closer]
+        at, nearest, other = part.groups, self.numbers[part.groups, 4], part.numbers[:, 4]
+        self.numbers[at, :4] += part.numbers[:, :4]
+        self.pull[at] += part.pull
+        same, closer = other == nearest, other < nearest
+        self.numbers[at[same], 5] += part.numbers[same, 5]
+        self.nearest_pull[at[same]] += part.nearest_pull[same]
+        self.numbers[at[closer], 4:] = part.numbers[closer, 4:]
+        self.nearest_pull[at[closer]] = part.nearest_pull[closer]
 
 
 def partial_sums(
@@ -278,10 +265,7 @@ def partial_sums(
     present, own = np.arange(1), None
     if codes is not None:  # sums of the groups that are there only: there may be many
         present, own = present_groups(codes, len(points))
-    numbers, pull, nearest_pull = kernels.median_sums(rows, own, weights, points[present])
-    weight, distance, stiffness, at_weight, nearest, nearest_weight = numbers.T
-    near = nearest, nearest_weight, nearest_pull
-    return GroupSums(present, weight, distance, pull, stiffness, at_weight, *near)
+    return GroupSums(present, *kernels.median_sums(rows, own, weights, points[present]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,20 +285,21 @@ class Visits:
         The nearest row counts as coinciding with a point when it is too near to matter: nearer than a small
         share of the harmonic mean distance of the others, which outliers cannot inflate.
         """
-        pull, objective, nearest = sums.pull, sums.distance, sums.nearest
+        pull = sums.pull
+        weight, objective, stiffness, at_weight, nearest, nearest_weight = sums.numbers.T.copy()
         with np.errstate(divide="ignore", invalid="ignore"):
-            others = sums.weight - sums.at_weight - sums.nearest_weight
-            others_stiffness = sums.stiffness - sums.nearest_weight / nearest
+            others = weight - at_weight - nearest_weight
+            others_stiffness = stiffness - nearest_weight / nearest
             share = nearest * others_stiffness
             at_point = np.isfinite(nearest) & (share > 0) & (share <= epsilon / 16.0 * others)
-            loss = np.where(at_point, 2.0 * sums.nearest_weight * nearest, 0.0)
-            stiffness = np.where(at_point, others_stiffness, sums.stiffness)
-            at_weight = sums.at_weight + np.where(at_point, sums.nearest_weight, 0.0)
+            loss = np.where(at_point, 2.0 * nearest_weight * nearest, 0.0)
+            stiffness = np.where(at_point, others_stiffness, stiffness)
+            at_weight = at_weight + np.where(at_point, nearest_weight, 0.0)
             left = np.where(at_point[:, None], pull - sums.nearest_pull, pull)
             length = np.sqrt(_dot(left, left))
             gradient = np.maximum(0.0, length - at_weight)
             step = np.where(gradient > 0, gradient / length / stiffness, 0.0)
-            loss = loss + gradient * 2.0 * objective / sums.weight
+            loss = loss + gradient * 2.0 * objective / weight
             bound = loss / (objective - loss) + _ROUNDING
         certified = ((loss > 0) & (loss < objective)) | ((loss == 0) & (objective != 0))
         worst = np.where(objective == 0.0, 0.0, np.inf)

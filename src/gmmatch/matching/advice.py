@@ -15,6 +15,8 @@ from .budgets import Weights
 from .features import AUTO_FOURIER_FEATURES, FEW_DIRECTIONS, MatchedRows, choose_fourier_features, spread_of
 from .groups import Group, group_codes
 from .students import (
+    ROWS_PER_CLASS,
+    SAMPLE_ROWS,
     Learned,
     Sample,
     Students,
@@ -23,8 +25,6 @@ from .students import (
     curve_budgets,
     enough_picks,
     list_picks,
-    random_picks,
-    sample_size,
 )
 from .teaching import TAUGHT_CLASSES
 
@@ -102,7 +102,7 @@ def ask_students(
             return Advice(candidates[0], {"strategy": candidates[0], "reason": "nothing to compare"})
     # Rows outside their class teach nobody and are asked of nobody: their features may be noise.
     inside = (codes >= 0) & ~(verdict.far | verdict.clumped)
-    drawn = draw_usable(verdict.keys, inside, sample_size(len(groups)))
+    drawn = draw_usable(verdict.keys, inside, max(SAMPLE_ROWS, ROWS_PER_CLASS * len(groups)))
     believed = verdict.tiers[drawn] == TRUSTED
     with threadpool_limits(1):
         rows = gather(MatchedRows(source, verdict), drawn)
@@ -124,34 +124,23 @@ def ask_students(
 
         lists = [learned(name, budgets) for name in candidates]
         chosen = best_of(lists, learner)
-        if (
-            strategy == "auto" and Advice(chosen.name).teaches
-        ):  # how strict to be is decided for the best of them alone
+        # How strict to be is decided for the best of them alone.
+        if strategy == "auto" and Advice(chosen.name).teaches:
             lists.append(learned(chosen.name + _LENIENT, budgets))
             chosen = best_of([chosen, lists[-1]], learner)
-        random = students.learn("random", random_picks(sample), budgets)
+        # Rows in the order of the sample, believed or not, as random picks would be.
+        random = students.learn("random", np.flatnonzero(~sample.asked), budgets)
         whole = learned(chosen.name, curve_budgets(sample)) if curve else None
     accuracies = {student.name: student.accuracies() for student in (*lists, random)}
-    about: dict[str, Any] = {
-        "strategy": chosen.name,
-        "picks": budgets,
-        "asked": len(students.asked),
-    }
+    about: dict[str, Any] = {"strategy": chosen.name, "picks": budgets, "asked": len(students.asked)}
     about |= {"accuracy": accuracies, "sentence": _sentence(accuracies, chosen.name, budgets)}
     if whole is not None:
-        about["curve"] = _curve(sample, whole.curve(learner))
-        about["sentence"] += f"; {about['curve']['share']:.1%} of the believed rows teach 99 % of what all do"
+        sizes, accuracy = curve_budgets(sample), whole.curve(learner)
+        # A share and not a number: from more rows than the sample has there is more to learn.
+        share = round(enough_picks(sizes, accuracy) / sizes[-1], 6)
+        about["curve"] = {"picks": sizes, "accuracy": accuracy, "share": share}
+        about["sentence"] += f"; {share:.1%} of the believed rows teach 99 % of what all do"
     return Advice(chosen.name, about)
-
-
-def _curve(sample: Sample, accuracy: list[float]) -> dict[str, Any]:
-    """Return what students know after more and more picks of a sample, and the share that is enough.
-
-    A share and not a number: from more rows than the sample has there is more to learn.
-    """
-    budgets = curve_budgets(sample)
-    share = enough_picks(budgets, accuracy) / budgets[-1]
-    return {"picks": budgets, "accuracy": accuracy, "share": round(share, 6)}
 
 
 def _candidates(teaches: bool, fourier_features: str | int, spread: float) -> list[str]:

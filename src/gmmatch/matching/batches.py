@@ -44,11 +44,6 @@ def windows(n_rows: int, n_features: int, seed: int) -> Iterator[IntArray]:
         yield shuffle.permutation(rows[rows < n_rows])
 
 
-def logical_order(n_rows: int, n_features: int, seed: int) -> IntArray:
-    """Return the order in which the rows are visited."""
-    return np.concatenate(list(windows(n_rows, n_features, seed)))
-
-
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Rows of one class that compete for the same picks."""
@@ -115,10 +110,3 @@ def chain_of(batch: Any, n_rows: int, batch_size: int, streams: int) -> Any:
     [0, 0, 1]
     """
     return batch * streams // -(-n_rows // batch_size)
-
-
-def batch_quotas(n_rows: int, k: int, batch_size: int) -> IntArray:
-    """Share `k` picks evenly among the batches of `n_rows` rows; they add up to `k`."""
-    ends = np.minimum(np.arange(batch_size, n_rows + batch_size, batch_size), n_rows)
-    # The k-th pick falls due when the k-th equal part of the rows has been seen.
-    return np.diff(ends * k // n_rows, prepend=0)

@@ -7,14 +7,13 @@ that they can run side by side; a piece of a chain is a pure function of the err
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arrays import IntArray, Rows, Vector
 from ..compute.blocks import core_count
@@ -37,29 +36,27 @@ class Turn:
     quota: int  # how many of them to pick
 
 
-Picked = tuple[Turn, IntArray, Vector, Vector]
-"""A turn, the rows picked, the objective after each, and its distance to the centre."""
+Picked = tuple[IntArray, Vector, Vector]
+"""The rows picked in a turn, the objective after each, and its distance to the centre."""
 
 
 def match_turns(
     rows: Rows, turns: Iterable[Turn], matchings: Mapping[int, Matching], step: Step
-) -> Iterator[tuple[list[Picked], Matching]]:
-    """Yield what was picked in turns of a chain that follow each other, and what the chain then carries.
+) -> Iterator[tuple[list[Turn], list[Picked], Matching]]:
+    """Yield turns of a chain that follow each other, their picks, and what the chain then carries.
 
     Chains run side by side on all cores; a chain reads ahead while it waits for its own last picks.
     """
 
-    def go(together: list[Turn], before: Future[Any] | None) -> tuple[list[Picked], Matching]:
+    def go(together: list[Turn], before: Future[Any] | None) -> tuple[list[Turn], list[Picked], Matching]:
         numbers = [turn.rows for turn in together]
         read = np.asarray(rows[np.concatenate(numbers)])
-        matching = matchings[together[0].chain] if before is None else before.result()[1]
-        matching = replace(matching)
+        matching: Matching = replace(matchings[together[0].chain] if before is None else before.result()[2])
         sizes, quotas = np.array([len(own) for own in numbers]), np.array([turn.quota for turn in together])
         found = match_batches(read, sizes, quotas, matching, step)
-        picks: list[Picked] = []
-        for turn, (places, scores, distances) in zip(together, found, strict=True):
-            picks.append((turn, turn.rows[places], scores, distances))
-        return picks, matching
+        pairs = zip(numbers, found, strict=True)
+        picks = [(own[places], scores, distances) for own, (places, scores, distances) in pairs]
+        return together, picks, matching
 
     threads = core_count()
     last: dict[int, Future[Any]] = {}
@@ -92,61 +89,35 @@ def _together(turns: Iterable[Turn], n_features: int) -> Iterator[list[Turn]]:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Turns that follow each other, as plain arrays."""
+    """Turns that follow each other, to be done in one go, wherever that is."""
 
-    # Chain, number of rows and quota of each turn.
-    chains: IntArray
-    sizes: IntArray
-    quotas: IntArray
-    numbers: npt.NDArray[Any]  # the row numbers of all turns, one after the other
-
-    @classmethod
-    def of(cls, turns: Sequence[Turn], n_rows: int) -> Segment:
-        """Pack turns over `n_rows` rows in all."""
-        chains, sizes, quotas = (
-            np.array(values, np.int64)
-            for values in zip(*((turn.chain, len(turn.rows), turn.quota) for turn in turns), strict=True)
-        )
-        smallest = np.uint32 if n_rows <= 1 << 32 else np.int64
-        return cls(chains, sizes, quotas, np.concatenate([turn.rows for turn in turns]).astype(smallest))
+    turns: list[Turn]
 
     def __len__(self) -> int:
-        return len(self.numbers)
-
-    def turns(self) -> list[Turn]:
-        """Unpack the turns."""
-        parts = np.split(self.numbers.astype(np.int64), np.cumsum(self.sizes)[:-1])
-        values = zip(self.chains.tolist(), parts, self.quotas.tolist(), strict=True)
-        return [Turn(*value) for value in values]
+        return sum(len(turn.rows) for turn in self.turns)
 
     @cached_property
     def rows(self) -> IntArray:
         """All row numbers, ascending."""
-        return np.sort(self.numbers).astype(np.int64)
+        return np.sort(np.concatenate([turn.rows for turn in self.turns])).astype(np.int64)
 
 
 def segments(turns: Iterable[Turn], n_rows: int) -> Iterator[Segment]:
-    """Cut turns into segments."""
+    """Cut turns over `n_rows` rows in all into segments, their row numbers in as few bytes as these need."""
     waiting: list[Turn] = []
     size = 0
     for turn in turns:
-        waiting.append(turn)
+        waiting.append(replace(turn, rows=turn.rows.astype(np.uint32 if n_rows <= 1 << 32 else np.int64)))
         size += len(turn.rows)
         if size >= SEGMENT_ROWS:
-            yield Segment.of(waiting, n_rows)
+            yield Segment(waiting)
             waiting, size = [], 0
     if waiting:
-        yield Segment.of(waiting, n_rows)
+        yield Segment(waiting)
 
 
-@dataclass(frozen=True, eq=False)
-class Carried:
-    """What some chains carry from one segment to the next."""
-
-    chains: IntArray  # which chains
-    # Accumulated error and number of picks of each.
-    thetas: Vector
-    counts: IntArray
+Carried = list[tuple[int, Vector, int]]
+"""What some chains carry from one segment to the next: which chain, its accumulated error, its picks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,19 +131,16 @@ class MatchSegment:
     starts: Vector
     step: Step  # as the parameter of `GMMatching`
 
-    def __call__(self, carried: Carried, segment: Segment) -> tuple[Carried, tuple[IntArray, Vector, Vector]]:
-        """Match the batches of a segment, going on from what is carried."""
-        announce(self.rows, segment.numbers)
+    def __call__(self, carried: Carried, segment: Segment) -> tuple[Carried, list[Picked]]:
+        """Match the batches of a segment, going on from what is carried; return what was picked in each."""
+        announce(self.rows, segment.rows)
         matchings = {}
-        for place, chain in enumerate(carried.chains.tolist()):
-            code, count = self.codes[chain], int(carried.counts[place])
-            matchings[chain] = Matching(self.centers[code], self.starts[code], carried.thetas[place], count)
-        found = []
-        for picked, matching in match_turns(self.rows, segment.turns(), matchings, self.step):
-            found += [picks[1:] for picks in picked]
-            matchings[picked[0][0].chain] = matching
-        after = [matchings[chain] for chain in carried.chains.tolist()]
-        thetas = np.stack([matching.theta for matching in after])
-        counts = np.array([matching.count for matching in after])
-        rows, scores, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return Carried(carried.chains, thetas, counts), (rows, scores, distances)
+        for chain, theta, count in carried:
+            code = self.codes[chain]
+            matchings[chain] = Matching(self.centers[code], self.starts[code], theta, count)
+        found: list[Picked] = []
+        turns = [replace(turn, rows=turn.rows.astype(np.int64)) for turn in segment.turns]
+        for together, picked, matching in match_turns(self.rows, turns, matchings, self.step):
+            found += picked
+            matchings[together[0].chain] = matching
+        return [(chain, own.theta, own.count) for chain, own in matchings.items()], found

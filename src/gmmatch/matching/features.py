@@ -20,7 +20,7 @@ WEIGHT = 2.0
 AUTO_FOURIER_FEATURES = 512
 _SAMPLE_ROWS = 1024
 FEW_DIRECTIONS = 16.0  # set by reason, not tuned: plain matching keeps most of the variance from 32 on
-_MOST_FEATURES = 1 << 14  # features: a row of 64 KB, and half a gigabyte for a class that is matched whole
+MOST_FEATURES = 1 << 14  # features: a row of 64 KB, and half a gigabyte for a class that is matched whole
 _LARGEST_WEIGHT = 1e6  # beside which float32 still sees the rows
 _BESIDE_FOURIER = 4.0  # typical distances that weigh as much as they do; of 1 to 8, tried on four sets
 _FARTHEST = 1e15  # times the typical distance; squares of larger ones come near the end of float32
@@ -73,12 +73,6 @@ class MatchedRows(ViewOf):
         return self._origin + self._scale * point[: self.rows.shape[1]]
 
 
-def check_fourier_features(count: str | int) -> None:
-    """Refuse more Fourier features than the memory of a machine holds."""
-    if not isinstance(count, str) and count > _MOST_FEATURES:
-        raise InvalidParameter(f"fourier_features must be at most {_MOST_FEATURES:,}; got {count:,}")
-
-
 def choose_fourier_features(
     rows: Rows, codes: IntArray | None, verdict: Verdict, count: str | int, seed: int
 ) -> FourierFeatures | None:
@@ -90,9 +84,7 @@ def choose_fourier_features(
     """
     if count == "off":
         return None
-    drawn = _drawn(verdict, codes)
-    sample = gather(rows, drawn)
-    own = None if codes is None else codes[drawn]
+    sample, own = _sample(rows, codes, verdict)
     if count == "auto" and within_dimension(sample, own) >= FEW_DIRECTIONS:
         return None
     n_features = AUTO_FOURIER_FEATURES if isinstance(count, str) else count
@@ -101,8 +93,7 @@ def choose_fourier_features(
 
 def spread_of(rows: Rows, codes: IntArray | None, verdict: Verdict) -> float:
     """Return in how many directions the believed rows of a class spread, by a sample."""
-    drawn = _drawn(verdict, codes)
-    return within_dimension(gather(rows, drawn), None if codes is None else codes[drawn])
+    return within_dimension(*_sample(rows, codes, verdict))
 
 
 def within_dimension(rows: FloatArray, codes: IntArray | None) -> float:
@@ -142,8 +133,8 @@ def effective_dimension(rows: FloatArray) -> float:
     return float(np.trace(gram)) ** 2 / squares if squares > 0 else 0.0
 
 
-def _drawn(verdict: Verdict, codes: IntArray | None) -> IntArray:
-    """Return a random sample of the believed rows, drawn by their values; of equal rows the first alone.
+def _sample(rows: Rows, codes: IntArray | None, verdict: Verdict) -> tuple[FloatArray, IntArray | None]:
+    """Return a sample of the believed rows, drawn by their values, of equal ones the first; and its classes.
 
     `codes`: class of each row; those of a negative one take no part.
     Where rows are many they are the first of those that taught the guard, which are held: no other is read.
@@ -151,7 +142,8 @@ def _drawn(verdict: Verdict, codes: IntArray | None) -> IntArray:
     believed = (verdict.tiers == 0) & (True if codes is None else codes >= 0)
     drawn = draw_usable(verdict.keys, believed, _SAMPLE_ROWS)
     _, first = np.unique(verdict.keys[drawn], return_index=True)
-    return drawn[np.sort(first)]
+    drawn = drawn[np.sort(first)]
+    return gather(rows, drawn), None if codes is None else codes[drawn]
 
 
 def label_aware(

@@ -42,11 +42,6 @@ class Before:
     target: Vector  # the mean of the believed rows that they were picked from
     rows: int  # how many these are
 
-    def joined(self, target: Vector, rows: int) -> Vector:
-        """Return the mean of these believed rows and of others."""
-        both: Vector = (self.rows * self.target + rows * target) / max(1, self.rows + rows)
-        return both
-
 
 @dataclass(frozen=True, eq=False)
 class Group:
@@ -83,11 +78,6 @@ class Group:
     def n_before(self) -> int:
         """How many rows of the class were picked from other data."""
         return 0 if self.before is None else self.before.count
-
-    @property
-    def n_believed(self) -> int:
-        """How many believed rows of the class the other data has."""
-        return 0 if self.before is None else self.before.rows
 
     def others(self) -> Group:
         """Return the group without the members that are picked first; their sum stays known."""
@@ -137,11 +127,6 @@ class Shares:
     def begun(self) -> IntArray:
         """How many picks of each group there are already, here or elsewhere."""
         found: IntArray = self.before + np.bincount(self.included_groups, minlength=len(self.members))
-        return found
-
-    def included_of(self, code: int) -> IntArray:
-        """Return the rows of a group that are in already, in their order."""
-        found: IntArray = self.included[self.included_groups == code]
         return found
 
     def places(self, picked: list[IntArray]) -> IntArray:

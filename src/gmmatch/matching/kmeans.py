@@ -9,10 +9,10 @@ import numpy.typing as npt
 from ..arrays import FloatArray, IntArray, Rows, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows, map_in_order
-from ..compute.reads import EachRow, Sums
+from ..compute.reads import EachRow
 from ..compute.runner import PerRow, run_read
 from ..progress import task
-from .candidates import product_error
+from .greedy import product_error
 
 _SAMPLE_PER_CLUSTER = 32
 _SMALLEST_SAMPLE = 1024
@@ -28,7 +28,7 @@ def kmeans(
 ) -> tuple[Vector, IntArray]:
     """Cluster rows by Lloyd's iteration from a k-means++ start on a sample.
 
-    `rows`: rows; only slices are read, after the sample. `n_clusters`: how many clusters to look for; rows
+    `rows`: rows in memory. `n_clusters`: how many clusters to look for; rows
     with fewer distinct values have fewer. `rng`: source of the start. `max_iter`: most passes. `tolerance`:
     stop when the squared moves of the prototypes add up to less than this share of the variance of a feature.
 
@@ -36,22 +36,18 @@ def kmeans(
 
     Time: O(rows * features * clusters) per pass, in BLAS. Memory: O(block), and one number per row.
     """
-    sample = _sample(rows, max(_SMALLEST_SAMPLE, _SAMPLE_PER_CLUSTER * n_clusters), rng)
-    prototypes = spread_out(sample, n_clusters, rng)
+    size = max(_SMALLEST_SAMPLE, _SAMPLE_PER_CLUSTER * n_clusters)
+    sample = rows if size >= len(rows) else rows[np.sort(rng.choice(len(rows), size, replace=False))]
+    rounds = Rounds(rows, spread_out(sample, n_clusters, rng))
     enough = tolerance * float(np.var(sample, axis=0, dtype=np.float64).mean())
     with task("clustering rows", None) as advance:
         for _ in range(max_iter):
-            moved = improve(rows, prototypes)
-            shift = float(np.add.reduce((moved - prototypes) ** 2, axis=None))
-            prototypes = moved
+            before = rounds.prototypes
+            rounds.go()
             advance(1)
-            if shift <= enough:
+            if float(np.add.reduce((rounds.prototypes - before) ** 2, axis=None)) <= enough:
                 break
-
-    def part(block: slice, values: FloatArray) -> tuple[IntArray]:
-        return (nearest(values, prototypes),)
-
-    return prototypes, run_read(rows, EachRow("clustering rows", part))[0]
+    return rounds.prototypes, rounds.codes()
 
 
 def prototype_distances(rows: Rows, members: IntArray, prototypes: Vector) -> Vector:
@@ -70,13 +66,6 @@ def prototype_distances(rows: Rows, members: IntArray, prototypes: Vector) -> Ve
     return run_read(rows, EachRow("measuring distances", part))[0]
 
 
-def _sample(rows: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
-    if size >= len(rows):
-        return rows[:]
-    sample: FloatArray = rows[np.sort(rng.choice(len(rows), size, replace=False))]
-    return sample
-
-
 def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vector:
     """Return up to `n_points` distinct rows, each drawn with probability by its squared distance to them.
 
@@ -85,27 +74,6 @@ def spread_out(rows: FloatArray, n_points: int, rng: np.random.Generator) -> Vec
     """
     first = int(rng.integers(len(rows)))
     return rows[kernels.spread_out(rows, first, rng.random(n_points - 1))].astype(np.float64)
-
-
-def improve(rows: FloatArray, prototypes: Vector) -> Vector:
-    """Move each prototype to the mean of the rows nearest to it; one without rows stays."""
-
-    def part(block: slice, values: FloatArray) -> tuple[Vector, Vector]:
-        return kernels.group_sums(values, nearest(values, prototypes), len(prototypes))
-
-    def zero() -> tuple[Vector, Vector]:
-        return np.zeros_like(prototypes), np.zeros(len(prototypes))
-
-    def add(total: tuple[Vector, Vector], sums: tuple[Vector, Vector]) -> None:
-        np.add(total[0], sums[0], out=total[0])
-        np.add(total[1], sums[1], out=total[1])
-
-    step = max(_FEWEST_ROWS, block_rows(max(rows.shape[1], len(prototypes))))
-    totals, counts = run_read(rows, Sums("clustering rows", part, zero, add, step=step))
-    filled = counts > 0
-    totals[filled] /= counts[filled, None]
-    totals[~filled] = prototypes[~filled]
-    return totals
 
 
 def nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
@@ -166,8 +134,8 @@ def row_lengths(rows: FloatArray) -> Vector:
 class Rounds:
     """Rounds of k-means over rows in memory.
 
-    They give the prototypes of `improve`, bit by bit, and take less time each: a prototype that did not move
-    is as far from every row as it was, so that most rows are compared with the others alone.
+    A prototype that did not move is as far from every row as it was, so that most rows are compared with the
+    others alone.
 
     `rows`, `prototypes`: rows, and where to begin.
 
@@ -211,7 +179,10 @@ class Rounds:
         return self._codes
 
     def go(self) -> bool:
-        """Move each prototype to the mean of the rows nearest to it; tell whether any moved."""
+        """Move each prototype to the mean of the rows nearest to it; one without rows stays.
+
+        Returns whether any moved.
+        """
         before = self._codes.copy()
         self.codes()
         other = self._codes != before

@@ -9,6 +9,7 @@ Nothing here knows labels, evidence or files: who competes, and for how many pic
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -24,12 +25,11 @@ from ..location.centers import center_reads, find_center, find_centers
 from ..progress import task
 from ..trust import FEWEST_ROWS
 from ..validation import check_vector
-from .candidates import GRAM_BYTES
 from .features import MatchedRows
-from .greedy import Matching, Step, match, match_groups
+from .greedy import GRAM_BYTES, Matching, Step, match, match_groups
 from .groups import Center, Group, Outline, Picks, group_codes, known_means, with_first
 from .stream import Stream
-from .targets import median_reads, sampled_medians, saved_centers, stream_centers
+from .targets import median_reads, sampled_medians, stream_centers
 
 AUTO_BATCH = 256
 WHOLE_ROWS = 1 << 13  # of a class that is matched whole at most: its Gram matrix, in float32, has 256 MB
@@ -190,13 +190,13 @@ def pick(
         else:
             picks = _stream(some, quotas, target, settings, checkpoint)
         found |= zip(places, picks, strict=True)
-    return [with_first(group, found.get(place) or _no_picks(group)) for place, group in enumerate(groups)]
-
-
-def _no_picks(group: Group) -> Picks:
-    """Return no picks of a group, beyond those that it begins with."""
-    center, epsilon = group.center or (group.mean, 0.0)
-    return Picks(np.empty(0, np.int64), _NOTHING, _NOTHING, center, 0.0, epsilon, "mean")
+    every = []
+    for place, group in enumerate(groups):
+        if place not in found:  # nothing beyond what the group begins with
+            center, epsilon = group.center or (group.mean, 0.0)
+            found[place] = Picks(np.empty(0, np.int64), _NOTHING, _NOTHING, center, 0.0, epsilon, "mean")
+        every.append(with_first(group, found[place]))
+    return every
 
 
 def _with_centers(groups: list[Group], targets: list[Any], small: Mask) -> list[Group]:
@@ -314,31 +314,35 @@ class MatchBundle:
     def __call__(self, work: Bundle) -> list[Picks]:
         """Return the picks of each group; whoever hands out the work counts what is read for it."""
         groups, centers = work.groups, work.centers
-        if len(groups) == 1 and not groups[0].is_cluster:
-            rows = read_rows(self.source, work.rows)
-            return [self._match(groups[0], rows, work.budgets[0], None if centers is None else centers[0])]
         members = [group.members for group in groups]
-        place = np.searchsorted(work.rows, np.concatenate(members))
-        values = np.take(take_rows(self.source, work.rows), place, axis=0)
-        parts = np.split(values, np.cumsum([len(rows) for rows in members])[:-1])
+        alone = len(groups) == 1 and not groups[0].is_cluster
+        if alone:
+            values = np.ascontiguousarray(read_rows(self.source, work.rows))
+        else:
+            place = np.searchsorted(work.rows, np.concatenate(members))
+            values = np.take(take_rows(self.source, work.rows), place, axis=0)
+        sizes = np.array([len(rows) for rows in members])
         if centers is None:
-            codes = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-            labels = [group.label for group in groups]
-            with limit_threads(1):  # there is a thread for each bundle
-                centers = find_centers(self.target, values, codes, labels)
+            codes = None if alone else np.repeat(np.arange(len(groups)), sizes)
+            # There is a thread for each bundle; a class that makes up one has all cores.
+            with nullcontext() if alone else limit_threads(1):
+                centers = find_centers(self.target, values, codes, [group.label for group in groups])
+        parts = np.split(values, np.cumsum(sizes)[:-1])
         points = [_median_of_two(*both, self.target) for both in zip(parts, centers, strict=True)]
-        match = self._match_in_turn if groups[0].is_cluster else self._match_several
-        found = match(groups, work.budgets, [point for point, _ in points], values)
-        return [self._picks(*picks, *point) for picks, point in zip(found, points, strict=True)]
-
-    def _match_several(
-        self, groups: list[Group], budgets: list[int], centers: list[Vector], rows: FloatArray
-    ) -> list[tuple[IntArray, Vector, Vector]]:
-        """Match classes whose rows were read and whose centres were found, all at once."""
-        starts = [self.settings.theta(*pair) for pair in zip(centers, groups, strict=True)]
-        sizes = np.array([len(group.members) for group in groups])
-        points = np.stack(centers), np.stack(starts), self.settings.step
-        return match_groups(rows, sizes, np.array(budgets), *points, self.gram_bytes)
+        if groups[0].is_cluster:
+            found = self._match_in_turn(groups, work.budgets, [point for point, _ in points], values)
+        else:
+            starts = np.stack(
+                [self.settings.theta(point, group) for (point, _), group in zip(points, groups, strict=True)]
+            )
+            targets, step = np.stack([point for point, _ in points]), self.settings.step
+            quotas = np.array(work.budgets)
+            found = match_groups(values, sizes, quotas, targets, starts, step, self.gram_bytes)
+        name = name_of(self.target)
+        return [
+            Picks(order, scores, distances, point, float(scores[-1]), epsilon, name)
+            for (order, scores, distances), (point, epsilon) in zip(found, points, strict=True)
+        ]
 
     def _match_in_turn(
         self, groups: list[Group], budgets: list[int], centers: list[Vector], rows: FloatArray
@@ -360,19 +364,6 @@ class MatchBundle:
             error = error + state.theta - start
             squares += float(np.add.reduce(found[-1][2] ** 2))
         return found
-
-    def _match(self, group: Group, rows: FloatArray, k: int, center: Center | None) -> Picks:
-        """Match the centre of a group, which may have been found already, all its rows at once."""
-        rows, step = np.ascontiguousarray(rows), self.settings.step
-        center = center or find_center(self.target, rows, group.label)
-        point = _median_of_two(rows, center, self.target)
-        state = Matching.begin(point[0], self.settings.theta(point[0], group))
-        return self._picks(*match(rows, k, state, step, self.gram_bytes), *point)
-
-    def _picks(
-        self, order: IntArray, scores: Vector, distances: Vector, center: Vector, epsilon: float | None
-    ) -> Picks:
-        return Picks(order, scores, distances, center, float(scores[-1]), epsilon, name_of(self.target))
 
 
 def _median_of_two(rows: FloatArray, center: Center, target: Any) -> Center:
@@ -396,15 +387,20 @@ def _stream(
     seed, labels = groups[0].seed[0], [group.label for group in groups]
     saved = checkpoint.load() if checkpoint else None
     known = _sampled(groups, target, settings.sample) or known_means(target, groups)
-    centers = saved_centers(saved, rows) or stream_centers(target, rows, codes, labels, seed, known)
-    if checkpoint and saved is None:
-        checkpoint.save(centers.arrays())
-    save = None if checkpoint is None else lambda state: checkpoint.save(state | centers.arrays())
-    pairs = list(zip(centers.points, groups, strict=True))
+    if saved is None:
+        found = stream_centers(target, rows, codes, labels, seed, known)
+        if checkpoint:
+            checkpoint.save(found)
+    else:  # what was read of the rows for the centres counts again
+        found = {name: saved[name] for name in ("centers", "epsilons", "reads")}
+        runner_of(rows).count.passes += int(found["reads"])
+    save = None if checkpoint is None else lambda state: checkpoint.save(state | found)
+    centers, epsilons = found["centers"], found["epsilons"].tolist()
+    pairs = list(zip(centers, groups, strict=True))
     stream = Stream(
         rows=rows,
         codes=codes,
-        centers=centers.points,
+        centers=centers,
         starts=np.stack([settings.first_theta(center, group.seed) for center, group in pairs]),
         thetas=np.stack([settings.theta(center, group) for center, group in pairs]),
         budgets=budgets,
@@ -413,21 +409,21 @@ def _stream(
         streams=_streams(groups, settings),
         seed=seed,
     )
-    found = stream.run(save, saved if saved is not None and "theta" in saved else None)
+    results = stream.run(save, saved if saved is not None and "theta" in saved else None)
     return [
         Picks(
             np.searchsorted(group.members, picked),
             scores,
             distances,
-            centers.points[code],
+            centers[code],
             objective,
-            centers.epsilons[code],
+            None if np.isnan(epsilons[code]) else epsilons[code],
             name_of(target),
             batches=-(-len(group.members) // stream.batch_size),
             chains=int(stream.streams[code]),
         )
         for code, (group, (picked, scores, distances, objective)) in enumerate(
-            zip(groups, found, strict=True)
+            zip(groups, results, strict=True)
         )
     ]
 

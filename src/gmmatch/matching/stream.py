@@ -14,12 +14,11 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..arrays import IntArray, Rows, Vector
-from ..compute.bundles import bundles
-from ..compute.runner import Runner, announce, runner_of
+from ..compute.runner import Runner, announce, bundles, runner_of
 from ..progress import task
 from .batches import Batch, Router, chain_of, chain_sizes, windows
 from .budgets import Weights, sequence, share
-from .chains import SEGMENT_ROWS, Carried, MatchSegment, Turn, match_turns, segments
+from .chains import SEGMENT_ROWS, MatchSegment, Picked, Turn, match_turns, segments
 from .greedy import Matching, Step
 
 State = Mapping[str, npt.NDArray[Any]]
@@ -39,22 +38,20 @@ class Chain:
     # Rows seen and picks made.
     seen: int = 0
     made: int = 0
-    # The picks so far, batch by batch.
-    rows: list[IntArray] = field(default_factory=list)
-    scores: list[Vector] = field(default_factory=list)
-    distances: list[Vector] = field(default_factory=list)
+    picks: list[Picked] = field(default_factory=list)  # batch by batch
 
     def quota(self, before: int, size: int) -> int:
-        """Return how many picks fall due in a batch of `size` rows that begins after `before` rows."""
+        """Return how many picks fall due in a batch of `size` rows that begins after `before` rows.
+
+        The k-th pick falls due when the k-th equal part of the rows has been seen.
+        """
         return (before + size) * self.budget // self.n_rows - before * self.budget // self.n_rows
 
-    def take(self, seen: int, rows: IntArray, scores: Vector, distances: Vector) -> None:
+    def take(self, seen: int, picks: Picked) -> None:
         """Record the picks of a batch of `seen` rows."""
         self.seen += seen
-        self.made += len(rows)
-        self.rows.append(rows)
-        self.scores.append(scores)
-        self.distances.append(distances)
+        self.made += len(picks[0])
+        self.picks.append(picks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +111,12 @@ class Stream:
     def _here(self, chains: list[Chain]) -> Iterator[int]:
         """Run all chains on this machine, in one pass over the rows; yield how many were seen."""
         matchings = {number: chain.matching for number, chain in enumerate(chains)}
-        for picked, matching in match_turns(self.rows, self._plan(chains), matchings, self.step):
-            for turn, rows, scores, distances in picked:
-                chains[turn.chain].take(len(turn.rows), rows, scores, distances)
-            chains[picked[0][0].chain].matching = matching
-            yield sum(len(turn.rows) for turn, *_ in picked)
+        for turns, picked, matching in match_turns(self.rows, self._plan(chains), matchings, self.step):
+            chain = chains[turns[0].chain]
+            chain.matching = matching
+            for turn, picks in zip(turns, picked, strict=True):
+                chain.take(len(turn.rows), picks)
+            yield sum(len(turn.rows) for turn in turns)
 
     def _there(self, chains: list[Chain], runner: Runner) -> Iterator[int]:
         """Run the chains on workers, side by side; yield how many rows were seen."""
@@ -130,22 +128,21 @@ class Stream:
         for turn in self._plan(chains, ahead=False):
             turns[home[turn.chain]].append(turn)
         sequences = [list(segments(own, len(self.codes))) for own in turns]
-        states = [_carry(chains, bundle) for bundle in together]
+        states = [
+            [(chain, chains[chain].matching.theta, chains[chain].matching.count) for chain in own]
+            for own in together
+        ]
         codes = np.repeat(np.arange(len(self.streams)), self.streams)  # the class of each chain
         function = MatchSegment(self.rows, codes, self.centers, self.starts, self.step)
         done = [0] * len(sequences)
-        for number, carried, (rows, scores, distances) in runner.follow(function, sequences, states):
+        for number, carried, picked in runner.follow(function, sequences, states):
             segment = sequences[number][done[number]]
             done[number] += 1
-            ends = np.cumsum(segment.quotas)[:-1]
-            picked = zip(*(np.split(part, ends) for part in (rows, scores, distances)), strict=True)
-            turned = zip(segment.chains.tolist(), segment.sizes.tolist(), picked, strict=True)
-            for chain, size, picks in turned:
-                chains[chain].take(size, *picks)
-            for place, chain in enumerate(carried.chains.tolist()):
-                chains[chain].matching.theta = carried.thetas[place]
-                chains[chain].matching.count = int(carried.counts[place])
-            yield int(segment.sizes.sum())
+            for turn, picks in zip(segment.turns, picked, strict=True):
+                chains[turn.chain].take(len(turn.rows), picks)
+            for chain, theta, count in carried:
+                chains[chain].matching.theta, chains[chain].matching.count = theta, count
+            yield len(segment)
 
     def _begin(self) -> list[Chain]:
         chains = []
@@ -197,10 +194,7 @@ class Stream:
         lengths = np.array([chain.made for chain in own])
         chain, turn = sequence(Weights(lengths), lengths[None])
         place = (np.cumsum(lengths) - lengths)[chain] + turn
-        rows, scores, distances = (
-            np.concatenate([part for chain in own for part in getattr(chain, name)])[place]
-            for name in ("rows", "scores", "distances")
-        )
+        rows, scores, distances = (values[place] for values in _joined(own))
         error = sum((chain.matching.start - chain.matching.theta for chain in own), np.zeros(1))
         return rows, scores, distances, float(np.sqrt(error @ error)) / len(rows)
 
@@ -211,11 +205,16 @@ def _carried(chains: list[Chain]) -> dict[str, npt.NDArray[Any]]:
         "theta": np.stack([chain.matching.theta for chain in chains]),
         "seen": np.array([chain.seen for chain in chains]),
         "made": np.array([chain.made for chain in chains]),
-        **{
-            name: np.concatenate([part for chain in chains for part in getattr(chain, name)] or [np.empty(0)])
-            for name in ("rows", "scores", "distances")
-        },
+        **dict(zip(("rows", "scores", "distances"), _joined(chains), strict=True)),
     }
+
+
+def _joined(chains: list[Chain]) -> Picked:
+    """Return all picks of some chains, one chain after the other."""
+    nothing = np.empty(0, np.int64), np.empty(0), np.empty(0)
+    parts = [picks for chain in chains for picks in chain.picks] or [nothing]
+    rows, scores, distances = map(np.concatenate, zip(*parts, strict=True))
+    return rows, scores, distances
 
 
 def _restore(state: State, chains: list[Chain]) -> None:
@@ -226,12 +225,4 @@ def _restore(state: State, chains: list[Chain]) -> None:
         chain.matching.count = chain.made = int(state["made"][number])
         chain.seen = int(state["seen"][number])
         own = slice(ends[number] - chain.made, ends[number])
-        chain.rows = [state["rows"][own].astype(np.int64)]
-        chain.scores, chain.distances = [state["scores"][own]], [state["distances"][own]]
-
-
-def _carry(chains: list[Chain], bundle: list[int]) -> Carried:
-    """Return what the chains of a bundle carry."""
-    matchings = [chains[number].matching for number in bundle]
-    thetas = np.stack([matching.theta for matching in matchings])
-    return Carried(np.array(bundle), thetas, np.array([matching.count for matching in matchings]))
+        chain.picks = [(state["rows"][own].astype(np.int64), state["scores"][own], state["distances"][own])]

@@ -22,13 +22,14 @@ import numpy as np
 from ..arrays import FloatArray, IntArray, Mask, Vector
 from .budgets import Weights, sequence
 from .greedy import Matching, match
+from .groups import turns
 from .teaching import Lesson, LinearView, Pool, surely_right, teach, teaching_picks
 
 LEARNERS = ("any", "linear", "neighbours")
 SAMPLE_ROWS = 1 << 12
 """Rows of the sample, or as many as give a class some rows."""
 
-_ROWS_PER_CLASS = 24
+ROWS_PER_CLASS = 24
 _ASKED = 4  # one row in so many is asked for
 _MOST_ASKED = 1 << 11  # two standard errors of an accuracy are two points
 _PICKS_PER_CLASS = (2, 5, 20)
@@ -60,15 +61,6 @@ class Sample:
         """The rows that may be picked."""
         return np.flatnonzero(self.believed & ~self.asked)
 
-    def turns(self) -> IntArray:
-        """Return whose turn each pick is."""
-        return sequence(self.weights, np.bincount(self.codes[self.open], minlength=self.n_classes)[None])[0]
-
-
-def sample_size(n_classes: int) -> int:
-    """Return how many rows the sample has."""
-    return max(SAMPLE_ROWS, _ROWS_PER_CLASS * n_classes)
-
 
 def list_picks(
     sample: Sample, features: FloatArray, teaches: bool, strict: bool, most: int, seed: int
@@ -78,8 +70,10 @@ def list_picks(
     `features`: what is matched, of all rows of the sample. `teaches`: whether the first picks are teaching
     ones. `strict`: whether only rows that are hardly doubted compete for those.
     """
-    open_rows, turns = sample.open, sample.turns()[:most]
+    open_rows = sample.open
     own = sample.codes[open_rows]
+    # Whose turn each pick is.
+    picked = sequence(sample.weights, np.bincount(own, minlength=sample.n_classes)[None])[0][:most]
     parts = [open_rows[own == code] for code in range(sample.n_classes)]
     values = [features[part] for part in parts]
     means = [np.add.reduce(part, axis=0, dtype=np.float64) / max(1, len(part)) for part in values]
@@ -95,33 +89,23 @@ def list_picks(
             Pool.of(lesson, part[place], mean, start) if len(part) else None
             for part, place, mean in zip(values, places, means, strict=True)
         ]
-        teach(lesson, pools, turns[: teaching_picks(lesson)])
+        teach(lesson, pools, picked[: teaching_picks(lesson)])
         first = [
             [] if pool is None else place[pool.picks].tolist()
             for pool, place in zip(pools, places, strict=True)
         ]
     orders = []
-    for part, value, mean, begun, needed in zip(
-        parts, values, means, first, np.bincount(turns, minlength=len(parts)).tolist(), strict=True
-    ):
-        rest = np.delete(np.arange(len(part)), begun)
+    for code, needed in enumerate(np.bincount(picked, minlength=len(parts)).tolist()):
+        begun, rest = first[code], np.delete(np.arange(len(parts[code])), first[code])
         order = np.array(begun, np.int64)
         if needed > len(begun):
-            theta = np.add.reduce(mean - value[begun], axis=0, dtype=np.float64)
-            more = match(value[rest], needed - len(begun), Matching.begin(mean, theta), "residual")[0]
+            theta = np.add.reduce(means[code] - values[code][begun], axis=0, dtype=np.float64)
+            state = Matching.begin(means[code], theta)
+            more = match(values[code][rest], needed - len(begun), state, "residual")[0]
             order = np.concatenate([order, rest[more]])
-        orders.append(part[order])
-    place = np.zeros(len(parts), np.int64)
-    found = np.empty(len(turns), np.int64)
-    for turn, code in enumerate(turns.tolist()):
-        found[turn] = orders[code][place[code]]
-        place[code] += 1
-    return found
-
-
-def random_picks(sample: Sample) -> IntArray:
-    """Return rows in the order of the sample, believed or not, as random picks would be."""
-    return np.flatnonzero(~sample.asked)
+        orders.append(parts[code][order])
+    starts = np.cumsum([0, *map(len, orders)])
+    return np.concatenate(orders)[starts[picked] + turns(picked)]
 
 
 def budgets_of(sample: Sample) -> list[int]:
@@ -186,9 +170,8 @@ def best_of(lists: Sequence[Learned], learner: str) -> Learned:
     first = lists[0].known(learner)
     gains = [known.known(learner) - first for known in lists]
     sure = [gain.sum() - np.sqrt(len(gain)) * gain.std() for gain in gains]
-    return lists[
-        int(np.argmax([gain.sum() if low >= 0 else -np.inf for gain, low in zip(gains, sure, strict=True)]))
-    ]
+    totals = [gain.sum() if low >= 0 else -np.inf for gain, low in zip(gains, sure, strict=True)]
+    return lists[int(np.argmax(totals))]
 
 
 class Students:
@@ -208,11 +191,11 @@ class Students:
     def right(self, picks: IntArray) -> tuple[Mask, Mask]:
         """Return which of the rows that are asked for the linear and the neighbour student know."""
         sample = self.sample
+        codes, asked = sample.codes[picks], self.asked
         known = np.zeros((len(picks), sample.n_classes))
-        known[np.arange(len(picks)), sample.codes[picks]] = 1.0
-        asked = self.asked
-        own = self.seen[picks] / np.sqrt(np.bincount(sample.codes[picks])[sample.codes[picks]])[:, None]
-        target = known / np.sqrt(np.bincount(sample.codes[picks])[sample.codes[picks]])[:, None]
+        known[np.arange(len(picks)), codes] = 1.0
+        counts = np.sqrt(np.bincount(codes)[codes])[:, None]
+        own, target = self.seen[picks] / counts, known / counts
         if len(picks) < own.shape[1]:
             weights = own.T @ np.linalg.solve(own @ own.T + _RIDGE * np.eye(len(own)), target)
         else:
@@ -222,11 +205,8 @@ class Students:
         k = min(_NEIGHBOURS, len(picks))
         chosen = np.argpartition(-near, k - 1, axis=1)[:, :k]
         votes = np.zeros((len(asked), sample.n_classes))
-        for place in range(k):
-            one = chosen[:, place]
-            votes[np.arange(len(asked)), sample.codes[picks][one]] += (
-                1.0 + 1e-3 * near[np.arange(len(asked)), one]
-            )
+        each = np.arange(len(asked))[:, None]
+        np.add.at(votes, (each, codes[chosen]), 1.0 + 1e-3 * near[each, chosen])
         return linear, votes.argmax(axis=1) == self.codes
 
     def learn(self, name: str, picks: IntArray, budgets: Sequence[int]) -> Learned:

@@ -1,7 +1,6 @@
 """Centres of all classes in a few passes over rows that may be larger than memory."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..compute.blocks import group_order
 from ..compute.runner import count_reads, hold_rows, runner_of, with_runner
 from ..location.centers import find_centers
 from ..location.geometric_median import certify, group_medians
+from ..records import GeometricMedian
 from ..validation import is_whole, resolve_keep
 from .batches import BLOCK_ROWS, window_blocks, windows
 
@@ -24,33 +24,6 @@ _MOST_PASSES = 12
 _SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS = 16384, 2048
 
 
-@dataclass(frozen=True, eq=False)
-class StreamCenters:
-    """One centre per class, its certified epsilon where it has one, and the reads that it took."""
-
-    points: Vector
-    epsilons: list[float | None]
-    reads: int
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return it as plain arrays."""
-        return {
-            "centers": self.points,
-            "epsilons": np.array([np.nan if value is None else value for value in self.epsilons]),
-            "reads": np.array(self.reads),
-        }
-
-
-def saved_centers(state: Mapping[str, npt.NDArray[Any]] | None, rows: Rows) -> StreamCenters | None:
-    """Return the centres in a saved state, if there is one; what was read of the rows for it counts again."""
-    if state is None:
-        return None
-    epsilons = [None if np.isnan(value) else float(value) for value in state["epsilons"]]
-    found = StreamCenters(state["centers"], epsilons, int(state["reads"]))
-    runner_of(rows).count.passes += found.reads
-    return found
-
-
 def stream_centers(
     center: Any,
     rows: Rows,
@@ -58,7 +31,7 @@ def stream_centers(
     labels: Sequence[Any],
     seed: int,
     known: list[Center] | None = None,
-) -> StreamCenters:
+) -> dict[str, npt.NDArray[Any]]:
     """Find the centre of every class.
 
     Geometric medians start from those of a sample, the first window of the logical order, and are
@@ -68,43 +41,38 @@ def stream_centers(
     `labels`: names of the classes. `seed`: seed of the logical order. `known`: the centres and their
     epsilons, where they have been found already: no pass is needed.
 
+    Returns arrays that can be saved: `centers`, their certified `epsilons` (NaN: there is none), and the
+    `reads` that it took.
+
     Memory: the sample (128 MB at most) and O(classes * features).
     """
     rows = with_runner(rows)
-    with count_reads(rows) as counter:
-        points, epsilons = _find(center, rows, codes, labels, seed, known)
-    return StreamCenters(np.stack(points), list(epsilons), counter.reads)
-
-
-def _find(
-    center: Any,
-    rows: Rows,
-    codes: IntArray,
-    labels: Sequence[Any],
-    seed: int,
-    known: list[Center] | None,
-) -> tuple[Sequence[Vector], Sequence[float | None]]:
     # Where all rows are of one class, a pass need not ask for the class of each.
     grouped = None if len(labels) == 1 and codes.min() >= 0 else codes
-    if known is not None or not (isinstance(center, str) and center == "geometric-median"):
-        found = known or find_centers(center, rows, grouped, labels)
-        return [point for point, _ in found], [epsilon for _, epsilon in found]
+    with count_reads(rows) as counter:
+        if known is not None:
+            found = known
+        elif isinstance(center, str) and center == "geometric-median":
+            found = [(own.point, own.epsilon) for own in _medians(rows, codes, grouped, len(labels), seed)]
+        else:
+            found = find_centers(center, rows, grouped, labels)
+    return {
+        "centers": np.stack([point for point, _ in found]),
+        "epsilons": np.array([np.nan if epsilon is None else epsilon for _, epsilon in found]),
+        "reads": np.array(counter.reads),
+    }
+
+
+def _medians(
+    rows: Rows, codes: IntArray, grouped: IntArray | None, n_classes: int, seed: int
+) -> list[GeometricMedian]:
     window = next(windows(len(codes), rows.shape[1], seed))
-    sample = np.sort(window[: max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS * len(labels))])
     if len(window) == len(codes):  # no more than the sample may be
-        medians = group_medians(hold_rows(rows), grouped, len(labels), SAMPLE_EPSILON)
-    else:
-        runner_of(rows).count.gathered += len(sample)
-        starts = _sample_medians(rows[sample], codes[sample], len(labels))
-        medians = group_medians(
-            rows,
-            grouped,
-            len(labels),
-            STREAM_EPSILON,
-            starts=starts,
-            max_iter=_MOST_PASSES,
-        )
-    return [median.point for median in medians], [median.epsilon for median in medians]
+        return group_medians(hold_rows(rows), grouped, n_classes, SAMPLE_EPSILON)
+    sample = np.sort(window[: max(_SAMPLE_ROWS, _SAMPLE_ROWS_PER_CLASS * n_classes)])
+    runner_of(rows).count.gathered += len(sample)
+    starts = _sample_medians(rows[sample], codes[sample], n_classes)
+    return group_medians(rows, grouped, n_classes, STREAM_EPSILON, starts=starts, max_iter=_MOST_PASSES)
 
 
 def median_reads(n_rows: int, n_features: int) -> int:

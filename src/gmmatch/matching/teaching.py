@@ -20,7 +20,7 @@ a smaller budget ends this sequence earlier and changes nothing before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -128,24 +128,24 @@ class Lesson:
         return cls(view, gram, products - np.outer(gram[:, -1], mean), mean)
 
 
-@dataclass(eq=False)
 class Pool:
-    """The rows of a class that compete for its teaching picks."""
+    """The rows of a class that compete for its teaching picks.
 
-    inputs: Vector  # Z: the rows as the learner sees them
-    offsets: Vector  # the features that are matched, minus their centre
-    theta: Vector  # the accumulated error
-    picks: list[int] = field(default_factory=list)
+    `inputs`: Z, the rows as the learner sees them. `offsets`: the features that are matched, minus their
+    centre. `theta`: the accumulated error.
+    """
+
+    def __init__(self, inputs: Vector, offsets: Vector, theta: Vector) -> None:
+        self.inputs, self.offsets, self.theta = inputs, offsets, theta
+        self.picks: list[int] = []
+        self.squares: Vector = np.einsum("ij,ij->i", offsets, offsets)
+        self.products: Vector = offsets @ theta
+        self.free = np.ones(len(offsets), dtype=bool)
 
     @classmethod
     def of(cls, lesson: Lesson, features: FloatArray, center: Vector, start: Vector) -> Pool:
         """Return the pool of rows with these features, before the first pick."""
         return cls(lesson.view(features), features - center, start)
-
-    def __post_init__(self) -> None:
-        self.squares: Vector = np.einsum("ij,ij->i", self.offsets, self.offsets)
-        self.products: Vector = self.offsets @ self.theta
-        self.free = np.ones(len(self.offsets), dtype=bool)
 
     def residuals(self) -> Vector:
         """Return the squared length that theta would have after each row, but for a constant."""
@@ -167,20 +167,29 @@ class Pool:
         self.picks.append(place)
 
 
-class _Changes:
-    """What each pick changes, a line per pick; the names are those of the module's docstring."""
+class _Learner:
+    """The learner, and a line of what each pick changed; the names are those of the module's docstring."""
 
-    def __init__(self, most: int, lesson: Lesson) -> None:
+    def __init__(self, lesson: Lesson, most: int) -> None:
         width, n_classes = lesson.products.shape
+        self.gram, self.known = lesson.gram, np.eye(n_classes) - lesson.mean
+        self.inverse, self.gradient = np.eye(width) / _RIDGE, -lesson.products  # A and D
+        self.weights = np.zeros_like(self.gradient)  # W
         self.made = 0
         self.u, self.v = np.empty((2, most, width))  # A z and A G u
         self.e, self.h = np.empty((2, most, n_classes))  # e and u'D
         self.s, self.g = np.empty((2, most))  # s and u'G u
 
-    def add(self, u: Vector, v: Vector, e: Vector, h: Vector, s: float, g: float) -> None:
-        """Record what a pick changes."""
-        for lines, line in ((self.u, u), (self.v, v), (self.e, e), (self.h, h), (self.s, s), (self.g, g)):
-            lines[self.made] = line
+    def learn(self, code: int, z: Vector) -> None:
+        """Learn a row of a class."""
+        at, u = self.made, self.inverse @ z
+        s = 1.0 + float(z @ u)
+        e, push = (self.known[code] - z @ self.weights) / s, self.gram @ u
+        self.u[at], self.v[at], self.e[at], self.h[at] = u, self.inverse @ push, e, u @ self.gradient
+        self.s[at], self.g[at] = s, float(u @ push)
+        self.inverse -= np.outer(u, u / s)
+        self.weights += np.outer(u, e)
+        self.gradient += np.outer(push, e)
         self.made += 1
 
 
@@ -195,17 +204,17 @@ class _Scores:
         self.slope = inputs @ lesson.products / -_RIDGE  # z'A D
         self.seen = 0  # changes that are in these numbers
 
-    def catch_up(self, changes: _Changes) -> None:
+    def catch_up(self, learner: _Learner) -> None:
         """Bring the products up to date with the picks of all classes since the last turn."""
-        new, self.seen = slice(self.seen, changes.made), changes.made
+        new, self.seen = slice(self.seen, learner.made), learner.made
         if new.start == new.stop:
             return
-        a, b = self.inputs @ changes.u[new].T, self.inputs @ changes.v[new].T
-        e, s, g = changes.e[new], changes.s[new], changes.g[new]
+        a, b = self.inputs @ learner.u[new].T, self.inputs @ learner.v[new].T
+        e, s, g = learner.e[new], learner.s[new], learner.g[new]
         self.leverage -= (a * a) @ (1.0 / s)
         self.curve += (a * a) @ (g / s**2) - (a * b) @ (2.0 / s)
         self.fitted += a @ e
-        self.slope += (b - a * (g / s)) @ e - (a / s) @ changes.h[new]
+        self.slope += (b - a * (g / s)) @ e - (a / s) @ learner.h[new]
 
     def losses(self, known: Vector) -> Vector:
         """Return the exact change of the loss that each candidate would make."""
@@ -246,35 +255,23 @@ def teach(
     The pools hold the picks and their accumulated errors afterwards. `included`: rows that the learner knows
     before the first pick, in their order: the class of each, and how the learner sees them.
     """
-    gram, width = lesson.gram, lesson.view.width
-    inverse, gradient = np.eye(width) / _RIDGE, -lesson.products
-    weights = np.zeros_like(gradient)
-    scores: dict[int, _Scores] = {}
-    known = np.eye(len(lesson.mean)) - lesson.mean
     codes, inputs = included or ((), ())
-    changes = _Changes(len(codes) + len(turns), lesson)
-
-    def learn(code: int, z: Vector) -> None:
-        u = inverse @ z
-        s, e = 1.0 + float(z @ u), (known[code] - z @ weights) / (1.0 + float(z @ u))
-        push = gram @ u
-        changes.add(u, inverse @ push, e, u @ gradient, s, float(u @ push))
-        inverse[:] -= np.outer(u, u / s)
-        weights[:] += np.outer(u, e)
-        gradient[:] += np.outer(push, e)
-
+    learner = _Learner(lesson, len(codes) + len(turns))
+    scores: dict[int, _Scores] = {}
     for code, z in zip(codes, inputs, strict=True):
-        learn(int(code), z)
+        learner.learn(int(code), z)
     for code in turns.tolist():
         pool = pools[code]
         if pool is None or not pool.free.any():
             continue
         score = scores.get(code) or scores.setdefault(code, _Scores(pool.inputs, lesson))
-        score.catch_up(changes)
+        score.catch_up(learner)
         rows = np.flatnonzero(pool.admissible())
-        total = _standard(score.losses(known[code])[rows]) + _MEAN_WEIGHT * _standard(pool.residuals()[rows])
+        total = _standard(score.losses(learner.known[code])[rows]) + _MEAN_WEIGHT * _standard(
+            pool.residuals()[rows]
+        )
         place = int(rows[np.flatnonzero(total <= total.min() + _TIE)[0]])
-        learn(code, pool.inputs[place])
+        learner.learn(code, pool.inputs[place])
         pool.take(place)
 
 
@@ -335,17 +332,13 @@ def teach_groups(
         turns = sequence(shares.weights, shared[None], begun)[0]
         included = lesson.view(gather(rows, shares.included)) if len(shares.included) else None
         teach(lesson, pools, turns, None if included is None else (shares.included_groups, included))
-    return [
-        group if pool is None else _begun(group, features, drawn, chosen[pool.picks])
-        for group, pool, chosen in zip(groups, pools, places, strict=True)
-    ]
-
-
-def _begun(group: Group, features: FloatArray, drawn: IntArray, picks: IntArray) -> Group:
-    """Return a group that begins with some of the rows that were drawn."""
-    if not len(picks):
-        return group
-    total = np.add.reduce(features[picks], axis=0, dtype=np.float64)
-    if group.total is not None:  # rows that are in already come first
-        return replace(group, first=np.concatenate([group.first, drawn[picks]]), total=group.total + total)
-    return replace(group, first=drawn[picks], total=total)
+    begins = []
+    for group, own_pool, place in zip(groups, pools, places, strict=True):
+        if own_pool is not None and own_pool.picks:
+            picks = place[own_pool.picks]
+            total = np.add.reduce(features[picks], axis=0, dtype=np.float64)
+            if group.total is not None:  # rows that are in already come first
+                total = group.total + total
+            group = replace(group, first=np.concatenate([group.first, drawn[picks]]), total=total)
+        begins.append(group)
+    return begins

@@ -11,11 +11,12 @@ import numpy as np
 
 from ..arrays import AnyArray, IntArray, Mask, Rows, Vector
 from ..compute.keys import look_at_rows
+from ..compute.reads import Sums
 from ..compute.runner import count_reads, gather, with_runner
 from ..errors import InvalidInput, InvalidParameter, brief
 from ..facts import Evidence, RunInfo
 from ..location.centers import CENTERS
-from ..location.mean import RunningMeans
+from ..location.mean import Totals, group_totals, means_of
 from ..matching.budgets import Weights, advise, check_budgets, check_share, weigh
 from ..matching.features import MatchedRows
 from ..matching.groups import Group, Outline, Picks, Shares, group_codes, with_first
@@ -159,13 +160,13 @@ class Selector(Estimator):
         shape = rows.shape[1], rows.dtype.itemsize
         return Outline(len(rows), sizes[sizes > 0], *shape, codes is not None, self.guard != "off")
 
-    def running_means(self, checked: CheckedRows) -> RunningMeans | None:
+    def running_means(self, checked: CheckedRows) -> Sums[Totals] | None:
         """Return what adds up the means that are wanted while the rows are looked at."""
         if not self.wants_means():
             return None
-        if checked.classes is None or not self.by_class:
-            return RunningMeans(checked.rows, None, 1, checked.usable)
-        return RunningMeans(checked.rows, checked.codes, len(checked.classes), checked.usable)
+        classes, codes = (checked.classes, checked.codes) if self.by_class else (None, None)
+        n_groups = 1 if classes is None else len(classes)
+        return group_totals(checked.rows, codes, n_groups, usable=checked.usable)
 
     @property
     def judges(self) -> bool:
@@ -421,7 +422,7 @@ class Selector(Estimator):
             return competing
         resumed = []
         for code, group in enumerate(join_earlier(competing, view)):
-            if len(included := shares.included_of(code)):
+            if len(included := shares.included[shares.included_groups == code]):
                 total = np.add.reduce(gather(group.source, included), axis=0, dtype=np.float64)
                 group = replace(group, first=included, total=total)
             if view is not None and group.center is not None and group.before is None:
@@ -519,13 +520,13 @@ class Selector(Estimator):
         )
 
 
-def look(checked: CheckedRows, seed: int, means: RunningMeans | None = None) -> tuple[CheckedRows, Mask]:
+def look(checked: CheckedRows, seed: int, totals: Sums[Totals] | None = None) -> tuple[CheckedRows, Mask]:
     """Look at all rows in one read: return them with what was found, and which are ordinary numbers."""
-    good, keys, digest = look_at_rows(checked.rows, seed, means)
+    good, keys, digest = look_at_rows(checked.rows, seed, totals)
     unusable = ~good if checked.usable is None else ~(good & checked.usable)
     keys[unusable] = 0  # as if they were rows of zeros, so that their values change nothing
-    found = None if means is None else means.means
-    return replace(checked, digest=digest, hashes=(seed, keys), means=found), good
+    means = None if totals is None else means_of(totals.result())
+    return replace(checked, digest=digest, hashes=(seed, keys), means=means), good
 
 
 def _padded(values: Vector, size: int) -> Vector:

@@ -7,7 +7,7 @@ import numpy as np
 from ..arrays import FloatArray, IntArray, Vector
 from ..errors import InvalidInput
 from ..location.centers import find_center
-from ..matching.candidates import GRAM_BYTES, product_error
+from ..matching.greedy import GRAM_BYTES, product_error
 from ..matching.groups import Group, Picks
 from ..matching.objectives import running_objective
 from ..progress import task

@@ -10,15 +10,15 @@ import numpy as np
 
 from ..arrays import IntArray, Rows
 from ..data import MappedRows
-from ..errors import InvalidInput
+from ..errors import InvalidInput, InvalidParameter
 from ..location.centers import CENTERS
 from ..matching.advice import STRATEGIES, Advice, ask_students
 from ..matching.budgets import Weights
 from ..matching.clusters import divide_into_clusters, find_clusters, ordinary_size
 from ..matching.features import (
     AUTO_FOURIER_FEATURES,
+    MOST_FEATURES,
     MatchedRows,
-    check_fourier_features,
     choose_fourier_features,
     unit_rows,
 )
@@ -154,7 +154,9 @@ class GMMatching(Selector):
                 check_choice(value, allowed, name)
             elif value is not None or name != "batch_size":
                 check_positive_int(value, name)
-        check_fourier_features(self.fourier_features)
+        count = self.fourier_features
+        if not isinstance(count, str) and count > MOST_FEATURES:  # than the memory of a machine holds
+            raise InvalidParameter(f"fourier_features must be at most {MOST_FEATURES:,}; got {count:,}")
         if self.sample is not None:
             check_keep(self.sample, "sample")
         if self.refine is not None:

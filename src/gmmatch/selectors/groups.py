@@ -128,7 +128,8 @@ def join_earlier(groups: list[Group], view: MatchedRows | None) -> list[Group]:
                 middle = np.concatenate([view.of_rows(before.total / max(1, before.count)), fourier])
                 target = np.concatenate([view.of_rows(before.target), fourier])
                 before = replace(before, total=before.count * middle, target=target)
-            mean = before.joined(mean, len(group.members))
+            rows = len(group.members)
+            mean = (before.rows * before.target + rows * mean) / max(1, before.rows + rows)
             group = replace(group, before=before, mean=mean, center=(mean, 0.0))
         joined.append(group)
     return joined
@@ -154,15 +155,13 @@ def carry_on(
         if code not in points and group.before is not None and mean is not None:
             points[code] = mean if view is None else view.to_rows(mean)
             offsets.append(group.before.total - group.before.count * points[code])
-    counts = np.array([groups[code].n_before + len(picked[code]) for code in points])
+    own = [groups[code] for code in points]
+    counts = np.array([group.n_before + len(picked[code]) for code, group in zip(points, own, strict=True)])
+    believed = [0 if group.before is None else group.before.rows for group in own]
+    rows = np.array(believed) + [len(competing[code].members) for code in points]
     stacked = np.stack(list(points.values()))
-    return Carried(
-        [groups[code].label for code in points],
-        counts,
-        np.stack(offsets) + counts[:, None] * stacked,
-        stacked,
-        np.array([groups[code].n_believed + len(competing[code].members) for code in points]),
-    )
+    totals = np.stack(offsets) + counts[:, None] * stacked
+    return Carried([group.label for group in own], counts, totals, stacked, rows)
 
 
 def share_out(

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 import gmmatch
 from gmmatch.compute import runner
-from gmmatch.compute._by_path import by_path
-from gmmatch.compute._crew import Agenda, Crew, Lost, bundled, shards
-from gmmatch.compute._worker import Call, Entries, Failure, Parcel, Worker, count_bytes, unpack
-from gmmatch.compute.bundles import bundles
-from gmmatch.compute.runner import PerRow, Runner, cut, spans
+from gmmatch.compute._crew import Crew, Lost, bundled, shards, take
+from gmmatch.compute._worker import Call, Entries, Failure, Parcel, Worker, by_path, count_bytes, unpack
+from gmmatch.compute.runner import PerRow, Runner, bundles, cut, spans
 from gmmatch.data import Dataset
 from gmmatch.errors import InvalidInput, WorkerFailed
 from gmmatch.location.geometric_median import group_medians
@@ -253,17 +251,17 @@ class TestCrew:
         assert sorted(item.start for *_, items in crew.had for item in items) == list(range(count))
 
     def test_a_worker_has_a_contiguous_share(self):
-        agenda = Agenda(shards(range(96), 3))
+        tasks = shards(range(96), 3)
         own = [[], [], []]
-        while agenda:
+        while tasks:
             for worker in range(3):
-                own[worker] += agenda.next(worker).items
+                own[worker] += take(tasks, worker).items
         assert own == [list(range(32 * worker, 32 * worker + 32)) for worker in range(3)]
 
     def test_an_idle_worker_helps(self):
-        agenda = Agenda(shards(range(8), 2))
+        tasks = shards(range(8), 2)
         taken = []
-        while (task := agenda.next(1)) is not None:
+        while (task := take(tasks, 1)) is not None:
             taken += task.items
         assert sorted(taken) == list(range(8))
 
@@ -274,8 +272,8 @@ class TestCrew:
         crew = Here(workers, lose)
         assert list(crew.map(len, items)) == sizes
         assert sorted(len(item) for *_, items in crew.had for item in items) == sorted(sizes)
-        tasks = Agenda(bundled(items, workers))
-        order = [task.size for task in iter(lambda: tasks.next(0), None)]
+        tasks = bundled(items, workers)
+        order = [task.size for task in iter(lambda: take(tasks, 0), None)]
         assert order == sorted(order, reverse=True)
         assert order[0] >= max(sizes)
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
-from gmmatch.compute._by_path import by_path
+from gmmatch.compute._worker import by_path
 from gmmatch.data import open_dataset
 from gmmatch.encoders.base import PixelEncoder
 from gmmatch.errors import GmmatchError, InvalidInput

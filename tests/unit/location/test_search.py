@@ -211,9 +211,9 @@ def test_rows_that_share_the_smallest_distance_are_added_up_over_blocks() -> Non
     total = GroupSums.zeros(1, 2)
     for row in (4, 0, 1, 2, 3):
         total.add(partial_sums(rows[[row]], np.zeros((1, 2)), None, weights[[row]]))
-    assert (total.nearest[0], total.nearest_weight[0]) == (1.0, 10.0)
+    assert total.numbers[0, 4:].tolist() == [1.0, 10.0]
     assert total.nearest_pull[0].tolist() == [-1.0, -1.0]
-    assert (total.weight[0], total.distance[0]) == (15.0, 25.0)
+    assert total.numbers[0, :2].tolist() == [15.0, 25.0]
 
 
 def test_rows_of_no_group_pull_at_no_point() -> None:
@@ -221,5 +221,5 @@ def test_rows_of_no_group_pull_at_no_point() -> None:
     rows, codes, points = rng.normal(size=(60, 3)), rng.integers(-1, 3, 60), rng.normal(size=(3, 3))
     found = partial_sums(rows, points, codes)
     known = partial_sums(rows[codes >= 0], points, codes[codes >= 0])
-    for name in ("groups", "weight", "distance", "pull", "stiffness", "nearest", "nearest_pull"):
+    for name in ("groups", "numbers", "pull", "nearest_pull"):
         np.testing.assert_array_equal(getattr(found, name), getattr(known, name))

@@ -9,38 +9,43 @@ import numpy as np
 import pytest
 
 import gmmatch
+from gmmatch.compute import kernels
 from gmmatch.compute.blocks import block_rows
 from gmmatch.compute.keys import row_keys
 from gmmatch.location.geometric_median import certify
-from gmmatch.matching import candidates as candidates_module
+from gmmatch.matching import greedy as greedy_module
 from gmmatch.matching.batches import (
     BLOCK_ROWS,
     Router,
-    batch_quotas,
     chain_of,
     chain_sizes,
-    logical_order,
     window_blocks,
     windows,
 )
-from gmmatch.matching.candidates import (
+from gmmatch.matching.features import choose_fourier_features
+from gmmatch.matching.greedy import (
+    Matching,
+    Step,
     centered,
     gram_matrix,
     gram_pays,
+    match_batches,
     prepare,
     product_error,
 )
-from gmmatch.matching.features import choose_fourier_features
-from gmmatch.matching.greedy import Matching, Step, match_batches
-from gmmatch.matching.kmeans import Rounds, improve, kmeans, nearest, spread_out
+from gmmatch.matching.kmeans import Rounds, kmeans, nearest, spread_out
 from gmmatch.matching.objectives import running_objective, running_objectives
+from gmmatch.matching.stream import Chain
 from gmmatch.matching.targets import (
-    StreamCenters,
     _sample_medians,
     sampled_medians,
-    saved_centers,
     stream_centers,
 )
+
+
+def logical_order(n_rows: int, n_features: int, seed: int) -> Any:
+    """Return the order in which the rows are visited."""
+    return np.concatenate(list(windows(n_rows, n_features, seed)))
 
 
 @pytest.mark.parametrize("n_rows", [1, 255, 256, 257, 5000])
@@ -101,7 +106,9 @@ def test_a_window_is_a_stretch_of_each_of_eight_lanes(n_blocks: int, monkeypatch
 
 @pytest.mark.parametrize(("n_rows", "k", "size"), [(100, 10, 16), (100, 100, 16), (7, 3, 100), (64, 5, 16)])
 def test_quotas_follow_the_rows_that_have_been_seen(n_rows: int, k: int, size: int) -> None:
-    found = batch_quotas(n_rows, k, size)
+    chain = Chain(Matching.begin(np.zeros(1), np.zeros(1)), n_rows, k)
+    firsts = range(0, n_rows, size)
+    found = np.array([chain.quota(first, min(size, n_rows - first)) for first in firsts])
     seen = [min(size * (number + 1), n_rows) for number in range(len(found))]
     assert np.cumsum(found).tolist() == [rows * k // n_rows for rows in seen]
     assert found.sum() == k
@@ -122,7 +129,7 @@ def test_chains_are_runs_of_batches_of_nearly_the_same_length(streams: int) -> N
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_of_centred_rows_are_those_of_numpy(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates_module, "_TILE_ROWS", 8)
+    monkeypatch.setattr(greedy_module, "_TILE_ROWS", 8)
     rng = np.random.default_rng(1)
     rows, center = rng.normal(size=(36, 5)).astype(dtype) + 9, rng.normal(size=5) + 9
     exact = rows.astype(np.float64) - center
@@ -303,24 +310,19 @@ def test_centers_of_a_stream_are_certified_and_can_be_saved() -> None:
     rng = np.random.default_rng(6)
     rows, codes = rng.normal(size=(900, 4)), rng.integers(-1, 3, 900)
     found = stream_centers("geometric-median", rows, codes, ["a", "b", "c"], seed=1)
-    for code, point in enumerate(found.points):
-        assert found.epsilons[code] == pytest.approx(
-            certify(rows[codes == code], [point])[0].epsilon, abs=1e-9
-        )
-        assert found.epsilons[code] <= 1e-6
-    assert found.reads == 1  # all rows into memory
+    for code, point in enumerate(found["centers"]):
+        epsilon = found["epsilons"][code]
+        assert epsilon == pytest.approx(certify(rows[codes == code], [point])[0].epsilon, abs=1e-9)
+        assert epsilon <= 1e-6
+    assert found["reads"] == 1  # all rows into memory
     means = stream_centers("mean", rows, codes, ["a", "b", "c"], seed=1)
-    np.testing.assert_allclose(means.points[1], rows[codes == 1].mean(axis=0))
-    assert (means.reads, means.epsilons) == (1, [0.0, 0.0, 0.0])
-    known = [(point, None) for point in found.points]
+    np.testing.assert_allclose(means["centers"][1], rows[codes == 1].mean(axis=0))
+    assert (means["reads"], means["epsilons"].tolist()) == (1, [0.0, 0.0, 0.0])
+    known = [(point, None) for point in found["centers"]]
     given = stream_centers("mean", rows, codes, ["a", "b", "c"], 1, known)
-    assert (given.reads, given.epsilons) == (0, [None] * 3)
-    assert stream_centers({"a": np.ones(4)}, rows, np.zeros(900, int), ["a"], 1).reads == 0
-    again = saved_centers(given.arrays(), rows)
-    assert isinstance(again, StreamCenters)
-    assert (again.points == given.points).all()
-    assert (again.epsilons, again.reads) == (given.epsilons, given.reads)
-    assert saved_centers(None, rows) is None
+    assert given["reads"] == 0
+    assert np.isnan(given["epsilons"]).all()
+    assert stream_centers({"a": np.ones(4)}, rows, np.zeros(900, int), ["a"], 1)["reads"] == 0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -331,10 +333,10 @@ def test_medians_of_more_rows_than_a_window_start_from_a_sample(dtype: type) -> 
     codes[::7] = -1
     codes[5] = 1  # a class of one row, which the sample may lack
     found = stream_centers("geometric-median", rows, codes, ["a", "b"], seed=1)
-    assert max(epsilon for epsilon in found.epsilons if epsilon is not None) <= 1e-3
-    np.testing.assert_allclose(found.points[1], rows[5], atol=1e-6)
-    assert 1 <= found.reads <= 12
-    assert np.linalg.norm(found.points[0]) < 0.05
+    assert np.nanmax(found["epsilons"]) <= 1e-3
+    np.testing.assert_allclose(found["centers"][1], rows[5], atol=1e-6)
+    assert 1 <= found["reads"] <= 12
+    assert np.linalg.norm(found["centers"][0]) < 0.05
 
 
 def test_medians_of_a_sample_start_the_search_and_all_rows_stand_in_for_a_missing_class() -> None:
@@ -387,6 +389,18 @@ def test_rows_of_one_number_have_the_nearest_point(kind, dtype):
 def test_tiny_numbers_are_spread_out():
     numbers = 1e-160 * np.random.default_rng(0).normal(size=(1000, 1))
     assert len(np.unique(spread_out(numbers, 50, np.random.default_rng(0)))) <= 50
+
+
+def improve(rows: Any, points: Any) -> Any:
+    """Return the means of the rows nearest to each point, of all rows anew; one without rows stays."""
+    sums, sizes, step = np.zeros_like(points), np.zeros(len(points)), 1024
+    step = max(step, block_rows(max(rows.shape[1], len(points))))
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        more, counts = kernels.group_sums(part, nearest(part, points), len(points))
+        sums, sizes = sums + more, sizes + counts
+    filled = sizes > 0
+    return np.where(filled[:, None], sums / np.where(filled, sizes, 1.0)[:, None], points)
 
 
 @pytest.mark.parametrize("kind", ["cloud", "whole numbers", "copies", "one feature", "tiny", "huge"])

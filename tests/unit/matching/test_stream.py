@@ -12,8 +12,8 @@ import pytest
 from gmmatch.compute.runner import Threads
 from gmmatch.matching import chains as chains_module
 from gmmatch.matching import stream as stream_module
-from gmmatch.matching.batches import logical_order
-from gmmatch.matching.chains import Segment, Turn, segments
+from gmmatch.matching.batches import windows
+from gmmatch.matching.chains import Turn, segments
 from gmmatch.matching.objectives import running_objectives
 from gmmatch.matching.stream import Stream
 
@@ -60,7 +60,7 @@ def sainte_lague(weights: list[int], most: list[int], k: int) -> list[int]:
 
 def written_out(stream: Stream) -> list[tuple[list[int], list[float], list[float], float]]:
     """Return rows, objectives and distances of each class in pick order, and its final objective."""
-    visits = logical_order(N_ROWS, WIDTH, stream.seed)
+    visits = np.concatenate(list(windows(N_ROWS, WIDTH, stream.seed)))
     found = []
     for code, (center, start) in enumerate(zip(stream.centers, stream.starts, strict=True)):
         own = visits[stream.codes[visits] == code]
@@ -154,8 +154,7 @@ class OneByOne(Threads):
             for segment in sequences[number]:
                 self.lengths.append(len(segment))
                 assert (np.diff(segment.rows) > 0).all()
-                numbers = segment.numbers if isinstance(segment, Segment) else segment.order
-                assert sorted(numbers.tolist()) == segment.rows.tolist()
+                assert len(segment.rows) == len(segment)
                 state, result = function(state, segment)
                 yield number, state, result
 
@@ -177,20 +176,28 @@ def test_chains_may_run_anywhere_and_in_any_order() -> None:
 def test_segments_hold_turns_as_they_were() -> None:
     rng = np.random.default_rng(1)
     turns = [Turn(chain, np.sort(rng.choice(10**6, size)), size // 3) for chain, size in [(2, 30), (0, 7)]]
-    packed = Segment.of(turns, 10**6)
-    assert packed.numbers.dtype == np.uint32
-    assert Segment.of(turns, (1 << 32) + 1).numbers.dtype == np.int64
-    assert Segment.of(turns, 1 << 32).numbers.dtype == np.uint32
-    assert len(packed) == 37
-    for one, other in zip(packed.turns(), turns, strict=True):
-        assert (one.chain, one.rows.tolist(), one.quota) == (other.chain, other.rows.tolist(), other.quota)
+    for n_rows, kind in ((10**6, np.uint32), (1 << 32, np.uint32), ((1 << 32) + 1, np.int64)):
+        (packed,) = segments(turns, n_rows)
+        assert len(packed) == 37
+        assert {turn.rows.dtype for turn in packed.turns} == {np.dtype(kind)}
+        for one, other in zip(packed.turns, turns, strict=True):
+            assert (one.chain, one.rows.tolist(), one.quota) == (
+                other.chain,
+                other.rows.tolist(),
+                other.quota,
+            )
     assert [len(part) for part in segments(turns * 3, 10**6)] == [3 * 37]
 
 
 @pytest.mark.usefixtures("small_pieces")
 def test_segments_end_as_soon_as_they_have_enough_rows() -> None:
     turns = [Turn(0, np.arange(size), 1) for size in (100, 49, 1, 150, 200, 30)]
-    assert [part.sizes.tolist() for part in segments(turns, 1000)] == [[100, 49, 1], [150], [200], [30]]
+    assert [[len(turn.rows) for turn in part.turns] for part in segments(turns, 1000)] == [
+        [100, 49, 1],
+        [150],
+        [200],
+        [30],
+    ]
 
 
 def test_turns_of_a_chain_that_follow_each_other_are_read_together_up_to_so_many_values(

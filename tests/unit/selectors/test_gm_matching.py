@@ -7,7 +7,7 @@ from sklearn.base import clone
 import gmmatch
 from gmmatch.errors import GmmatchError
 from gmmatch.matching import greedy
-from gmmatch.matching.batches import batch_quotas, logical_order
+from gmmatch.matching.batches import windows
 from gmmatch.matching.features import unit_rows
 from gmmatch.matching.greedy import Matching, match
 
@@ -73,16 +73,15 @@ def test_picks_in_batches_equal_brute_force_with_theta_carried(step, labelled):
         random_state=7,
         guard="off",
     )
-    order = logical_order(n, 5, seed=7)
+    order = np.concatenate(list(windows(n, 5, seed=7)))
     for label in np.unique(labels):
         members = order[labels[order] == label]
         picked = selection.indices[labels[selection.indices] == label]
         center = gmmatch.geometric_median(rows[labels == label]).point
         theta, expected = thetas(step, center), []
-        for start, quota in zip(
-            range(0, len(members), size), batch_quotas(len(members), len(picked), size), strict=True
-        ):
-            batch = np.sort(members[start : start + size])
+        for start in range(0, len(members), size):
+            batch, before = np.sort(members[start : start + size]), start * len(picked) // len(members)
+            quota = (start + len(batch)) * len(picked) // len(members) - before
             picks, theta = brute_force(rows[batch], center, quota, step, theta)
             expected += batch[picks].tolist()
         assert picked.tolist() == expected
@@ -320,17 +319,12 @@ def test_follows_scikit_learn_conventions():
     assert estimator.centers_.shape == (3, 3)
 
 
-def test_batches_of_one_class_hold_every_row_once_and_quotas_add_up():
-    order = logical_order(200_000, 300, seed=1)
+def test_windows_hold_every_row_once_from_all_over_the_file():
+    order = np.concatenate(list(windows(200_000, 300, seed=1)))
     assert (np.sort(order) == np.arange(200_000)).all()
     # Neighbours in the file are spread: a window mixes blocks from all over it.
     assert np.corrcoef(order[:-1], order[1:])[0, 1] < 0.05
-    assert (logical_order(200_000, 300, seed=2) != order).any()
-    for n, k, size in ((10, 10, 3), (1000, 7, 64), (513, 512, 512), (5, 1, 1)):
-        quotas = batch_quotas(n, k, size)
-        lengths = np.minimum(size, n - np.arange(0, n, size))
-        assert quotas.sum() == k
-        assert (quotas <= lengths).all()
+    assert (np.concatenate(list(windows(200_000, 300, seed=2))) != order).any()
 
 
 def test_carried_batches_stay_close_to_the_centre():

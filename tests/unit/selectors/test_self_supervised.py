@@ -7,7 +7,7 @@ from sklearn.cluster import KMeans
 
 import gmmatch
 from gmmatch.errors import InvalidInput, InvalidParameter
-from gmmatch.matching.kmeans import kmeans, nearest, spread_out
+from gmmatch.matching.kmeans import Rounds, kmeans, nearest, spread_out
 
 
 def blobs(seed: int = 0, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -56,10 +56,9 @@ def test_the_first_of_equally_near_prototypes_is_taken() -> None:
 
 
 def test_a_prototype_without_rows_stays() -> None:
-    from gmmatch.matching.kmeans import improve
-
-    rows = np.array([[0.0], [2.0]])
-    np.testing.assert_array_equal(improve(rows, np.array([[1.0], [50.0]])), [[1.0], [50.0]])
+    rounds = Rounds(np.array([[0.0], [2.0]]), np.array([[1.0], [50.0]]))
+    assert not rounds.go()
+    np.testing.assert_array_equal(rounds.prototypes, [[1.0], [50.0]])
 
 
 def test_scores_are_distances_to_the_nearest_of_as_many_prototypes_as_classes() -> None:
