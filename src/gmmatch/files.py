@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import numpy as np
 
@@ -29,6 +29,13 @@ SHARDS = {
 _Lock = Literal["wait", "share", "try"]
 _JOURNAL = "journal"
 _DAY = 24 * 3600.0
+
+
+def write_all(stream: IO[bytes], content: memoryview | bytes) -> None:
+    """Write bytes to a file without a buffer, which may take some of them at a time."""
+    left = memoryview(content)
+    while left:
+        left = left[stream.write(left) :]
 
 
 @contextmanager
