@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -107,13 +108,12 @@ class Records(Table):
 def _kind(value: object) -> str:
     """Return whether a value is a number, or text that is one; a list of numbers; or something else."""
     if isinstance(value, list):
-        return "list" if all(entry is None or _is_real(entry) for entry in value) else "other"
-    number = is_number(value) if isinstance(value, str) else _is_real(value) or isinstance(value, bool)
+        real = all(
+            isinstance(entry, (int, float, NoneType)) and not isinstance(entry, bool) for entry in value
+        )
+        return "list" if real else "other"
+    number = is_number(value) if isinstance(value, str) else isinstance(value, (int, float))
     return "number" if number else "other"
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_number(cell: str) -> bool:
