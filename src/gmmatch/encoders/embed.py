@@ -354,9 +354,11 @@ class Run:
         with (
             ThreadPoolExecutor(1) as reader,
             ThreadPoolExecutor(cores()) as pool,
-            _bombs_refused(),
+            warnings.catch_warnings(),
             task(f"encoding with {self.encoder.name}", last - first) as advance,
         ):
+            # Pillow would only warn of images that would fill the memory.
+            warnings.filterwarnings("error", category=RuntimeWarning, module=r"PIL\.Image")
             try:
                 reading = (reader.submit(self._read, at, min(at + batch_size, last)) for at in starts)
                 planned = (self._plan(*batch.result(), pool, keys) for batch in _ahead(reading, 2))
@@ -469,19 +471,6 @@ def _ahead(items: Iterable[T], depth: int) -> Iterator[T]:
         if len(waiting) > depth:
             yield waiting.popleft()
     yield from waiting
-
-
-@contextmanager
-def _bombs_refused() -> Iterator[None]:
-    """Let Pillow refuse images that would fill the memory, where it would only warn."""
-    try:
-        from PIL.Image import DecompressionBombWarning
-    except ImportError:
-        yield
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DecompressionBombWarning)
-        yield
 
 
 # ---- in other processes ----
