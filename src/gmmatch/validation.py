@@ -560,7 +560,7 @@ def _as_column(labels: Any, name: str) -> AnyArray:
 def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
     """Turn labels held as Python objects, or masked, into an array of one kind."""
     values = array.tolist()
-    missing = np.array([row for row, value in enumerate(values) if is_missing(value)], dtype=np.int64)
+    good = np.array([not is_missing(value) for value in values], dtype=bool)
     present = [value for value in values if not is_missing(value)]
     fill: Any = 0
     found: list[Any]
@@ -582,16 +582,13 @@ def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
             fill, found = "", [str(value) for value in found]
     else:
         if all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present):
-            rows = (row for row in range(len(values)) if not is_missing(values[row]))
-            odd = next(row for row in rows if not _is_whole_real(values[row]))
+            odd = next(row for row in np.flatnonzero(good).tolist() if not _is_whole_real(values[row]))
             _refuse_amount(odd, values[odd], name)
         kinds = sorted({type(value).__name__ for value in present})
         raise InvalidInputType(f"{name} must be all whole numbers or all text; got {' and '.join(kinds)}")
     result = np.full(len(values), fill, np.asarray(found).dtype if found else None)
-    good = np.ones(len(values), dtype=bool)
-    good[missing] = False
     result[good] = found
-    return result, missing
+    return result, np.flatnonzero(~good)
 
 
 def notes_on(classes: AnyArray) -> list[str]:
