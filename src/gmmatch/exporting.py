@@ -141,11 +141,11 @@ def _fiftyone(records: list[Record], path: Path, data: Dataset) -> None:
         tags = ["kept" if record["kept"] else "dropped", *(["suspect"] if record["is_suspect"] else [])]
         sample: Record = {"filepath": record["image"], "tags": tags}
         sample |= _some(record, "suspicion", "outlier", "row")
-        for name, own in (("ground_truth", "label"), ("suggested", "suggested")):
-            if own in record:
-                known = {"_cls": "Classification", "label": str(record[own])}
-                sure = {"confidence": record["probability"]} if own == "suggested" else {}
-                sample[name] = known | sure
+        if "label" in record:
+            sample["ground_truth"] = {"_cls": "Classification", "label": str(record["label"])}
+        if "suggested" in record:
+            named = {"_cls": "Classification", "label": str(record["suggested"])}
+            sample["suggested"] = named | {"confidence": record["probability"]}
         samples.append(sample)
     path.write_text(json.dumps({"samples": samples}, indent=1), encoding="utf-8")
 

@@ -194,10 +194,8 @@ def _read(path: Path) -> Any:
     try:
         if path.suffix == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False)
-        if path.suffix == ".parquet":
-            return pq.read_table(path)
-        if path.suffix == ".csv":
-            return csv.read_csv(path)
+        if path.suffix in (".parquet", ".csv"):
+            return pq.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
     except (OSError, ValueError) as error:
         raise InvalidInput(f"probabilities cannot be read from {path}: {error}") from None
     raise InvalidInput(f"probabilities are read from .npy, .parquet or .csv; got {path}")
