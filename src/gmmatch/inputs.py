@@ -267,9 +267,9 @@ def open_rows(
 def open_foreign(given: object, encoder: object = None, text: str | None = None) -> Dataset:
     """Open other data as this data was opened; labels are not needed."""
     source = given[0] if isinstance(given, tuple) and len(given) == 2 else given
-    return (
-        source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text, encode=True)
-    )
+    if isinstance(source, Dataset):
+        return source
+    return open_data(source, encoder=encoder, text=text, encode=True)
 
 
 def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:

@@ -365,10 +365,11 @@ class Run:
             warnings.filterwarnings("error", category=RuntimeWarning, module=r"PIL\.Image")
             try:
                 reading = (reader.submit(self._read, at, min(at + batch_size, last)) for at in starts)
-                planned = (self._plan(*batch.result(), pool, keys) for batch in _ahead(reading, 2))
-                for size, prepared in _ahead(planned, 1):
+                planned = (self._plan(*batch.result(), pool) for batch in _ahead(reading, 2))
+                for batch_keys, prepared in _ahead(planned, 1):
                     self._encode(prepared)
-                    advance(size)
+                    keys += batch_keys
+                    advance(len(batch_keys))
             finally:
                 reader.shutdown(cancel_futures=True)
                 pool.shutdown(cancel_futures=True)
@@ -395,15 +396,9 @@ class Run:
         return start, contents, [content_key(content) for content in contents]
 
     def _plan(
-        self,
-        start: int,
-        contents: list[object],
-        keys: list[bytes],
-        pool: ThreadPoolExecutor,
-        all_keys: list[bytes],
-    ) -> tuple[int, dict[bytes, Future[object]]]:
-        """Look up which contents of a batch have vectors already; return its size, and the others by key."""
-        all_keys += keys
+        self, start: int, contents: list[object], keys: list[bytes], pool: ThreadPoolExecutor
+    ) -> tuple[list[bytes], dict[bytes, Future[object]]]:
+        """Look up which contents of a batch have vectors already; return its keys, and the others by key."""
         prepared: dict[bytes, Future[object]] = {}
         self.positions[start : start + len(keys)] = self.store.find(_as_array(keys))
         for row, (content, key) in enumerate(zip(contents, keys, strict=True), start=start):
@@ -412,7 +407,7 @@ class Run:
             elif self.positions[row] < 0 and key not in self._under_way:
                 self._under_way.add(key)
                 prepared[key] = pool.submit(self.encoder.prepare, content)
-        return len(contents), prepared
+        return keys, prepared
 
     def _encode(self, prepared: dict[bytes, Future[object]]) -> None:
         items: dict[bytes, object] = {}
