@@ -204,7 +204,7 @@ def load_npz(path: Path, name: str, most: int | None = None) -> AnyArray:
             check_room(size, f"{path}:{name}", most)
             if size > member.file_size:
                 raise ValueError(f"array {name} has {member.file_size} bytes; its header promises {size}")
-        with archive.open(member) as file:
+            file.seek(0)
             array: AnyArray = np.lib.format.read_array(file, allow_pickle=False)
         return array
 

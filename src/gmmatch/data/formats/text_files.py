@@ -79,20 +79,19 @@ class Records(Table):
         """Return a column of lists, or columns of numbers, as floats, NaN in bad rows, and why these are."""
         if names[0] in self.lists:
             return self._vectors(names[0])
-        bad, get, keys = dict(self.broken), self._get, {name: self._keys[name] for name in names}
+        check_room(8 * self.n_rows * len(names), self.name, request.most)
+        floats, bad = np.full((self.n_rows, len(names)), np.nan), dict(self.broken)
         for row, record in enumerate(self._records):
-            values = ((name, get(record, key)) for name, key in keys.items() if row not in bad)
-            gaps = (name for name, value in values if value is None or value == "" or value != value)
-            for name in gaps:
-                bad[row] = f"no number in column {name!r}"
-                break
+            if row in bad:
+                continue
+            values = {name: self._get(record, self._keys[name]) for name in names}
+            gaps = (name for name, value in values.items() if value is None or value == "" or value != value)
+            if (gap := next(gaps, None)) is None:
+                floats[row] = list(map(as_float, values.values()))
+            else:
+                bad[row] = f"no number in column {gap!r}"
         if len(bad) == self.n_rows:
             raise all_bad(bad, self.n_rows, self.name)
-        check_room(8 * self.n_rows * len(names), self.name, request.most)
-        floats = np.full((self.n_rows, len(names)), np.nan)
-        for row, record in enumerate(self._records):
-            if row not in bad:
-                floats[row] = [as_float(get(record, key)) for key in keys.values()]
         return floats, bad
 
     def _vectors(self, name: str) -> tuple[FloatArray, dict[int, str]]:
