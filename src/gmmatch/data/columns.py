@@ -166,7 +166,7 @@ def attach(
         given = _find(dataset, dataset.labels if labels is None else labels, "labels")
         array, missing = _typed(given, "labels")
         notes = (*notes, *given.notes)
-        missing = np.array([row for row in missing.tolist() if row not in bad], dtype=np.int64)
+        missing = np.setdiff1d(missing, list(bad))
         array = _filled(array, missing, bad, unlabelled)
         dataset = dataset.replace(labels=array)
         if unlabelled == "pick" and missing.size:
@@ -520,8 +520,8 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
     surplus = sorted(set(range(len(keys))).difference(places))
     notes = []
     if surplus:
-        listed = named([keys[place] for place in surplus])
-        notes.append(f"{values.name} has {what} for {len(surplus):,} ids that no row has: {listed}")
+        foreign = named([keys[place] for place in surplus])
+        notes.append(f"{values.name} has {what} for {len(surplus):,} ids that no row has: {foreign}")
     shared = [name for name, count in Counter(names).items() if name is not None and count > 1]
     if shared:
         notes.append(
