@@ -213,9 +213,10 @@ def _has_batches(x: object, request: Request) -> bool:
 
 def _is_batch(path: Path) -> bool:
     """Return True if a file is a CIFAR batch by its name or its first bytes."""
+    if path.suffix == ".bin":
+        return True
     with path.open("rb") as stream:
-        pickled = path.suffix in ("", ".pkl", ".pickle") and stream.read(1) in (b"\x80", b"(")
-    return pickled or path.suffix == ".bin"
+        return path.suffix in ("", ".pkl", ".pickle") and stream.read(1) in (b"\x80", b"(")
 
 
 def _version(folder: Path) -> Mapping[str, tuple[str, ...]] | None:
