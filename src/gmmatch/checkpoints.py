@@ -3,22 +3,19 @@
 import dataclasses
 import hashlib
 import json
-import struct
 import sys
 import time
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any, TypeVar
 
 import numpy as np
 
 from .arrays import AnyArray, Arrays
-from .errors import InvalidInput, first_line
+from .errors import DAMAGED, InvalidInput, first_line
 from .facts import digest_of_arrays, plain
 from .files import remove_partials, whole_file
 from .version import __version__
@@ -30,11 +27,6 @@ _SECONDS_BETWEEN_SAVES = 0.5
 _TIMES_AS_LONG = 30
 _FINISHED = ("learned", "verdict")  # what is saved once, each in a file of its own
 _SKELETON, _ORIGIN, _DIGEST = "skeleton", "origin", "digest"
-# What is raised by files that are not what they should be.
-_DAMAGED = (
-    OSError, ValueError, LookupError, TypeError, SyntaxError, EOFError, RuntimeError, MemoryError,
-    AttributeError, zipfile.BadZipFile, zlib.error, struct.error, TokenError,
-)  # fmt: skip
 
 
 class FileCheckpoint:
@@ -59,7 +51,14 @@ class FileCheckpoint:
         self._outputs = sorted({*outputs, *(outputs_of(path) if resume else ())})
         files = state_files(path)
         for file in files:
-            _refuse_foreign(file)
+            members: set[str] = set()
+            if file.is_file():
+                with suppress(*DAMAGED), zipfile.ZipFile(file) as archive:
+                    members.update(archive.namelist())
+            if file.exists() and not {f"{_ORIGIN}.npy", "identity.npy"} & members:
+                raise InvalidInput(
+                    f"{file} is not the saved state of a run; move it away, or name another file"
+                )
         for file in () if resume else files:
             file.unlink(missing_ok=True)
 
@@ -69,7 +68,7 @@ class FileCheckpoint:
             return None
         try:
             state, origin = _read(self.path)
-        except _DAMAGED as error:
+        except DAMAGED as error:
             raise InvalidInput(
                 f"the saved state {self.path} cannot be read: {first_line(error)}; remove it"
             ) from None
@@ -95,7 +94,7 @@ class FileCheckpoint:
             try:
                 state, origin = _read(path)
                 found = unpack(state)
-            except _DAMAGED:
+            except DAMAGED:
                 path.unlink(missing_ok=True)
             else:
                 self._check(origin, path)
@@ -151,7 +150,7 @@ def outputs_of(path: Path) -> set[str]:
     """Return the outputs that the saved state of a run lists; none where there is no readable state."""
     found: set[str] = set()
     for file in state_files(path):
-        with suppress(*_DAMAGED):
+        with suppress(*DAMAGED):
             found.update(_read(file)[1]["outputs"])
     return found
 
@@ -173,17 +172,6 @@ def _read(path: Path) -> tuple[Arrays, dict[str, Any]]:
         raise ValueError("its content is not what was written")
     origin: dict[str, Any] = json.loads(str(state.pop(_ORIGIN)))
     return state, origin
-
-
-def _refuse_foreign(path: Path) -> None:
-    """Refuse to replace a file that no run has written as its state."""
-    if not path.exists():
-        return
-    if path.is_file():
-        with suppress(*_DAMAGED), zipfile.ZipFile(path) as archive:
-            if {f"{_ORIGIN}.npy", "identity.npy"} & set(archive.namelist()):
-                return
-    raise InvalidInput(f"{path} is not the saved state of a run; move it away, or name another file")
 
 
 def pack(value: object) -> Arrays:

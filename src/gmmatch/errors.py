@@ -5,8 +5,17 @@ Each one is also the built-in exception that a Python programmer would expect (`
 """
 
 import importlib
+import struct
+import zipfile
+import zlib
+from tokenize import TokenError
 from typing import Any
 
+DAMAGED = (
+    OSError, ValueError, LookupError, TypeError, SyntaxError, EOFError, RuntimeError, MemoryError,
+    OverflowError, AttributeError, zipfile.BadZipFile, zlib.error, struct.error, TokenError,
+)  # fmt: skip
+"""What Python and NumPy raise for files that are not what they should be."""
 _MOST_BITS = 256  # of a whole number that is shown
 
 

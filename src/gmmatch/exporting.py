@@ -74,18 +74,18 @@ def _records(selection: Selection, data: Dataset) -> Iterator[Record]:
     n_rows, evidence = selection.n_rows, selection.evidence
     classes, codes = (np.empty(0), None) if data.labels is None else as_labels(data.labels, n_rows)
     names = classes.tolist()
-    wrong = np.zeros(n_rows) if evidence is None else np.nan_to_num(evidence.wrong.astype(np.float64))
-    outlier = np.zeros(n_rows) if evidence is None else np.nan_to_num(evidence.outlier.astype(np.float64))
-    rank = np.full(n_rows, -1)
-    rank[selection.indices] = np.arange(len(selection))
+    wrong = outlier = np.zeros(n_rows)
+    if evidence is not None:
+        wrong, outlier = (np.nan_to_num(one.astype(np.float64)) for one in (evidence.wrong, evidence.outlier))
+    ranks = {row: rank for rank, row in enumerate(selection.indices.tolist())}
     order = np.lexsort((np.arange(n_rows), -outlier, -wrong))
     content = data.content
     for row in order[~np.isin(order, data.bad_rows)].tolist():
         found: Record = {
             "id": row if data.ids is None else data.ids[row : row + 1].tolist()[0],
             "row": row,
-            "kept": bool(rank[row] >= 0),
-            "rank": int(rank[row]) if rank[row] >= 0 else None,
+            "kept": row in ranks,
+            "rank": ranks.get(row),
             "suspicion": round(float(wrong[row]), 6),
             "outlier": round(float(outlier[row]), 6),
             "is_suspect": bool(wrong[row] >= WRONG),
@@ -141,11 +141,11 @@ def _fiftyone(records: list[Record], path: Path, data: Dataset) -> None:
         tags = ["kept" if record["kept"] else "dropped", *(["suspect"] if record["is_suspect"] else [])]
         sample: Record = {"filepath": record["image"], "tags": tags}
         sample |= _some(record, "suspicion", "outlier", "row")
-        for name, own in (("ground_truth", "label"), ("suggested", "suggested")):
-            if own in record:
-                known = {"_cls": "Classification", "label": str(record[own])}
-                sure = {"confidence": record["probability"]} if own == "suggested" else {}
-                sample[name] = known | sure
+        if "label" in record:
+            sample["ground_truth"] = {"_cls": "Classification", "label": str(record["label"])}
+        if "suggested" in record:
+            named = {"_cls": "Classification", "label": str(record["suggested"])}
+            sample["suggested"] = named | {"confidence": record["probability"]}
         samples.append(sample)
     path.write_text(json.dumps({"samples": samples}, indent=1), encoding="utf-8")
 

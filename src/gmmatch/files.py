@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import numpy as np
 
@@ -29,6 +29,13 @@ SHARDS = {
 _Lock = Literal["wait", "share", "try"]
 _JOURNAL = "journal"
 _DAY = 24 * 3600.0
+
+
+def write_all(stream: IO[bytes], content: memoryview | bytes) -> None:
+    """Write bytes to a file without a buffer, which may take some of them at a time."""
+    left = memoryview(content)
+    while left:
+        left = left[stream.write(left) :]
 
 
 @contextmanager
@@ -133,7 +140,8 @@ def _place_together(partials: Sequence[Path], targets: Sequence[Path]) -> None:
 
 def _undo(folder: Path) -> None:
     """Put back what a run replaced that ended before the first of its files was in place."""
-    try:
+    # Without a journal, or with half of one, nothing was moved.
+    with suppress(OSError, ValueError, LookupError, TypeError):
         journal = json.loads((folder / _JOURNAL).read_text(encoding="utf-8"))
         if not (folder / journal["main"]).exists():
             return  # all of them are in their places
@@ -142,8 +150,6 @@ def _undo(folder: Path) -> None:
                 os.replace(backup, target)
             elif os.path.exists(target) and os.stat(target).st_ino == inode:
                 os.unlink(target)
-    except (OSError, ValueError, LookupError, TypeError):  # no journal, or half of one: nothing was moved
-        return
 
 
 @contextmanager
@@ -215,9 +221,7 @@ def check_apart(outputs: Sequence[Path], inputs: Iterable[object]) -> None:
     if len({os.path.realpath(path) for path in outputs}) < len(outputs):
         raise InvalidParameter("two outputs have the same name; expected a file for each")
     there = {number: path for path in outputs if (number := _file_number(path)) is not None}
-    if not there:
-        return  # what is read exists, and no output does
-    for name in names_of(inputs):
+    for name in names_of(inputs) if there else ():  # what is read exists, and no output may
         number = _file_number(name)
         path = None if number is None else there.get(number)
         if path is not None:
@@ -335,10 +339,8 @@ def use_folder(folder: Path) -> int | None:
 
 def remove_unused(folder: Path, files: Iterable[Path] | None = None) -> bool:
     """Remove a folder, or some of its files, unless it is in use; return whether that was done."""
-    with (
-        suppress(FileNotFoundError),
-        _locked(folder, "try") as is_free,
-    ):  # another process may have removed it
+    # Another process may have removed it.
+    with suppress(FileNotFoundError), _locked(folder, "try") as is_free:
         if is_free is False:
             return False
         if files is None:

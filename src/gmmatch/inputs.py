@@ -141,15 +141,13 @@ def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int)
     `classes`, `every`: the classes that have rows, and all of them; columns may be of either.
     """
     table = _read(Path(given)) if isinstance(given, (str, os.PathLike)) else given
-    columns = _columns(table)
-    if columns is None:
+    found, names = _by_name(table, classes, n_rows), classes
+    if found is None:
         try:
             found = np.ma.filled(np.asanyarray(table), np.nan)
         except (TypeError, ValueError):
             raise InvalidInputType("probabilities must be a table of numbers, a row for each row") from None
         names = classes if found.ndim == 2 and found.shape[1] == len(classes) else every
-    else:
-        found, names = _by_name(columns, classes, n_rows), classes
     if found.dtype.kind not in "fiu" or found.shape != (n_rows, len(names)):
         raise InvalidInput(
             f"probabilities must have a row for each of {n_rows:,} rows and a column for each of"
@@ -167,8 +165,8 @@ def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int)
     return found if len(names) == len(classes) else found[:, np.isin(every, classes)]
 
 
-def _columns(table: Any) -> Mapping[str, Any] | None:
-    """Return the columns of a table or mapping by their names as text; None: it is an array."""
+def _by_name(table: Any, classes: Labels, n_rows: int) -> FloatArray | None:
+    """Return the columns of the classes of a table or mapping, in their order; None: it is an array."""
     names = table if isinstance(table, Mapping) else getattr(table, "columns", None)
     if isinstance(table, pa.Table):
         names = table.column_names
@@ -178,21 +176,15 @@ def _columns(table: Any) -> Mapping[str, Any] | None:
     if len(set(called)) < len(called):
         twice = next(name for name in called if called.count(name) > 1)
         raise InvalidInput(f"probabilities have more than one column {twice!r}; expected one for each class")
-    return {str(name): table[name] for name in names}
-
-
-def _by_name(columns: Mapping[str, object], classes: Labels, n_rows: int) -> FloatArray:
-    """Return the columns of the classes, in their order."""
-    missing = [str(name) for name in classes.tolist() if str(name) not in columns]
+    columns, wanted = dict(zip(called, names, strict=True)), [str(name) for name in classes.tolist()]
+    missing = [name for name in wanted if name not in columns]
     if missing:
         raise InvalidInput(
             f"probabilities have no column for {len(missing):,} of {len(classes):,} classes, such as"
             f" {missing[0]!r}; name the columns by the classes"
         )
-    return np.stack(
-        [as_numbers(columns[str(name)], n_rows, "each class of probabilities") for name in classes.tolist()],
-        axis=1,
-    )
+    given = [as_numbers(table[columns[name]], n_rows, "each class of probabilities") for name in wanted]
+    return np.stack(given, axis=1)
 
 
 def _read(path: Path) -> Any:
@@ -202,10 +194,8 @@ def _read(path: Path) -> Any:
     try:
         if path.suffix == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False)
-        if path.suffix == ".parquet":
-            return pq.read_table(path)
-        if path.suffix == ".csv":
-            return csv.read_csv(path)
+        if path.suffix in (".parquet", ".csv"):
+            return pq.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
     except (OSError, ValueError) as error:
         raise InvalidInput(f"probabilities cannot be read from {path}: {error}") from None
     raise InvalidInput(f"probabilities are read from .npy, .parquet or .csv; got {path}")
@@ -277,9 +267,9 @@ def open_rows(
 def open_foreign(given: object, encoder: object = None, text: str | None = None) -> Dataset:
     """Open other data as this data was opened; labels are not needed."""
     source = given[0] if isinstance(given, tuple) and len(given) == 2 else given
-    return (
-        source if isinstance(source, Dataset) else open_data(source, encoder=encoder, text=text, encode=True)
-    )
+    if isinstance(source, Dataset):
+        return source
+    return open_data(source, encoder=encoder, text=text, encode=True)
 
 
 def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:

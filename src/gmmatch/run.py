@@ -981,8 +981,7 @@ def _encoding(plan: Plan, found: Dataset) -> tuple[int, float, int | None]:
     Returns how many contents have no vector yet, by a sample; the seconds; and how long vectors are: None
     where the encoder would have to be fetched first. Nothing is fetched and nothing is kept.
     """
-    from .encoders.embed import choose_encoder
-    from .encoders.trial import try_encoder
+    from .encoders.embed import choose_encoder, try_encoder
 
     chosen = choose_encoder(found, plan.encoder, plan.text, plan.image)[0]
     tried = try_encoder(chosen, found)

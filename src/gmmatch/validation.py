@@ -160,7 +160,23 @@ def check_input(
     array([1, 0])
     """
     rows = as_rows(X, name, finite=finite and usable is None)
-    _check_scale(rows, name)
+    # Distances would all be lost to rounding; hardly any row is read where one value is ordinary.
+    single = rows.dtype == np.float32
+    smallest = _SMALLEST_SINGLE if single else _SMALLEST_VALUE
+    most, largest = max(1, _CHECK_BYTES // (rows.shape[1] * rows.itemsize)), 0.0
+    start, stop = 0, 1  # the first row says enough, as a rule
+    while start < len(rows):
+        chunk = np.abs(np.asarray(rows[start:stop]))
+        if (chunk >= smallest).any():
+            break
+        largest = max(largest, float(chunk.max(initial=0.0, where=chunk > 0)))
+        start, stop = stop, stop + most
+    if largest and start >= len(rows):
+        way = ", or give them as float64" if single else ""
+        raise InvalidInput(
+            f"{name} holds no value larger than {largest:.3g}; expected one of at least {smallest:g}, because"
+            f" squares of smaller {rows.dtype} numbers vanish: multiply all of them{way}"
+        )
     classes, codes = (None, None) if y is None else as_labels(y, len(rows), label_name)
     return CheckedRows(rows, classes, codes, usable)
 
@@ -177,26 +193,6 @@ def bad_rows(rows: AnyArray) -> IntArray:
                 good = (np.abs(chunk, dtype=np.float64) <= LARGEST_VALUE).all(axis=1)
             found.append(np.flatnonzero(~good) + start)
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-
-
-def _check_scale(rows: Rows, name: str) -> None:
-    """Refuse rows whose distances would all be lost to rounding; hardly any is read where one is ordinary."""
-    single = rows.dtype == np.float32
-    smallest = _SMALLEST_SINGLE if single else _SMALLEST_VALUE
-    most, largest = max(1, _CHECK_BYTES // (rows.shape[1] * rows.itemsize)), 0.0
-    start, stop = 0, 1  # the first row says enough, as a rule
-    while start < len(rows):
-        chunk = np.abs(np.asarray(rows[start:stop]))
-        if (chunk >= smallest).any():
-            return
-        largest = max(largest, float(chunk.max(initial=0.0, where=chunk > 0)))
-        start, stop = stop, stop + most
-    if largest:
-        way = ", or give them as float64" if single else ""
-        raise InvalidInput(
-            f"{name} holds no value larger than {largest:.3g}; expected one of at least {smallest:g}, because"
-            f" squares of smaller {rows.dtype} numbers vanish: multiply all of them{way}"
-        )
 
 
 def describe_bad_rows(bad: IntArray) -> str:
@@ -564,14 +560,20 @@ def _as_column(labels: Any, name: str) -> AnyArray:
 def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
     """Turn labels held as Python objects, or masked, into an array of one kind."""
     values = array.tolist()
-    missing = np.array([row for row, value in enumerate(values) if is_missing(value)], dtype=np.int64)
+    good = np.array([not is_missing(value) for value in values], dtype=bool)
     present = [value for value in values if not is_missing(value)]
     fill: Any = 0
     found: list[Any]
     if all(isinstance(value, str) for value in present):
         fill, found = "", present
         _check_letters(["" if is_missing(value) else value for value in values], name)
-        _check_width(values, name)
+        texts = [(len(value), -row) for row, value in enumerate(values) if isinstance(value, str)]
+        longest, row = max(texts, default=(0, 0))
+        if longest > _LONG_LABEL and 4 * longest * len(values) > _MOST_BYTES:
+            raise InvalidInput(
+                f"{name} has a text of {longest:,} letters at row {-row}, beside which {len(values):,} would"
+                f" take {4 * longest * len(values) / 1e9:,.1f} GB; expected short names"
+            )
     elif all(isinstance(value, (bool, np.bool_)) for value in present):
         fill, found = False, present
     elif all(_is_whole_real(value) for value in present):
@@ -579,12 +581,14 @@ def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
         if min(found) < -(2**63) or max(found) >= (2**63 if min(found) < 0 else 2**64):
             fill, found = "", [str(value) for value in found]
     else:
-        _refuse_labels(values, name)
+        if all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present):
+            odd = next(row for row in np.flatnonzero(good).tolist() if not _is_whole_real(values[row]))
+            _refuse_amount(odd, values[odd], name)
+        kinds = sorted({type(value).__name__ for value in present})
+        raise InvalidInputType(f"{name} must be all whole numbers or all text; got {' and '.join(kinds)}")
     result = np.full(len(values), fill, np.asarray(found).dtype if found else None)
-    good = np.ones(len(values), dtype=bool)
-    good[missing] = False
     result[good] = found
-    return result, missing
+    return result, np.flatnonzero(~good)
 
 
 def notes_on(classes: AnyArray) -> list[str]:
@@ -646,31 +650,12 @@ def _check_letters(texts: list[str], name: str, first: int = 0) -> None:
         )
 
 
-def _check_width(values: list[object], name: str) -> None:
-    """Refuse texts, most likely not meant to be labels, that would fill the memory as an array."""
-    texts = [(len(value), -row) for row, value in enumerate(values) if isinstance(value, str)]
-    longest, row = max(texts, default=(0, 0))
-    if longest > _LONG_LABEL and 4 * longest * len(values) > _MOST_BYTES:
-        raise InvalidInput(
-            f"{name} has a text of {longest:,} letters at row {-row}, beside which {len(values):,} would take"
-            f" {4 * longest * len(values) / 1e9:,.1f} GB; expected short names"
-        )
-
-
 def _is_whole_real(value: object) -> bool:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         return False
     if isinstance(value, numbers.Integral):
         return True
     return float(value).is_integer() and abs(float(value)) < LARGEST_WHOLE_FLOAT
-
-
-def _refuse_labels(values: list[object], name: str) -> NoReturn:
-    present = [(row, value) for row, value in enumerate(values) if not is_missing(value)]
-    if all(isinstance(value, numbers.Real) and not isinstance(value, bool) for _, value in present):
-        _refuse_amount(*next((row, value) for row, value in present if not _is_whole_real(value)), name)
-    kinds = sorted({type(value).__name__ for _, value in present})
-    raise InvalidInputType(f"{name} must be all whole numbers or all text; got {' and '.join(kinds)}")
 
 
 def _refuse_amount(row: int, value: object, name: str) -> NoReturn:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import gmmatch
 from gmmatch import run
 from gmmatch.cli import app
-from gmmatch.encoders.trial import try_encoder
+from gmmatch.encoders.embed import try_encoder
 from gmmatch.errors import InvalidInput, InvalidInputType, MissingExtra
 
 from .photos import photo_folder, text_table

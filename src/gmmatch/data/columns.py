@@ -166,7 +166,7 @@ def attach(
         given = _find(dataset, dataset.labels if labels is None else labels, "labels")
         array, missing = _typed(given, "labels")
         notes = (*notes, *given.notes)
-        missing = np.array([row for row in missing.tolist() if row not in bad], dtype=np.int64)
+        missing = np.setdiff1d(missing, list(bad))
         array = _filled(array, missing, bad, unlabelled)
         dataset = dataset.replace(labels=array)
         if unlabelled == "pick" and missing.size:
@@ -204,9 +204,7 @@ def _filled(array: Labels, missing: IntArray, bad: dict[int, str], unlabelled: s
     """Give rows without a label one that exists, or one of their own."""
     if not missing.size and not bad:
         return array
-    good = np.ones(len(array), dtype=bool)
-    good[missing] = False
-    good[[row for row in bad if row < len(array)]] = False
+    good = ~np.isin(np.arange(len(array)), [*missing.tolist(), *bad])
     if unlabelled != "error" and missing.size:
         own: Any = UNLABELLED
         if array.dtype.kind in "iub":
@@ -303,7 +301,13 @@ def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = Non
     if kind == "npz":
         return _archive_values(path, what, column)
     if ending in DELIMITERS or ending == ".txt":
-        return _delimited_values(read_delimited(path), what, n_rows, column)
+        lines = read_delimited(path)
+        place, has_header = label_column(lines, what, n_rows, column)
+        table = delimited_table(lines, has_header)
+        names = lines.records[0].cells if has_header else table.names
+        values = _table_values(table, what, path, names[place])
+        keys = None if values.keys is None else whole_numbers(values.keys)
+        return replace(values, entries=whole_numbers([entry or None for entry in values.entries]), keys=keys)
     if kind in ("parquet", "arrow") or ending in JSON_ENDINGS:
         return _table_values(open_table(path), what, path, column)
     if is_idx(path):
@@ -435,15 +439,6 @@ def pick_column(names: Sequence[str], what: str, path: Path, column: str | None 
     )
 
 
-def _delimited_values(found: Delimited, what: str, n_rows: int | None, column: str | None) -> Values:
-    place, has_header = label_column(found, what, n_rows, column)
-    table = delimited_table(found, has_header)
-    names = found.records[0].cells if has_header else table.names
-    values = _table_values(table, what, found.path, names[place])
-    entries = whole_numbers([entry or None for entry in values.entries])
-    return replace(values, entries=entries, keys=None if values.keys is None else whole_numbers(values.keys))
-
-
 def label_column(
     found: Delimited, what: str = "labels", n_rows: int | None = None, column: str | None = None
 ) -> tuple[int, bool]:
@@ -525,8 +520,8 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
     surplus = sorted(set(range(len(keys))).difference(places))
     notes = []
     if surplus:
-        listed = named([keys[place] for place in surplus])
-        notes.append(f"{values.name} has {what} for {len(surplus):,} ids that no row has: {listed}")
+        foreign = named([keys[place] for place in surplus])
+        notes.append(f"{values.name} has {what} for {len(surplus):,} ids that no row has: {foreign}")
     shared = [name for name, count in Counter(names).items() if name is not None and count > 1]
     if shared:
         notes.append(
@@ -542,8 +537,6 @@ def id_text(entry: object) -> str:
     >>> [id_text(entry) for entry in (7, 7.0, "7", "007", 7.5)]
     ['7', '7', '7', '007', '7.5']
     """
-    if isinstance(entry, (str, bool, np.bool_)):
-        return str(entry)
     if isinstance(entry, bytes):
         return entry.decode("utf-8", "backslashreplace")
     if isinstance(entry, (float, np.floating)):
@@ -627,14 +620,9 @@ def _row_ids(dataset: Dataset, key_column: str) -> list[Any] | None:
             return list(_column(dataset, name))
     if dataset.content is not None and dataset.content.paths is not None:
         return list(dataset.content.paths)
-    return _ids_beside(dataset)
-
-
-def _ids_beside(dataset: Dataset) -> list[object] | None:
-    """Return the ids that `gmmatch embed` wrote beside its vectors."""
     if dataset.kind != "npy" or len(dataset.files) != 1 or is_remote(dataset.files[0]):
         return None
-    path = Path(dataset.files[0]).with_suffix(".parquet")
+    path = Path(dataset.files[0]).with_suffix(".parquet")  # that `gmmatch embed` wrote beside its vectors
     try:
         with path.open("rb") as file:
             table = pq.read_table(file, columns=["id"])
@@ -661,23 +649,18 @@ def match_names(keys: Sequence[str], names: Sequence[str | None]) -> list[int | 
         formed = [form(key) for key in keys]
         known = {key: place for place, key in enumerate(formed)}
         wanted = [None if name is None else form(name) for name in names]
-        hits = sum(name in known for name in wanted)
-        if hits <= most or (form is not str and _ambiguous(formed, names, wanted, known)):
+        found = [(name, to) for name, to in zip(names, wanted, strict=True) if to in known]
+        if len(found) <= most:
             continue
-        best, most = [None if name is None else known.get(name) for name in wanted], hits
-        if hits == len(names):
+        owners = {to: name for name, to in found}
+        # A row could be meant by two keys, or a key by two rows of other names.
+        several = any(count > 1 and key in owners for key, count in Counter(formed).items())
+        if form is not str and (several or any(owners[to] != name for name, to in found)):
+            continue
+        best, most = [None if name is None else known.get(name) for name in wanted], len(found)
+        if most == len(names):
             break
     return best
-
-
-def _ambiguous(
-    formed: list[str], names: Sequence[str | None], wanted: list[str | None], known: Mapping[str, int]
-) -> bool:
-    """Return True if a row that is found could be meant by two keys, or a key by two rows of other names."""
-    owners = {form: name for name, form in zip(names, wanted, strict=True) if form in known}
-    if any(owners[form] != name for name, form in zip(names, wanted, strict=True) if form in owners):
-        return True
-    return any(count > 1 and key in owners for key, count in Counter(formed).items())
 
 
 def _not_the_rows(values: Values, keys: list[str], names: list[str | None], dataset: Dataset) -> InvalidInput:

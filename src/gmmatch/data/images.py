@@ -45,7 +45,7 @@ def as_pixels(item: object, size: int | None) -> UInt8Array:
             return item
         item = image_of(item)
     try:
-        return _square(open_image(item, size), size)
+        return _upright(open_image(item, size), size)
     except Unreadable:
         raise
     except FileNotFoundError as error:
@@ -74,42 +74,34 @@ def open_image(item: Any, size: int | None) -> Image:
     return image
 
 
-def _square(image: Image, size: int | None) -> UInt8Array:
-    """Turn upright, make RGB, cut the centre square and resample it."""
+def _upright(image: Image, size: int | None) -> UInt8Array:
+    """Turn upright, make RGB, or grey where it is grey, on white; cut the centre square and resample it."""
     pil = require("PIL.Image", "pillow", "photos")
-    ops = require("PIL.ImageOps", "pillow", "photos")
     image.load()
-    upright = _eight_bits(ops.exif_transpose(image))
-    if size is None:
-        pixels = np.asarray(upright)
-        return pixels[..., None] if pixels.ndim == 2 else pixels
-    rgb = upright.convert("RGB")
-    width, height = rgb.size
-    side = min(width, height)
-    left, top = (width - side) / 2, (height - side) / 2
-    if (width, height) != (size, size):
-        box = (left, top, left + side, top + side)
-        rgb = rgb.resize((size, size), pil.Resampling.BICUBIC, box=box, reducing_gap=3.0)
-    return np.asarray(rgb)
-
-
-def _eight_bits(image: Image) -> Image:
-    """Return the image as RGB, or as grey where it is grey, on white where it is transparent."""
-    pil = require("PIL.Image", "pillow", "photos")
+    image = require("PIL.ImageOps", "pillow", "photos").exif_transpose(image)
     if image.mode.startswith("I"):  # 16 bits per pixel, which convert() would clip instead of scale
         deep = np.asarray(image)
         if deep.min() < 0 or deep.max() > 65535:
             raise Unreadable("32-bit pixels, whose range is not known; expected 8 or 16 bits")
-        grey: Image = pil.fromarray(np.rint(deep / 257).astype(np.uint8))
-        return grey
-    if image.mode == "F":
+        image = pil.fromarray(np.rint(deep / 257).astype(np.uint8))
+    elif image.mode == "F":
         raise Unreadable("floating-point pixels, whose range is not known; expected 8 or 16 bits")
-    if image.has_transparency_data:
+    elif image.has_transparency_data:
         layer = image.convert("RGBA")
-        white = pil.new("RGBA", layer.size, "white")
-        rgb: Image = pil.alpha_composite(white, layer).convert("RGB")
-        return rgb
-    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+        image = pil.alpha_composite(pil.new("RGBA", layer.size, "white"), layer).convert("RGB")
+    else:
+        image = image.convert("L" if image.mode in ("1", "L") else "RGB")
+    if size is None:
+        pixels = np.asarray(image)
+        return pixels[..., None] if pixels.ndim == 2 else pixels
+    image = image.convert("RGB")
+    width, height = image.size
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    if (width, height) != (size, size):
+        box = (left, top, left + side, top + side)
+        image = image.resize((size, size), pil.Resampling.BICUBIC, box=box, reducing_gap=3.0)
+    return np.asarray(image)
 
 
 def image_of(array: UInt8Array) -> Image:

@@ -4,7 +4,6 @@ The table below lists the kinds of data that can be opened. Packages add their o
 group ``gmmatch.formats``, each entry a :class:`Format`, and users with :func:`register_format`.
 """
 
-import dataclasses
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +54,7 @@ def _as_format(name: str, given: object) -> Format:
     """Check what a package, or a user, offers as a format."""
     if not isinstance(given, Format):
         raise InvalidParameter(f"a format must be a gmmatch.data.Format; got {type(given).__name__}")
-    return dataclasses.replace(given, name=name)
+    return replace(given, name=name)
 
 
 FORMATS: Registry[Format] = Registry(
@@ -82,16 +81,6 @@ def register_format(added: Format) -> Format:
     """
     FORMATS.register(added.name, _as_format(added.name, added))
     return added
-
-
-def find_format(x: object, request: Request) -> Format:
-    """Return the format that recognises what was given; those that were added are asked first."""
-    own = {known.name for known in OWN}
-    for known in sorted(FORMATS.values(), key=lambda known: known.name in own):
-        if known.recognise(x, request):
-            return known
-    name = x.name if isinstance(x, Place) else type(x).__name__
-    raise InvalidInput(f"{name} is of a kind that is not known; expected {KNOWN}")
 
 
 def open_dataset(
@@ -185,11 +174,18 @@ def open_dataset(
 
 
 def _opened(given: Any, request: Request, before: dict[str, str]) -> Dataset:
-    """Return what a format opens, with what the files looked like; `before`: the same, before it did."""
+    """Return what the format that recognises it opens; formats that were added are asked first.
+
+    `before`: what the files looked like before that.
+    """
+    what, own = given.name if isinstance(given, Place) else type(given).__name__, {one.name for one in OWN}
+    known = sorted(FORMATS.values(), key=lambda known: known.name in own)
+    chosen = next((known for known in known if known.recognise(given, request)), None)
+    if chosen is None:
+        raise InvalidInput(f"{what} is of a kind that is not known; expected {KNOWN}")
     try:
-        found = find_format(given, request).open(given, request)
+        found = chosen.open(given, request)
     except UnicodeDecodeError as error:  # names of columns in damaged tables
-        what = given.name if isinstance(given, Place) else type(given).__name__
         raise InvalidInput(f"{what} has names that are not UTF-8: {first_line(error)}") from None
     if request.header != "auto" and found.kind != "csv":
         raise InvalidParameter(f"header is for .csv and .tsv files; {found.name} has no lines")

@@ -33,7 +33,7 @@ _DAMAGED = (
 
 @dataclass(frozen=True)
 class Symbol:
-    """A name that the pickle would have imported, and what stands in its place."""
+    """What stands in the place of a name that the pickle would have imported."""
 
     stand_in: object
 
@@ -44,6 +44,10 @@ class _Array:
     def __init__(self, *_: object) -> None:
         self.value: AnyArray | None = None
 
+    def build(self, _: object, shape: Any, kind: Any, fortran: object, content: Any) -> None:
+        raw = content.encode("latin-1") if isinstance(content, str) else content  # Python 2 wrote text
+        self.value = np.frombuffer(raw, kind.value).reshape(shape, order="F" if fortran else "C")
+
 
 class _Type:
     """A NumPy type under construction: its byte order comes in the BUILD instruction."""
@@ -52,6 +56,10 @@ class _Type:
         self.value = np.dtype(as_text(code))
         if self.value.hasobject:
             raise InvalidInput("an array of Python objects; expected numbers")
+
+    def build(self, _: object, order: object, *__: object) -> None:
+        if as_text(order) == ">":
+            self.value = self.value.newbyteorder(">")
 
 
 def as_text(value: object) -> str:
@@ -121,6 +129,7 @@ class _Machine:
         self.memo: dict[int, object] = {}
 
     def step(self, name: str, argument: Any) -> None:
+        """Carry out one instruction: those that only add to the stack, then those that take off it."""
         stack = self.stack
         if name in _PUSH:
             stack.append(argument)
@@ -136,17 +145,9 @@ class _Machine:
             self.memo[len(self.memo)] = stack[-1]
         elif name in ("BINGET", "LONG_BINGET", "GET"):
             stack.append(self.memo[int(argument)])
-        elif name not in _SKIP:
-            self.combine(name, argument)
-
-    def combine(self, name: str, argument: Any) -> None:
-        """Carry out the instructions that take something off the stack."""
-        stack = self.stack
-        if name in _TUPLES:
-            count = _TUPLES[name]
-            items = tuple(stack[len(stack) - count :])
-            del stack[len(stack) - count :]
-            stack.append(items)
+        elif name in _TUPLES:
+            start = len(stack) - _TUPLES[name]
+            stack[start:] = [tuple(stack[start:])]
         elif name in ("TUPLE", "LIST"):
             stack.append((tuple if name == "TUPLE" else list)(self.to_mark()))
         elif name == "DICT":
@@ -162,7 +163,10 @@ class _Machine:
             )
         elif name in ("GLOBAL", "STACK_GLOBAL"):
             where = argument if name == "GLOBAL" else " ".join([stack.pop(-2), stack.pop()])
-            stack.append(self.symbol(where))
+            if where not in self.symbols:
+                called = where.replace(" ", ".")
+                raise InvalidInput(f"the pickle names {called}, which is not data and is not run")
+            stack.append(Symbol(self.symbols[where]))
         elif name == "BINPERSID" and self.persistent is not None:
             stack.append(self.persistent(stack.pop()))
         elif name == "REDUCE":
@@ -170,8 +174,9 @@ class _Machine:
             stack.append(symbol.stand_in(*arguments))
         elif name == "BUILD":
             state = stack.pop()
-            _build(stack[-1], state)
-        else:
+            if isinstance(stack[-1], (_Array, _Type)):  # what others have (torch's metadata) is left out
+                stack[-1].build(*state)
+        elif name not in _SKIP:
             raise InvalidInput(f"the pickle holds the instruction {name}, which is not data and is not run")
 
     def to_mark(self) -> list[Any]:
@@ -179,25 +184,6 @@ class _Machine:
         while (item := self.stack.pop()) is not _MARK:
             items.append(item)
         return items[::-1]
-
-    def symbol(self, where: str) -> Symbol:
-        if where not in self.symbols:
-            raise InvalidInput(
-                f"the pickle names {where.replace(' ', '.')}, which is not data and is not run"
-            )
-        return Symbol(self.symbols[where])
-
-
-def _build(target: object, state: Any) -> None:
-    """Finish an array or a type; other objects' state (torch's metadata) is left out."""
-    if isinstance(target, _Type):
-        if as_text(state[1]) == ">":
-            target.value = target.value.newbyteorder(">")
-    elif isinstance(target, _Array):
-        _, shape, kind, fortran, content = state
-        raw = content.encode("latin-1") if isinstance(content, str) else content  # Python 2 wrote text
-        flat = np.frombuffer(raw, dtype=kind.value)
-        target.value = flat.reshape(shape, order="F" if fortran else "C")
 
 
 def _finished(value: object) -> object:

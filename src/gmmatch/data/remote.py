@@ -564,9 +564,9 @@ def _request(address: str, begin: int | None = None, length: int | None = None) 
 
 def _refusal(address: str, code: int) -> Exception:
     """Return what a status of HTTP means: to be asked again, or a sentence."""
-    if code in (408, 425, 429) or code >= 500:
-        return Unavailable(f"the server answered {code}")
     meaning = f"the server answered {code}"
+    if code in (408, 425, 429) or code >= 500:
+        return Unavailable(meaning)
     if code in (404, 410):
         meaning = f"it is not there, or no longer ({meaning})"
     elif code in (401, 403, 407):

@@ -128,9 +128,9 @@ def find_place(path: str | os.PathLike[str], most: int | None = None) -> Place:
     for file in files:
         if not os.path.exists(file):
             raise InvalidInput(f"there is no file {file}")
+        if os.path.isdir(file):
+            raise InvalidInput(f"{name} matches the folder {file}; expected files, as in {name}/*")
         if not os.path.isfile(file):
-            if os.path.isdir(file):
-                raise InvalidInput(f"{name} matches the folder {file}; expected files, as in {name}/*")
             raise InvalidInput(f"{file} is neither a file nor a folder; expected one of them")
     return Place(name, tuple(files))
 

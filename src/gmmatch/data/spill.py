@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import AnyArray, DType, FloatArray, IntArray, Mask
+from ..files import write_all
 from .rows import JoinedRows
 
 BLOCK_BYTES = 1 << 20
@@ -87,12 +88,10 @@ class Spill:
 
     def write(self, first: int, values: FloatArray) -> None:
         """Write rows from row `first` on; through the map, a full disk would end the process."""
-        content = np.ascontiguousarray(values).data.cast("B")
         try:
             with self._lock:
                 self._file.seek(first * self.rows.strides[0])
-                while content:
-                    content = content[self._file.write(content) :]
+                write_all(self._file, np.ascontiguousarray(values).data.cast("B"))
         except OSError:
             raise NoRoom from None
 

@@ -91,7 +91,14 @@ def build_graph(weights: Weights) -> bytes:
     x = graph.convolution(x, "_conv_head", "_bn1")
     x = graph.add("GlobalAveragePool", [x])
     graph.add("Flatten", [x], output="features")
-    return graph.serialise()
+    helper, kinds = onnx.helper, onnx.TensorProto
+    images = helper.make_tensor_value_info("images", kinds.UINT8, ["rows", "height", "width", 3])
+    features = helper.make_tensor_value_info("features", kinds.FLOAT, ["rows", "features"])
+    whole = helper.make_graph(graph.nodes, NAME, [images], [features], graph.constants)
+    model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    content: bytes = model.SerializeToString()
+    return content
 
 
 class _Graph:
@@ -137,16 +144,6 @@ class _Graph:
         y = self.convolution(y, f"{prefix}_depthwise_conv", f"{prefix}_bn1", stride, groups=channels)
         y = self.convolution(y, f"{prefix}_project_conv", f"{prefix}_bn2", clip=False)
         return self.add("Add", [y, x]) if skip else y
-
-    def serialise(self) -> bytes:
-        helper, kinds = self.onnx.helper, self.onnx.TensorProto
-        images = helper.make_tensor_value_info("images", kinds.UINT8, ["rows", "height", "width", 3])
-        features = helper.make_tensor_value_info("features", kinds.FLOAT, ["rows", "features"])
-        graph = helper.make_graph(self.nodes, NAME, [images], [features], self.constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        self.onnx.checker.check_model(model)
-        content: bytes = model.SerializeToString()
-        return content
 
 
 # ---- weights ----

@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 import tempfile
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,13 +44,16 @@ from ..progress import task
 from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
 from .base import Encoder, cores
-from .registry import encoder as find_encoder
 from .registry import find_family, make_encoder
 from .store import KEY_BYTES, Keys, PathLike, VectorStore, cache_limit, folder_name, make_cache_folder, trim
 
 T = TypeVar("T")
 
 _CHUNK_BYTES = 32 << 20
+_WARM = 4  # rows that are encoded before the clock starts
+_TRIALS = (16, 128, 1024)  # rows, until that took long enough to measure
+_ENOUGH = 0.7  # seconds
+_LOOKED_UP = 64  # rows that are looked up among the vectors that are kept
 _BATCHES = 8  # of a slice of the input that another process encodes
 TEXT_ENDINGS = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".txt"])
 DEFAULT_ENCODERS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "wordllama"}
@@ -201,8 +205,8 @@ def embed_input(
                     interrupt.add_note("what was encoded is kept: the same command goes on from there")
                 raise
         else:
-            shard = _shard(source, columns, encoder or made.name, params, store.folder, size)
-            run = _encode_spread(shard, run, spread)
+            shard = EncodeShard(source, columns, encoder or made.name, params, store.folder, size)
+            _encode_spread(shard, run, spread)
         _check_reasons(run, on_bad_rows)
         found.check_unchanged()
         return _finished(run, target)
@@ -354,15 +358,18 @@ class Run:
         with (
             ThreadPoolExecutor(1) as reader,
             ThreadPoolExecutor(cores()) as pool,
-            _bombs_refused(),
+            warnings.catch_warnings(),
             task(f"encoding with {self.encoder.name}", last - first) as advance,
         ):
+            # Pillow would only warn of images that would fill the memory.
+            warnings.filterwarnings("error", category=RuntimeWarning, module=r"PIL\.Image")
             try:
                 reading = (reader.submit(self._read, at, min(at + batch_size, last)) for at in starts)
-                planned = (self._plan(*batch.result(), pool, keys) for batch in _ahead(reading, 2))
-                for size, prepared in _ahead(planned, 1):
+                planned = (self._plan(*batch.result(), pool) for batch in _ahead(reading, 2))
+                for batch_keys, prepared in _ahead(planned, 1):
                     self._encode(prepared)
-                    advance(size)
+                    keys += batch_keys
+                    advance(len(batch_keys))
             finally:
                 reader.shutdown(cancel_futures=True)
                 pool.shutdown(cancel_futures=True)
@@ -389,15 +396,9 @@ class Run:
         return start, contents, [content_key(content) for content in contents]
 
     def _plan(
-        self,
-        start: int,
-        contents: list[object],
-        keys: list[bytes],
-        pool: ThreadPoolExecutor,
-        all_keys: list[bytes],
-    ) -> tuple[int, dict[bytes, Future[object]]]:
-        """Look up which contents of a batch have vectors already; return its size, and the others by key."""
-        all_keys += keys
+        self, start: int, contents: list[object], keys: list[bytes], pool: ThreadPoolExecutor
+    ) -> tuple[list[bytes], dict[bytes, Future[object]]]:
+        """Look up which contents of a batch have vectors already; return its keys, and the others by key."""
         prepared: dict[bytes, Future[object]] = {}
         self.positions[start : start + len(keys)] = self.store.find(_as_array(keys))
         for row, (content, key) in enumerate(zip(contents, keys, strict=True), start=start):
@@ -406,7 +407,7 @@ class Run:
             elif self.positions[row] < 0 and key not in self._under_way:
                 self._under_way.add(key)
                 prepared[key] = pool.submit(self.encoder.prepare, content)
-        return len(contents), prepared
+        return keys, prepared
 
     def _encode(self, prepared: dict[bytes, Future[object]]) -> None:
         items: dict[bytes, object] = {}
@@ -471,19 +472,6 @@ def _ahead(items: Iterable[T], depth: int) -> Iterator[T]:
     yield from waiting
 
 
-@contextmanager
-def _bombs_refused() -> Iterator[None]:
-    """Let Pillow refuse images that would fill the memory, where it would only warn."""
-    try:
-        from PIL.Image import DecompressionBombWarning
-    except ImportError:
-        yield
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DecompressionBombWarning)
-        yield
-
-
 # ---- in other processes ----
 
 
@@ -496,22 +484,30 @@ class Encoded:
     encoded: int  # how many contents were encoded; the others were known
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class EncodeShard:
     """The function that encodes a slice of an input; it opens everything by name, once per process."""
 
-    source: Path  # path of the input
+    source: object  # path of the input
     options: Mapping[str, Any]  # of `gmmatch.data.open_dataset`
     # Spec string and parameters of the encoder.
-    encoder: str
-    params: Mapping[str, object]
+    encoder: str | Encoder
+    params: dict[str, object]
     store: Path  # folder of the vectors
     batch_size: int  # how many rows to encode together
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.source, (str, Path)) or not isinstance(self.encoder, str):
+            raise InvalidParameter("other processes open the input by its path and the encoder by its name")
+        family, colon, argument = self.encoder.partition(":")
+        if colon and Path(argument).exists():
+            self.encoder = f"{family}:{Path(argument).resolve()}"
+        self.source, self.store = Path(self.source).resolve(), self.store.resolve()
 
     @cached_property
     def run(self) -> Run:
         """The input, the encoder and the store, opened."""
-        made = find_encoder(self.encoder, **self.params)
+        made = make_encoder(self.encoder, None, self.params)
         found = open_dataset(self.source, holds=made.kind, **self.options)
         return Run(found, made, VectorStore(self.store))
 
@@ -523,25 +519,8 @@ class EncodeShard:
         return Encoded(keys, reasons, run.encoded - before)
 
 
-def _shard(
-    source: object,
-    options: dict[str, object],
-    encoder: str | Encoder,
-    params: dict[str, object],
-    store: Path,
-    size: int,
-) -> EncodeShard:
-    """Return the function that encodes a part of the input in another process."""
-    if not isinstance(source, (str, Path)) or not isinstance(encoder, str):
-        raise InvalidParameter("other processes open the input by its path and the encoder by its name")
-    family, colon, argument = encoder.partition(":")
-    if colon and Path(argument).exists():
-        encoder = f"{family}:{Path(argument).resolve()}"
-    return EncodeShard(Path(source).resolve(), options, encoder, params, store.resolve(), size)
-
-
-def _encode_spread(function: EncodeShard, run: Run, spread: Spread) -> Run:
-    """Encode a whole input in shards, and return a run that knows where the vectors are.
+def _encode_spread(function: EncodeShard, run: Run, spread: Spread) -> None:
+    """Encode a whole input in shards, and let its run know where the vectors are.
 
     Shards are whole batches, so that contents are encoded together as they would be on one machine.
 
@@ -556,11 +535,64 @@ def _encode_spread(function: EncodeShard, run: Run, spread: Spread) -> Run:
         for part, encoded in zip(parts, spread(function, parts), strict=True):
             found.append(encoded)
             advance(part.stop - part.start)
-    after = Run(run.dataset, run.encoder, VectorStore(function.store))
+    run.store = VectorStore(function.store)
     for part, encoded in zip(parts, found, strict=True):
-        after.positions[part] = after.store.find(encoded.keys)
-        after.reasons |= encoded.reasons
-        after.encoded += encoded.encoded
-    for row in after.reasons:
-        after.positions[row] = -1
-    return after
+        run.positions[part] = run.store.find(encoded.keys)
+        run.reasons |= encoded.reasons
+        run.encoded += encoded.encoded
+    run.positions[list(run.reasons)] = -1
+
+
+# ---- how long it takes, found by encoding a few rows and keeping nothing ----
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a trial found."""
+
+    seconds: float  # per row that is encoded
+    known: float  # share of the rows whose vectors are kept already
+    dimension: int
+
+
+def try_encoder(chosen: str | Encoder, found: Dataset) -> Trial | None:
+    """Encode some rows of a dataset; None where the encoder would be downloaded, or no row can be encoded."""
+    with tempfile.TemporaryDirectory(prefix="gmmatch-") as passing:
+        folder = Path(passing)
+        if isinstance(chosen, str) and find_family(chosen)[0].extra == "hub":
+            return None
+        made = make_encoder(chosen, folder, {})
+        order = np.random.default_rng(0).permutation(len(found))
+        if _encode_some(made, found, order[:_WARM], folder / "warm") is None:
+            return None
+        seconds, dimension = 0.0, 0
+        for number, size in enumerate(_TRIALS):
+            some = np.sort(order[:size])
+            started = time.perf_counter()
+            width = _encode_some(made, found, some, folder / str(number))
+            seconds, dimension = (time.perf_counter() - started) / len(some), width or dimension
+            if width is None or seconds * len(some) >= _ENOUGH or size >= len(found):
+                break
+        return Trial(seconds, _share_known(made, found, order[:_LOOKED_UP]), dimension) if dimension else None
+
+
+def _encode_some(made: Encoder, found: Dataset, rows: IntArray, folder: Path) -> int | None:
+    """Encode rows; return how long their vectors are."""
+    with VectorStore(folder) as store:
+        run = Run(found.chosen(rows), made, store)
+        run.encode(0, len(rows), made.batch_size)
+        good = run.positions[run.positions >= 0]
+        return int(store.gather(good[:1]).shape[1]) if len(good) else None
+
+
+def _share_known(made: Encoder, found: Dataset, rows: IntArray) -> float:
+    """Return the share of rows whose vectors are kept already."""
+    if made.revision is None or found.content is None:
+        return 0.0
+    folder = cache_folder() / "vectors" / folder_name(made.name, made.revision)
+    if not folder.is_dir():
+        return 0.0
+    keys = b"".join(content_key(found.content.read(row, row + 1)[0]) for row in rows.tolist())
+    with VectorStore(folder) as store:
+        places = store.find(np.frombuffer(keys, np.uint8).reshape(-1, KEY_BYTES))
+    return float((places >= 0).mean())

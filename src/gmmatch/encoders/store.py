@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ..arrays import Float32Array, IntArray, UInt8Array
 from ..errors import InvalidInput
-from ..files import make_folder, os_errors, remove_unused, use_folder
+from ..files import make_folder, os_errors, remove_unused, use_folder, write_all
 from ..validation import as_size
 
 KEY_BYTES = 16
@@ -127,7 +127,20 @@ class VectorStore:
         self._count = 0
         with os_errors(f"cannot read the vectors kept in {folder}"):
             self._use()
-            self._open_segments()
+            # Files that no run can have written are passed over.
+            found: list[_Segment] = []
+            for vectors in sorted(self.folder.glob("*.vectors")):
+                keys, length = vectors.with_suffix(".keys"), vectors.stem.rpartition("-")[2]
+                with suppress(OSError, ValueError):
+                    segment = _Segment(vectors, keys, int(length), 0)
+                    if segment.is_ours():
+                        found.append(segment)
+                        os.utime(vectors)  # used now, and so among the last to go
+            for segment in found:
+                if segment.dimension == found[-1].dimension:
+                    segment.first, self.dimension = self._count, segment.dimension
+                    self._segments.append(segment)
+                    self._count += len(segment.records)
         self._earlier = self._count
         self._sorted = np.empty(0, dtype=_KEY)
         self._order = np.empty(0, dtype=np.int64)
@@ -179,9 +192,17 @@ class VectorStore:
         records["key"] = keys
         records["checksum"] = [zlib.crc32(vector.tobytes()) for vector in vectors]
         with os_errors(f"cannot write to {self.folder}"):
-            self._own = own = self._own or self._new_files()
-            _write_all(own[0], vectors.tobytes())
-            _write_all(own[1], records.tobytes())
+            if self._own is None:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._use()
+                # Later than what is there, even where the clock was set back: the newest of equals counts.
+                stamps = (old.stem[:20] for old in self.folder.glob("*.vectors"))
+                last = max((int(stamp) for stamp in stamps if stamp.isdigit()), default=0)
+                stem = f"{max(time.time_ns(), last + 1):020d}-{uuid.uuid4().hex[:8]}-{self.dimension}"
+                pair = (self.folder / f"{stem}.vectors", self.folder / f"{stem}.keys")
+                self._own = pair[0].open("x+b", buffering=0), pair[1].open("x+b", buffering=0)
+            write_all(self._own[0], vectors.tobytes())
+            write_all(self._own[1], records.tobytes())
         positions = np.arange(self._count, self._count + len(keys), dtype=np.int64)
         self._count += len(keys)
         self._recent.update(zip((key.tobytes() for key in keys), positions.tolist(), strict=True))
@@ -220,33 +241,6 @@ class VectorStore:
             lock = use_folder(self.folder)
             self._unlock = None if lock is None else weakref.finalize(self, os.close, lock)
 
-    def _open_segments(self) -> None:
-        """Open what earlier runs left; files that no run can have written are passed over."""
-        found: list[_Segment] = []
-        for vectors in sorted(self.folder.glob("*.vectors")):
-            keys, length = vectors.with_suffix(".keys"), vectors.stem.rpartition("-")[2]
-            with suppress(OSError, ValueError):
-                segment = _Segment(vectors, keys, int(length), 0)
-                if segment.is_ours():
-                    found.append(segment)
-                    os.utime(vectors)  # used now, and so among the last to go
-        for segment in found:
-            if segment.dimension == found[-1].dimension:
-                segment.first, self.dimension = self._count, segment.dimension
-                self._segments.append(segment)
-                self._count += len(segment.records)
-
-    def _new_files(self) -> tuple[IO[bytes], IO[bytes]]:
-        """Open a new pair of files, for vectors and for keys."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._use()
-        # Later than what is there, even where the clock was set back: the newest of equals counts.
-        stamps = (old.stem[:20] for old in self.folder.glob("*.vectors"))
-        last = max((int(stamp) for stamp in stamps if stamp.isdigit()), default=0)
-        name = f"{max(time.time_ns(), last + 1):020d}-{uuid.uuid4().hex[:8]}-{self.dimension}.vectors"
-        path = self.folder / name
-        return path.open("x+b", buffering=0), path.with_suffix(".keys").open("x+b", buffering=0)
-
     def _sort(self) -> None:
         """Move the recent keys, held in a dictionary, into the sorted arrays, a tenth of the size."""
         keys = np.concatenate([self._sorted, *map(_comparable, self._recent_keys)])
@@ -272,9 +266,3 @@ def trim(root: Path, most: int) -> None:
 def _comparable(keys: Keys) -> npt.NDArray[np.bytes_]:
     """Return keys as values that can be sorted."""
     return np.ascontiguousarray(keys).view(_KEY).reshape(-1)
-
-
-def _write_all(stream: IO[bytes], content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[stream.write(view) :]

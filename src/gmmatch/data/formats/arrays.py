@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -82,10 +83,9 @@ def _open_npy(place: Place, request: Request) -> Dataset:
     if request.wanted == "image" or (request.wanted is None and is_images(arrays[0])):
         images = [array_items(array, file) for array, file in zip(arrays, place.files, strict=True)]
         return found.replace(content=images[0] if len(images) == 1 else joined_items(images))
-    single = len(arrays) == 1
-    return found.replace(
-        rows=as_floats(arrays[0], place.name) if single else StackedRows(arrays, place.files)
-    )
+    if len(arrays) == 1:
+        return found.replace(rows=as_floats(arrays[0], place.name))
+    return found.replace(rows=StackedRows(arrays, place.files))
 
 
 def unheld(array: AnyArray) -> AnyArray:
@@ -204,7 +204,7 @@ def load_npz(path: Path, name: str, most: int | None = None) -> AnyArray:
             check_room(size, f"{path}:{name}", most)
             if size > member.file_size:
                 raise ValueError(f"array {name} has {member.file_size} bytes; its header promises {size}")
-        with archive.open(member) as file:
+            file.seek(0)
             array: AnyArray = np.lib.format.read_array(file, allow_pickle=False)
         return array
 
@@ -307,19 +307,17 @@ def _write_npz(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     arrays = kept_arrays(dataset, rows)
     for name in npz_shapes(path):
         values = load_npz(path, name)
-        if name not in arrays and not _is_rows_of(dataset, values):
-            arrays[name] = values[rows] if values.shape[:1] == (len(dataset),) else values
+        if values.shape[:1] != (len(dataset),):
+            arrays.setdefault(name, values)
+            continue
+        if values.ndim == 2 and dataset.rows is not None:  # what the rows or images were read from is there
+            there = np.array_equal(values[:5], np.asarray(dataset.rows[:5]), equal_nan=True)
+        else:
+            there = is_images(values) and dataset.content is not None
+        if not there:
+            arrays.setdefault(name, values[rows])
     with (folder / "kept.npz").open("wb") as file:
         write_archive(file, arrays)
-
-
-def _is_rows_of(dataset: Dataset, values: AnyArray) -> bool:
-    """Return True if an array is what the dataset's rows or images were read from."""
-    if values.shape[:1] != (len(dataset),):
-        return False
-    if values.ndim == 2 and dataset.rows is not None:
-        return bool(np.array_equal(values[:5], np.asarray(dataset.rows[:5]), equal_nan=True))
-    return is_images(values) and dataset.content is not None
 
 
 # ---- safetensors: a JSON header and raw numbers, mapped into memory ----
@@ -383,8 +381,6 @@ def _write_tensors(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     (folder / "kept.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + content)
 
 
-NPY = Format("npy", lambda x, request: is_shards(x, request, "npy"), _open_npy, _write_npy)
-NPZ = Format("npz", lambda x, request: is_shards(x, request, "npz"), _open_npz, _write_npz)
-SAFETENSORS = Format(
-    "safetensors", lambda x, request: is_shards(x, request, "safetensors"), _open_tensors, _write_tensors
-)
+NPY = Format("npy", partial(is_shards, kind="npy"), _open_npy, _write_npy)
+NPZ = Format("npz", partial(is_shards, kind="npz"), _open_npz, _write_npz)
+SAFETENSORS = Format("safetensors", partial(is_shards, kind="safetensors"), _open_tensors, _write_tensors)

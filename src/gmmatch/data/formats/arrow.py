@@ -163,7 +163,9 @@ class Decoder:
     def rows(self, batch: pa.RecordBatch, start: int) -> FloatArray:
         """Return the rows of a batch that begins at row `start`, NaN where there are no numbers."""
         bad: dict[int, str] = {}
-        if len(self.names) > 1 or not (_is_list(batch.column(0).type) or self.packed):
+        column, name = batch.column(0), self.names[0]
+        rows: FloatArray
+        if len(self.names) > 1 or not (_is_list(column.type) or self.packed):
             rows = np.empty((batch.num_rows, self.width), self.dtype)
             for place, name in enumerate(self.names):
                 column = batch.column(place)
@@ -171,33 +173,28 @@ class Decoder:
                 for row in _nulls(column):
                     bad.setdefault(start + row, f"no number in column {name!r}")
         else:
-            rows = self._unpacked(batch, start, bad)
+            if pa.types.is_fixed_size_binary(column.type):
+                bad |= {start + row: f"no value in column {name!r}" for row in _nulls(column)}
+                size = column.type.byte_width
+                begin = column.offset * size
+                content = np.frombuffer(column.buffers()[1], np.uint8)[begin : begin + size * len(column)]
+                kind = "uint16" if self.packed == "bfloat16" else self.packed
+                matrix: AnyArray = content.reshape(len(column), size).view(kind)
+            else:
+                matrix = list_matrix(column, self.width, name, start, bad)
+            if self.packed == "bfloat16":
+                matrix = (matrix.astype(np.uint32) << 16).view(np.float32)
+            rows = matrix.astype(self.dtype, copy=False)
+            if self.scales is not None:
+                rows = rows * batch.column(1).to_numpy(zero_copy_only=False).astype(self.dtype)[:, None]
+            if self.scale != 1.0:
+                rows = rows * np.dtype(self.dtype).type(self.scale)
+            if bad:
+                rows = rows.copy()
+                rows[np.array(sorted(bad)) - start] = np.nan
         if bad and not self.drop:
             last = start + batch.num_rows - 1
             raise refuse_bad(bad, batch.num_rows, f"{self.where} (of rows {start} to {last})")
-        return rows
-
-    def _unpacked(self, batch: pa.RecordBatch, start: int, bad: dict[int, str]) -> FloatArray:
-        column, name = batch.column(0), self.names[0]
-        if pa.types.is_fixed_size_binary(column.type):
-            bad |= {start + row: f"no value in column {name!r}" for row in _nulls(column)}
-            size = column.type.byte_width
-            begin = column.offset * size
-            content = np.frombuffer(column.buffers()[1], np.uint8)[begin : begin + size * len(column)]
-            kind = "uint16" if self.packed == "bfloat16" else self.packed
-            matrix: AnyArray = content.reshape(len(column), size).view(kind)
-        else:
-            matrix = list_matrix(column, self.width, name, start, bad)
-        if self.packed == "bfloat16":
-            matrix = (matrix.astype(np.uint32) << 16).view(np.float32)
-        rows: FloatArray = matrix.astype(self.dtype, copy=False)
-        if self.scales is not None:
-            rows = rows * batch.column(1).to_numpy(zero_copy_only=False).astype(self.dtype)[:, None]
-        if self.scale != 1.0:
-            rows = rows * np.dtype(self.dtype).type(self.scale)
-        if bad:
-            rows = rows.copy()
-            rows[np.array(sorted(bad)) - start] = np.nan
         return rows
 
 
@@ -455,10 +452,8 @@ def _write_ipc(dataset: Dataset, rows: IntArray, folder: Path) -> None:
 
 PARQUET = Format(
     "parquet",
-    lambda x, request: is_shards(x, request, "parquet"),
+    partial(is_shards, kind="parquet"),
     partial(_open, "parquet"),
     lambda dataset, rows, folder: file_columns(dataset.files, dataset.name).write(rows, folder),
 )
-ARROW = Format(
-    "arrow", lambda x, request: is_shards(x, request, "arrow"), partial(_open, "arrow"), _write_ipc
-)
+ARROW = Format("arrow", partial(is_shards, kind="arrow"), partial(_open, "arrow"), _write_ipc)

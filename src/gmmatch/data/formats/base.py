@@ -2,41 +2,28 @@
 
 import os
 import re
-import struct
 import sys
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ...arrays import Arrays, IntArray
-from ...errors import GmmatchError, InvalidInput, first_line
+from ...errors import DAMAGED, GmmatchError, InvalidInput, first_line
 from ...files import SHARDS
 from ..dataset import Dataset, Unreadable
 from ..remote import Lost, is_remote, shown
 from ..request import Place, Request
 
-# What NumPy raises for headers that are not what they should be.
-DAMAGED = (
-    OSError, ValueError, EOFError, TypeError, SyntaxError, MemoryError, OverflowError, RecursionError,
-    TokenError,
-)  # fmt: skip
 # How image files begin.
 _HEADS = {
     rb"\xff\xd8": ".jpg", rb"\x89PNG": ".png", rb"GIF8": ".gif", rb"BM": ".bmp", rb"(?s).{8}WEBP": ".webp",
     rb"II|MM": ".tif",
 }  # fmt: skip
-_UNREADABLE = (
-    *DAMAGED, KeyError, AttributeError, RuntimeError, pa.ArrowException, zipfile.BadZipFile, zlib.error,
-    struct.error,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -119,7 +106,7 @@ def file_errors(file: str | Path, kind: str) -> Iterator[None]:
         raise Lost("404") if is_remote(name) else InvalidInput(f"there is no file {name}") from None
     except PermissionError:
         raise InvalidInput(f"{name} may not be read: permission denied") from None
-    except _UNREADABLE as error:
+    except (*DAMAGED, pa.ArrowException) as error:
         if is_remote(name) and isinstance(error, OSError):
             raise Lost(first_line(error)) from None
         reason = "it holds Python objects" if "allow_pickle" in str(error) else first_line(error)[:300]

@@ -12,7 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
@@ -174,7 +174,7 @@ def _open_idx(place: Place, request: Request) -> Dataset:
 
 
 def read_idx(path: Path, most: int | None = None) -> AnyArray:
-    """Return the array in an IDX file.
+    """Return the array in an IDX file, of which no more is unpacked than its head promises.
 
     `most`: bytes that it may have; those of the machine's memory by default.
 
@@ -183,22 +183,19 @@ def read_idx(path: Path, most: int | None = None) -> AnyArray:
     with file_errors(path, "IDX file"), path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        return _array(gzip.GzipFile(fileobj=file) if packed else file, path, most)
-
-
-def _array(stream: IO[bytes] | gzip.GzipFile, path: Path, most: int | None) -> AnyArray:
-    """Return the array, of which no more is unpacked than its head promises."""
-    begin = stream.read(4)
-    if len(begin) < 4 or begin[:2] != b"\0\0" or begin[2] not in _TYPES:
-        raise InvalidInput(f"{path} begins with {begin!r}; expected an IDX file")
-    dtype, sides = np.dtype(_TYPES[begin[2]]), stream.read(4 * begin[3])
-    if len(sides) < 4 * begin[3]:
-        raise InvalidInput(f"{path} is cut short: it ends inside its head")
-    shape = tuple(np.frombuffer(sides, ">u4").tolist())
-    expected = math.prod(shape) * dtype.itemsize
-    check_room(expected, str(path), most)
-    content = stream.read(expected)
-    if len(content) != expected or stream.read(1):
+        stream = gzip.GzipFile(fileobj=file) if packed else file
+        begin = stream.read(4)
+        if len(begin) < 4 or begin[:2] != b"\0\0" or begin[2] not in _TYPES:
+            raise InvalidInput(f"{path} begins with {begin!r}; expected an IDX file")
+        dtype, sides = np.dtype(_TYPES[begin[2]]), stream.read(4 * begin[3])
+        if len(sides) < 4 * begin[3]:
+            raise InvalidInput(f"{path} is cut short: it ends inside its head")
+        shape = tuple(np.frombuffer(sides, ">u4").tolist())
+        expected = math.prod(shape) * dtype.itemsize
+        check_room(expected, str(path), most)
+        content = stream.read(expected)
+        is_longer = bool(stream.read(1))
+    if len(content) != expected or is_longer:
         head, more = 4 + len(sides), "" if len(content) < expected else "more than "
         promised = f"its head promises {head + expected} (shape {shape})"
         raise InvalidInput(f"{path} has {more}{head + len(content)} bytes; {promised}")

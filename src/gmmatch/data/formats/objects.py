@@ -175,20 +175,17 @@ def _part(table: pa.Table, names: list[str], start: int, stop: int) -> pa.Table:
 
 def _columns(x: Any) -> Columns:
     """Return a table as Arrow's; numbers are shared where that is possible."""
-    if isinstance(x, pa.Table):
-        table = x
-    elif isinstance(x, pa.RecordBatch):
-        table = pa.Table.from_batches([x])
-    elif is_instance(x, FRAME):
-        try:
+    try:
+        if isinstance(x, pa.Table):
+            table = x
+        elif isinstance(x, pa.RecordBatch):
+            table = pa.Table.from_batches([x])
+        elif is_instance(x, FRAME):
             table = pa.Table.from_pandas(x, preserve_index=False)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InvalidInput(f"the table cannot be read: {first_line(error)}") from error
-    else:
-        try:
+        else:
             table = (x.collect() if is_instance(x, "polars:LazyFrame") else x).to_arrow()
-        except (pa.ArrowException, sys.modules["polars"].exceptions.PolarsError) as error:
-            raise InvalidInput(f"the table cannot be read: {first_line(error)}") from error
+    except Exception as error:  # each library has its own
+        raise InvalidInput(f"the table cannot be read: {first_line(error)}") from error
     part = InMemory("the table", table.num_rows, partial(_part, table), travels=False)
     return Columns("the table", table.schema, [part])
 

@@ -278,10 +278,8 @@ def _texts(table: Table, request: Request) -> Items:
         names = [_content_column(table, "text", request.text)]
 
     def made(values: tuple[object, ...]) -> object:
-        for value in values:
-            if isinstance(value, Unreadable):
-                return value
-        found = values[0] if text is None else text(values)
+        broken = next((value for value in values if isinstance(value, Unreadable)), None)
+        found = broken or (values[0] if text is None else text(values))
         missing = f"no text in column {names[0]!r}" if text is None else "no text"
         return Unreadable(missing) if found is None else found
 

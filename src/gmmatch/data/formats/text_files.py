@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -78,20 +79,19 @@ class Records(Table):
         """Return a column of lists, or columns of numbers, as floats, NaN in bad rows, and why these are."""
         if names[0] in self.lists:
             return self._vectors(names[0])
-        bad, get, keys = dict(self.broken), self._get, {name: self._keys[name] for name in names}
+        check_room(8 * self.n_rows * len(names), self.name, request.most)
+        floats, bad = np.full((self.n_rows, len(names)), np.nan), dict(self.broken)
         for row, record in enumerate(self._records):
-            values = ((name, get(record, key)) for name, key in keys.items() if row not in bad)
-            gaps = (name for name, value in values if value is None or value == "" or value != value)
-            for name in gaps:
-                bad[row] = f"no number in column {name!r}"
-                break
+            if row in bad:
+                continue
+            values = {name: self._get(record, self._keys[name]) for name in names}
+            gaps = (name for name, value in values.items() if value is None or value == "" or value != value)
+            if (gap := next(gaps, None)) is None:
+                floats[row] = list(map(as_float, values.values()))
+            else:
+                bad[row] = f"no number in column {gap!r}"
         if len(bad) == self.n_rows:
             raise all_bad(bad, self.n_rows, self.name)
-        check_room(8 * self.n_rows * len(names), self.name, request.most)
-        floats = np.full((self.n_rows, len(names)), np.nan)
-        for row, record in enumerate(self._records):
-            if row not in bad:
-                floats[row] = [as_float(get(record, key)) for key in keys.values()]
         return floats, bad
 
     def _vectors(self, name: str) -> tuple[FloatArray, dict[int, str]]:
@@ -107,13 +107,12 @@ class Records(Table):
 def _kind(value: object) -> str:
     """Return whether a value is a number, or text that is one; a list of numbers; or something else."""
     if isinstance(value, list):
-        return "list" if all(entry is None or _is_real(entry) for entry in value) else "other"
-    number = is_number(value) if isinstance(value, str) else _is_real(value) or isinstance(value, bool)
+        real = all(
+            isinstance(entry, (int, float, NoneType)) and not isinstance(entry, bool) for entry in value
+        )
+        return "list" if real else "other"
+    number = is_number(value) if isinstance(value, str) else isinstance(value, (int, float))
     return "number" if number else "other"
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_number(cell: str) -> bool:

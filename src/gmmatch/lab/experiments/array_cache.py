@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...arrays import Arrays
-from ...data.formats.base import DAMAGED
+from ...errors import DAMAGED
 from ...files import whole_file
 
 
