@@ -35,10 +35,10 @@ _MOST_WORK = 2e11
 class Inputs:
     """A selection and its input, ready to be measured."""
 
-    # The selection, the rows as it compared them, and their ids.
+    # The selection, what it was made from, and the rows as it compared them.
     selection: Selection
+    source: Dataset
     rows: FloatArray
-    ids: Labels | None
     # Sorted labels, and the class of each row; one class of all rows where there are no labels.
     classes: Labels
     codes: IntArray
@@ -48,7 +48,6 @@ class Inputs:
     centers: Vector
     own_centers: bool  # whether the centres are those of the selection
     same_input: bool  # whether the input has the fingerprint that the selection knows
-    usable_labels: Mask  # rows that have a label
 
     @property
     def picked_groups(self) -> IntArray:
@@ -142,19 +141,7 @@ def prepare(
             f" fingerprint {known.fingerprint}, the selection has {selection.fingerprint}{before};"
             " force=True goes on"
         )
-    return Inputs(
-        selection=selection,
-        rows=rows,
-        ids=source.ids,
-        classes=classes,
-        codes=codes,
-        labelled=labelled,
-        groups=groups,
-        centers=centers,
-        own_centers=own_centers,
-        same_input=same,
-        usable_labels=~np.isin(np.arange(len(rows)), source.bad_rows),
-    )
+    return Inputs(selection, source, rows, classes, codes, labelled, groups, centers, own_centers, same)
 
 
 def _groups(selection: Selection, classes: Labels, codes: IntArray) -> IntArray:
