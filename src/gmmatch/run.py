@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,8 +167,15 @@ class Plan:
             del asked["guard"]
         elsewhere: dict[Path, str] = {}
         for name in (*_WRITERS, "state"):
-            if asked.get(name) is not None:
-                asked[name] = _output_path(asked[name], name, elsewhere)
+            given = asked.get(name)
+            address = None if name == "state" else as_address(given)
+            if address is not None:  # written to a file that is sent there
+                folder = Path(tempfile.mkdtemp(prefix="gmmatch-"))
+                atexit.register(shutil.rmtree, folder, ignore_errors=True)
+                asked[name] = folder / address.rstrip("/").rpartition("/")[2]
+                elsewhere[asked[name]] = address
+            elif given is not None:
+                asked[name] = as_path(given, name)
         output = asked.get("output")
         if output is not None and asked.get("state") is None:
             state = f"{output.name}.state"
@@ -235,8 +242,7 @@ class Plan:
     @property
     def outputs(self) -> dict[str, Path]:
         """The files and folders to write, beside the state of the run, by the names of their parameters."""
-        paths: dict[str, Path | None] = {name: getattr(self, name) for name in _WRITERS}
-        return {name: path for name, path in paths.items() if path is not None}
+        return {name: getattr(self, name) for name in _WRITERS if getattr(self, name) is not None}
 
     def output_name(self, path: Path) -> str:
         """Return what the saved state calls an output: its place, seen from the state."""
@@ -307,23 +313,6 @@ class Plan:
         """Return what an output is called."""
         return None if path is None else self.elsewhere.get(path, str(path))
 
-    def send(self, path: Path) -> None:
-        """Bring an output that is written to its place, if that is behind an address."""
-        if path in self.elsewhere:
-            send(path, self.elsewhere[path])
-
-
-def _output_path(given: object, name: str, elsewhere: dict[Path, str]) -> Path:
-    """Return the file to write: where it is to be or, behind an address, one that is sent there."""
-    address = as_address(given)
-    if address is None or name == "state":
-        return as_path(given, name)
-    folder = Path(tempfile.mkdtemp(prefix="gmmatch-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / address.rstrip("/").rpartition("/")[2]
-    elsewhere[path] = address
-    return path
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -331,18 +320,12 @@ class Outcome:
 
     plan: Plan  # what was asked for
     selection: Selection  # the rows to keep
-    verdict: Verdict | None  # what is believed of the rows; None where nobody asked
     # The rows as they were opened, and as they were checked.
     dataset: Dataset
     checked: CheckedRows
-    suspects: Suspects | None = None  # the rows that seem wrong, where they were asked for
+    find_suspects: Callable[[], Suspects]  # by the verdict of the run where there is one about classes
     content: Content | None = None  # what the rows look like, where a report is to show it
-    given: Labels | None = None  # the labels as they were given
     checkpoint: FileCheckpoint | None = None  # the saved state of the run, to be removed when all is written
-
-    by_class: bool = True  # whether the verdict is about classes
-    known: Known = field(default_factory=Known)  # what the user knows of the labels
-    labelled: Outcome | None = None  # that of the labelled rows, where others were picked to be labelled
 
     @property
     def info(self) -> RunInfo:
@@ -363,15 +346,6 @@ class Outcome:
         """Refuse to write what was read."""
         check_apart([path], self.read)
         check_not_joining([path], self.plan.read)
-
-    def find_suspects(self) -> Suspects:
-        """Return the suspects, by the verdict of the run where there is one."""
-        if self.suspects is not None:
-            return self.suspects
-        if self.labelled is not None:
-            return self.labelled.find_suspects()
-        verdict, seed = self.verdict if self.by_class else None, self.plan.random_state
-        return find_suspects(self.dataset, self.checked, verdict, seed, self.known, self.given)
 
 
 def run(plan: Plan) -> Outcome:
@@ -407,13 +381,16 @@ def run(plan: Plan) -> Outcome:
         if plan.fix is not None and verdict is not None and by_class:
             used, believed, changed = fix_labels(checked, verdict, plan.fix)
         picked, met = pick_rows(plan, params, aims, used, believed, by_class, checkpoint)
-        found = None
-        if plan.suspects is not None:
-            about_classes = verdict if by_class else None
-            found = find_suspects(data, checked, about_classes, plan.random_state, known, data.labels)
+        given, about_classes = data.labels, verdict if by_class else None
+
+        @cache
+        def list_suspects() -> Suspects:
+            return find_suspects(data, checked, about_classes, plan.random_state, known, given)
+
+        found = None if plan.suspects is None else list_suspects()
     checked = checked.read_by(data.rows)  # which outlive the runner
     data.check_unchanged()
-    given, selection = data.labels, picked
+    selection = picked
     if verdict is not None and picked.evidence is None:  # where rows were judged for others than the method
         info = replace(picked.info, tiers=verdict.summary()["tiers"])
         evidence = evidence_of(verdict, checked, by_class)
@@ -438,8 +415,7 @@ def run(plan: Plan) -> Outcome:
         **plan.run_info(data, picked),
     )
     selection = replace(selection, info=info, ids=None if data.ids is None else data.ids[picked.indices])
-    about = found, content, given, checkpoint, by_class, known
-    outcome = Outcome(plan, selection, verdict, data, checked, *about)
+    outcome = Outcome(plan, selection, data, checked, list_suspects, content, checkpoint)
     # What the verbs of the selection go back to; the outcome's own selection has none, so that nothing holds
     # itself.
     return replace(outcome, selection=replace(selection, made=outcome))
@@ -637,58 +613,29 @@ def pick_rows(
     met = aims.resolve(checked, verdict, evidence, params, plan.seed, plan.keep)
     if met.keep is not None:
         params = {**params, "keep": met.keep}
-    budget = aims.cost_budget(plan.keep, met.shared, checked)
-    fit = partial(pick_within, budget, plan, params, aims, checked, verdict)
-    picked = fit(met.wanted, checkpoint)
-    info = {**met.info, **aims.info(budget, picked)}
-    if met.without_quality is not None:
-        others = fit(met.without_quality, None)
-        info["quality"] = info["quality"] | compare_quality(picked, others, checked)
-    return picked, replace(met, info=info, notes=(*aims.notes(picked, met.wanted), *met.notes))
+    budget = aims.cost_budget(plan.keep, met.without_quality or met.wanted, checked)
 
-
-def pick_within(
-    budget: float,
-    plan: Plan,
-    params: Mapping[str, Any],
-    aims: OpenAims,
-    checked: CheckedRows,
-    verdict: Verdict | None,
-    wanted: Wanted,
-    checkpoint: FileCheckpoint | None,
-) -> Selection:
-    """Pick rows: as many as were asked for or, where rows have a cost, the first that `budget` pays for.
-
-    The picks are one sequence, so that a run with about as many rows as the budget buys is cut where it ends.
-    """
-
-    def fit(keep: object, state: FileCheckpoint | None = None) -> Selection:
+    def fit(wanted: Wanted, keep: object, state: FileCheckpoint | None = None) -> Selection:
         selector = plan.entry.build(**{**params, "keep": keep})
-        return selector.fit(
-            checked, verdict=verdict, checkpoint=state, memory=plan.cap, wanted=wanted
-        ).selection_
+        how: dict[str, Any] = {"verdict": verdict, "checkpoint": state, "memory": plan.cap}
+        return selector.fit(checked, wanted=wanted, **how).selection_
 
-    if aims.cost is None:
-        return fit(params["keep"], checkpoint)
-    allowed = checked.pickable() if wanted.allowed is None else wanted.allowed
-    # Rows that are in already, and one of each class.
-    classes = len(checked.judged(params.get("by_class", True))[1]) if wanted.parts is None else 1
-    rows = max(aims.cost.rows_for(budget, allowed), len(wanted.first) + classes)
-    while True:
-        found = fit(rows)
-        paid = aims.cost.affordable(found.indices, budget)
-        if paid < len(found) or rows >= allowed.sum():
-            break
-        spent = float(aims.cost.values[found.indices].sum())
-        rows = min(int(allowed.sum()), max(2 * rows, aims.cost.rows_for(budget, allowed, spent, rows)))
-    if paid < max(1, len(wanted.first)):
-        raise InvalidInput(
-            f"keep gives {budget:,.6g} of {aims.cost.name}, which does not pay for"
-            f" {'the rows of include' if len(wanted.first) else 'the first row'}; keep more"
-        )
-    kept, note = found.head(paid), aims.cost.unspent(found.indices, paid, budget)
-    hint = "\n".join(filter(None, [kept.info.hint, note])) or None
-    return replace(kept, info=replace(kept.info, hint=hint))
+    def pick(wanted: Wanted, state: FileCheckpoint | None = None) -> Selection:
+        if aims.cost is None:
+            return fit(wanted, params["keep"], state)
+        allowed = checked.pickable() if wanted.allowed is None else wanted.allowed
+        # One of each class.
+        least = len(checked.judged(params.get("by_class", True))[1]) if wanted.parts is None else 1
+        return aims.cost.pick(partial(fit, wanted), budget, allowed, len(wanted.first), least)
+
+    picked = pick(met.wanted, checkpoint)
+    info = dict(met.info)
+    if aims.cost is not None:
+        spent = float(aims.cost.values[picked.indices].sum())
+        info["cost"] = {"of": aims.cost.name, "budget": budget, "spent": spent}
+    if met.without_quality is not None:
+        info["quality"] = info["quality"] | compare_quality(picked, pick(met.without_quality), checked)
+    return picked, replace(met, info=info, notes=(*aims.notes(picked, met.wanted), *met.notes))
 
 
 def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) -> dict[str, float]:
@@ -815,7 +762,7 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
     found = join(first.selection, second.selection, data)
     found = replace(found, info=replace(found.info, **plan.run_info(data, found)))
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
-    outcome = replace(first, plan=plan, selection=found, dataset=data, checked=checked, labelled=first)
+    outcome = replace(first, plan=plan, selection=found, dataset=data, checked=checked)
     return replace(outcome, selection=replace(found, made=outcome))
 
 
@@ -825,7 +772,8 @@ def write(outcome: Outcome) -> RunInfo:
     for name, path in plan.outputs.items():
         try:
             _WRITERS[name](outcome, path)
-            plan.send(path)
+            if path in plan.elsewhere:
+                send(path, plan.elsewhere[path])
         except InvalidInput as error:
             if plan.output is None or name == "output":
                 raise
@@ -923,13 +871,19 @@ def estimate(plan: Plan) -> Estimate:
     items, encoding = 0, None
     data = _before_encoding(plan)
     if data.rows is None or plan.encoder is not None:
-        items, encoding, dimension = _encoding(plan, data)
-        if dimension is None:
+        from .encoders import choose_encoder
+        from .encoders.trial import try_encoder
+
+        # Some are encoded, more where that is quick; nothing is fetched and nothing is kept.
+        tried = try_encoder(choose_encoder(data, plan.encoder, plan.text, plan.image)[0], data)
+        if tried is None:  # the encoder would have to be fetched first
             k = _rows_kept(plan, data, len(data))
             classes = None if data.labels is None else len(np.unique(data.labels))
-            return Estimate(len(data), None, classes, k, plan.method, encode=items, disk_bytes=48 * k)
+            return Estimate(len(data), None, classes, k, plan.method, encode=len(data), disk_bytes=48 * k)
+        items = round(len(data) * (1 - tried.known))
+        encoding = items * tried.seconds
         # Rows of the right shape that take no memory.
-        empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), dimension))
+        empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), tried.dimension))
         data = data.replace(rows=empty)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     rows, selector = checked.rows, plan.entry.build(**params)
@@ -973,23 +927,6 @@ def _before_encoding(plan: Plan) -> Dataset:
     found = open_dataset(plan.source, plan.labels, plan.ids, holds=holds, **options)
     plan.check_budget(found)
     return found
-
-
-def _encoding(plan: Plan, found: Dataset) -> tuple[int, float, int | None]:
-    """Encode some rows, more where that is quick; return what all of them would take.
-
-    Returns how many contents have no vector yet, by a sample; the seconds; and how long vectors are: None
-    where the encoder would have to be fetched first. Nothing is fetched and nothing is kept.
-    """
-    from .encoders.embed import choose_encoder
-    from .encoders.trial import try_encoder
-
-    chosen = choose_encoder(found, plan.encoder, plan.text, plan.image)[0]
-    tried = try_encoder(chosen, found)
-    if tried is None:
-        return len(found), 0.0, None
-    items = round(len(found) * (1 - tried.known))
-    return items, items * tried.seconds, tried.dimension
 
 
 def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:

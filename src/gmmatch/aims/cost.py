@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ..arrays import IntArray, Mask, Vector
 from ..data import Dataset, Unreadable
 from ..errors import InvalidInput, InvalidParameter
 from ..inputs import numbers_of_rows
+from ..records import Selection
 from ..validation import check_keep, is_whole
 
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
@@ -66,6 +68,31 @@ class Cost:
         """
         mean = spent / rows if rows and spent else float(self.values[allowed].mean()) or 1.0
         return int(min(allowed.sum(), np.ceil(_MORE * budget / mean) + 1))
+
+    def pick(
+        self, fit: Callable[[int], Selection], budget: float, allowed: Mask, first: int, least: int
+    ) -> Selection:
+        """Pick the rows that the budget pays for.
+
+        The picks are one sequence, so that a run with about as many rows as the budget buys is cut where it
+        ends. `fit`: picks so many rows. `first`: how many are in already. `least`: what else must be picked.
+        """
+        rows = max(self.rows_for(budget, allowed), first + least)
+        while True:
+            found = fit(rows)
+            paid = self.affordable(found.indices, budget)
+            if paid < len(found) or rows >= allowed.sum():
+                break
+            spent = float(self.values[found.indices].sum())
+            rows = min(int(allowed.sum()), max(2 * rows, self.rows_for(budget, allowed, spent, rows)))
+        if paid < max(1, first):
+            raise InvalidInput(
+                f"keep gives {budget:,.6g} of {self.name}, which does not pay for"
+                f" {'the rows of include' if first else 'the first row'}; keep more"
+            )
+        kept, note = found.head(paid), self.unspent(found.indices, paid, budget)
+        hint = "\n".join(filter(None, [kept.info.hint, note])) or None
+        return replace(kept, info=replace(kept.info, hint=hint))
 
     def affordable(self, rows: IntArray, budget: float) -> int:
         """Return how many of the first rows cost no more than the budget together.

@@ -126,10 +126,7 @@ def summarise(
     groups = inputs.groups[shown]
     ordinary = measures.distances[shown] <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
     at = {row: place for place, row in enumerate(shown.tolist())}
-    galleries = [
-        Gallery(name, title, about, [at[row] for row in rows.tolist()])
-        for (name, title, about), rows in zip(_gallery_words(inputs), (first, nearest), strict=True)
-    ]
+    galleries = _galleries(inputs, [at[row] for row in first.tolist()], [at[row] for row in nearest.tolist()])
     review = make_review(found, inputs, evidence, at)
     curve, steps = make_curve(inputs, measures)
     glance = _glance(inputs, measures, evidence, curve.objective[-1], seconds, command, opened)
@@ -148,13 +145,16 @@ def summarise(
     )
 
 
-def _gallery_words(inputs: Inputs) -> list[tuple[str, str, str]]:
+def _galleries(inputs: Inputs, first: list[int], nearest: list[int]) -> list[Gallery]:
     order = "The first picks, in order."
     if inputs.prefixes_hold:
         order += " A smaller budget keeps the first of them."
     whose = "their class" if inputs.labelled else "the data"
     about = f"Rows near the middle of {whose} that were not needed to match it."
-    return [("first", "Kept first", order), ("dropped", "Dropped nearest", about)]
+    return [
+        Gallery("first", "Kept first", order, first),
+        Gallery("dropped", "Dropped nearest", about, nearest),
+    ]
 
 
 def _previews(
