@@ -509,7 +509,6 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
     table, facts = _read(path)
     try:
         found = _selection(table, facts)
-        _check(found)
     except InvalidInput as error:
         raise InvalidInput(f"the selection {path} is damaged: {error}") from error
     except (*_DAMAGED, pa.ArrowException) as error:
@@ -522,15 +521,28 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
     """Build the selection from the table of a file and its metadata."""
     import pyarrow as pa
 
+    rows, n_rows = table.column("row").to_numpy(), facts["n_rows"]
     labels, centers, against = table.column("label"), facts["centers"], facts.get("evidence")
+    tiers = None if against is None else unpack_array(against["tiers"])
+    # What no run can have made: rows that there are not, or the same row twice.
+    if rows.dtype.kind not in "iu":
+        raise InvalidInput(f"column row holds {rows.dtype}; expected whole numbers")
+    if len(rows) and not 0 <= rows.min() <= rows.max() < n_rows:
+        row = rows[(rows < 0) | (rows >= n_rows)][0]
+        raise InvalidInput(f"column row has {row}; expected numbers from 0 to {n_rows - 1}")
+    values, counts = np.unique(rows, return_counts=True)
+    if len(values) < len(rows):
+        raise InvalidInput(f"row {values[counts > 1][0]} is there more than once; expected every row once")
+    if tiers is not None and tiers.shape != (n_rows,):
+        raise InvalidInput(f"it has tiers of shape {tiers.shape}; expected one for each of {n_rows} rows")
     return Selection(
-        indices=table.column("row").to_numpy(),
+        indices=rows,
         scores=table.column("score").to_numpy(),
         distances=table.column("distance").to_numpy(),
         objective=np.nan if facts["objective"] is None else facts["objective"],
         method=facts["method"],
         params=facts["params"],
-        n_rows=facts["n_rows"],
+        n_rows=n_rows,
         info=RunInfo.of(facts),
         random_state=facts["random_state"],
         labels=None if pa.types.is_null(labels.type) else labels.to_numpy(),
@@ -539,7 +551,7 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
         epsilon=facts["epsilon"],
         weights=table.column("weight").to_numpy() if "weight" in table.column_names else np.ones(len(table)),
         centers=None if centers is None else unpack_array(centers),
-        tiers=None if against is None else unpack_array(against["tiers"]),
+        tiers=tiers,
         evidence=None if against is None or len(against) == 1 else Evidence.unpack(against),
         carried=None if facts.get("carried") is None else Carried.unpack(facts["carried"]),
         included=tuple(
@@ -592,21 +604,3 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
 def _known(objective: float) -> float | None:
     """Return an objective as facts and files hold it: None where there is none."""
     return None if np.isnan(objective) else objective
-
-
-def _check(found: Selection) -> None:
-    """Refuse a selection that no run can have made: rows that there are not, or the same row twice."""
-    rows, n_rows = found.indices, found.n_rows
-    wrong = None
-    if rows.dtype.kind not in "iu":
-        wrong = f"column row holds {rows.dtype}; expected whole numbers"
-    elif len(rows) and not 0 <= rows.min() <= rows.max() < n_rows:
-        row = rows[(rows < 0) | (rows >= n_rows)][0]
-        wrong = f"column row has {row}; expected numbers from 0 to {n_rows - 1}"
-    elif len(np.unique(rows)) < len(rows):
-        values, counts = np.unique(rows, return_counts=True)
-        wrong = f"row {values[counts > 1][0]} is there more than once; expected every row once"
-    elif found.tiers is not None and found.tiers.shape != (n_rows,):
-        wrong = f"it has tiers of shape {found.tiers.shape}; expected one for each of {n_rows} rows"
-    if wrong is not None:
-        raise InvalidInput(wrong)

@@ -372,16 +372,13 @@ def run(plan: Plan) -> Outcome:
         aims = open_aims(plan.aims, data, checked, plan.seed, plan.encoder, plan.text)
         params["keep"] = aims.keep(plan.keep, checked)
         checkpoint = open_checkpoint(plan, params, checked, known, aims)
-        trained, training = train_if_needed(plan, params, checked)
-        params |= trained
+        training = train_if_needed(plan, params, checked)
         selector = plan.entry.build(**params)
         by_class = selector.judges_by_class
         verdict = judge_once(plan, selector, checked, recalled(checkpoint), known)
-        used, believed, changed = checked, verdict, 0
-        if plan.fix is not None and verdict is not None and by_class:
-            used, believed, changed = fix_labels(checked, verdict, plan.fix)
+        used, believed, changed = fix_labels(checked, verdict, by_class, plan.fix)
         picked, met = pick_rows(plan, params, aims, used, believed, by_class, checkpoint)
-        given, about_classes = data.labels, verdict if by_class else None
+        about_classes, given = verdict if by_class else None, data.labels
 
         @cache
         def list_suspects() -> Suspects:
@@ -398,8 +395,7 @@ def run(plan: Plan) -> Outcome:
     if plan.fix is not None:
         selection, data = under_fixed_labels(selection, data, checked, used)
         remarks = (*remarks, f"{changed:,} labels were changed to suggestions of at least {plan.fix:g}")
-    if aims.include.earlier is not None:
-        selection = aims.include.joined(selection)
+    selection = aims.include.joined(selection)
     notes = [picked.info.hint, *notes_of(data, checked, verdict, by_class, plan.keep), *remarks, *met.notes]
     info = replace(
         selection.info,
@@ -416,8 +412,7 @@ def run(plan: Plan) -> Outcome:
     )
     selection = replace(selection, info=info, ids=None if data.ids is None else data.ids[picked.indices])
     outcome = Outcome(plan, selection, data, checked, list_suspects, content, checkpoint)
-    # What the verbs of the selection go back to; the outcome's own selection has none, so that nothing holds
-    # itself.
+    # What the verbs of the selection go back to; the outcome's own has none, so that nothing holds itself.
     return replace(outcome, selection=replace(selection, made=outcome))
 
 
@@ -517,10 +512,8 @@ def open_checkpoint(
     return FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume, names)
 
 
-def train_if_needed(
-    plan: Plan, params: Mapping[str, object], checked: CheckedRows
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Make the training run that a method needs; return the parameter it gives, and how it was trained."""
+def train_if_needed(plan: Plan, params: dict[str, Any], checked: CheckedRows) -> dict[str, Any] | None:
+    """Make the training run that a method needs, put what it gives into `params`; return how it was made."""
     entry, images = plan.entry, plan.images if plan.trains_on_images else None
     has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
     codes, usable = checked.codes, checked.pickable()
@@ -531,7 +524,7 @@ def train_if_needed(
             raise InvalidParameter(
                 f"images and train_config are for a training run, and {plan.method} makes none here"
             )
-        return {}, None
+        return None
     sizes = np.bincount(codes[usable])
     sizes = sizes[sizes > 0]
     if len(sizes) < 2:
@@ -540,7 +533,9 @@ def train_if_needed(
         class_budgets(sizes, resolve_keep(params["keep"], int(sizes.sum())))
     how: dict[str, Any] = {"config": plan.train_config, "device": plan.device}
     seed = as_seed(params["random_state"])
-    return entry.train(checked.rows, codes, usable, images=images, seed=seed, **how)
+    given, training = entry.train(checked.rows, codes, usable, images=images, seed=seed, **how)
+    params |= given
+    return training
 
 
 def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
@@ -577,15 +572,17 @@ def judge_once(
     return verdict
 
 
-def fix_labels(checked: CheckedRows, verdict: Verdict, above: float) -> tuple[CheckedRows, Verdict, int]:
+def fix_labels(
+    checked: CheckedRows, verdict: Verdict | None, by_class: bool, above: float | None
+) -> tuple[CheckedRows, Verdict | None, int]:
     """Put suggested labels in place where they are at least so probable; such rows are believed.
 
     Returns the rows with their new classes, the verdict for these, and how many labels changed. A class is
     never left without a row. The distance of such a row to its new class is not measured.
     """
     codes, present = checked.judged()
-    labels = verdict.labels
-    if codes is None or labels is None or checked.codes is None:
+    labels = None if verdict is None or not by_class else verdict.labels
+    if above is None or verdict is None or codes is None or labels is None or checked.codes is None:
         return checked, verdict, 0
     chosen = (codes >= 0) & (labels.likely >= above) & (labels.likely > 1 - labels.wrong)
     left = np.bincount(codes[(codes >= 0) & ~chosen], minlength=len(present))

@@ -91,11 +91,10 @@ class Leaks:
     @property
     def sentence(self) -> str:
         """What was found, in words."""
+        by_text = f", or of nearly the same text: {self.by_text:,}" if self.by_text else ""
         return (
             f"{len(self):,} rows are near-duplicates of {len(np.unique(self.test)):,} held-out rows (within"
-            f" {self.reach:.3g}, a cosine of {self.cosine:.4f}"
-            + (f", or of nearly the same text: {self.by_text:,}" if self.by_text else "")
-            + ") and were not picked"
+            f" {self.reach:.3g}, a cosine of {self.cosine:.4f}{by_text}) and were not picked"
         )
 
 

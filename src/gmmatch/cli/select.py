@@ -151,7 +151,9 @@ def select(
         try:
             facts = run.write(run.run(plan))
         except KeyboardInterrupt as interrupt:
-            say(f"gmmatch: {'; '.join([f'interrupted{how_to_resume(plan.state)}', *remarks(interrupt)])}")
+            saved = plan.state is not None and is_there(plan.state)
+            then = f"go on with: {this_command()} --resume" if saved else "nothing was written"
+            say(f"gmmatch: {'; '.join(['interrupted', then, *remarks(interrupt)])}")
             raise typer.Exit(exit_code(interrupt)) from None
     say(*([json.dumps(facts.as_dict())] if as_json else sentences(facts, suspects)), err=False)
 
@@ -185,13 +187,6 @@ def with_number(text: str, default: float) -> tuple[str, float]:
         return (name, float(number)) if equals else (text, default)
     except ValueError:
         return text, default
-
-
-def how_to_resume(state: Path | None) -> str:
-    """Say how to go on, if there is anything to go on from."""
-    if state is None or not is_there(state):
-        return "; nothing was written"
-    return f"; go on with: {this_command()} --resume"
 
 
 def this_command() -> str:
