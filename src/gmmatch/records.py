@@ -23,6 +23,7 @@ _AS_TOLD: Any = None  # the info that the other attributes of a selection tell
 METADATA_KEY, EVIDENCE_KEY, DIGEST_KEY = b"gmmatch", b"gmmatch.evidence", b"gmmatch.digest"
 FORMAT_VERSION = 3  # 2, of version 0.2, is the same without a digest
 _DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, zlib.error)
+_CARRIED = ("counts", "totals", "targets", "rows")
 _MOST_PACKED = 1 << 18  # numbers: two megabytes, more than the centres of most data
 _MOST_EVIDENCE = 1 << 22  # rows: beyond, the metadata would weigh more than the rows that were kept
 
@@ -67,25 +68,21 @@ class Carried:
         if earlier is None:
             return self
         missing = [place for place, label in enumerate(earlier.labels) if label not in self.labels]
-        return Carried(
-            self.labels + [earlier.labels[place] for place in missing],
-            np.concatenate([self.counts, earlier.counts[missing]]),
-            np.concatenate([self.totals, earlier.totals[missing]]),
-            np.concatenate([self.targets, earlier.targets[missing]]),
-            np.concatenate([self.rows, earlier.rows[missing]]),
-        )
+        labels = self.labels + [earlier.labels[place] for place in missing]
+        both = {name: (getattr(self, name), getattr(earlier, name)[missing]) for name in _CARRIED}
+        return Carried(labels, **{name: np.concatenate(arrays) for name, arrays in both.items()})
 
     def pack(self) -> dict[str, Any] | None:
         """Return it as data that JSON can hold; None where it is too much."""
         if self.totals.size > _MOST_PACKED:
             return None
-        arrays = {name: pack_array(getattr(self, name)) for name in ("counts", "totals", "targets", "rows")}
+        arrays = {name: pack_array(getattr(self, name)) for name in _CARRIED}
         return {"labels": plain(dict(enumerate(self.labels))), **arrays}
 
     @classmethod
     def unpack(cls, packed: JsonObject) -> Carried:
         """Return what `pack` packed."""
-        arrays = {name: unpack_array(packed[name]) for name in ("counts", "totals", "targets", "rows")}
+        arrays = {name: unpack_array(packed[name]) for name in _CARRIED}
         return cls(list(packed["labels"].values()), **arrays)
 
 
@@ -230,18 +227,17 @@ class Selection:
 
     def _cut(self, picks: IntArray, weights: Vector, objective: float) -> Selection:
         """Return some of the picks as a selection."""
-        named = {"labels": self.labels, "ids": self.ids, "given_labels": self.given_labels}
+        names = "indices", "scores", "distances", "labels", "ids", "given_labels"
+        known = {name: getattr(self, name) for name in names}
+        by_pick: dict[str, Any] = {name: own if own is None else own[picks] for name, own in known.items()}
         return replace(
             self,
-            indices=self.indices[picks],
-            scores=self.scores[picks],
-            distances=self.distances[picks],
             weights=weights,
             objective=objective,
             carried=self.carried if np.array_equal(picks, np.arange(len(self))) else None,
             params={**self.params, "keep": len(picks)},
             info=self.info.cut(len(picks), _known(objective)),
-            **{name: None if values is None else values[picks] for name, values in named.items()},  # type: ignore[arg-type]
+            **by_pick,
         )
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from . import files
 from .aims import Aims, Cost, OpenAims, Resolved, open_aims
 from .aims.duplicates import hashes_of
 from .aims.include import Exclude, Include
@@ -41,15 +42,6 @@ from .data import (
 )
 from .errors import InvalidInput, InvalidParameter
 from .facts import RunInfo
-from .files import (
-    as_path,
-    check_apart,
-    check_folder,
-    check_new,
-    check_not_joining,
-    check_outside,
-    names_of,
-)
 from .inputs import gather_known, open_data
 from .matching.budgets import check_share, class_budgets
 from .outputs import (
@@ -175,7 +167,7 @@ class Plan:
                 asked[name] = folder / address.rstrip("/").rpartition("/")[2]
                 elsewhere[asked[name]] = address
             elif given is not None:
-                asked[name] = as_path(given, name)
+                asked[name] = files.as_path(given, name)
         output = asked.get("output")
         if output is not None and asked.get("state") is None:
             state = f"{output.name}.state"
@@ -262,23 +254,23 @@ class Plan:
     def check_read(self, inputs: Iterable[object]) -> None:
         """Refuse to write what is read."""
         states = [] if self.state is None else state_files(self.state)
-        check_apart([*self.outputs.values(), *states], inputs)
+        files.check_apart([*self.outputs.values(), *states], inputs)
         if self.materialize is not None:
-            check_outside(self.materialize, self.source)
+            files.check_outside(self.materialize, self.source)
 
     def check_outputs(self) -> None:
         """Refuse outputs that could not be written, before any work is done."""
         if self.state is not None:
-            check_folder(self.state)
+            files.check_folder(self.state)
         self.check_read(self.read)
-        check_not_joining(list(self.outputs.values()), self.read)
+        files.check_not_joining(list(self.outputs.values()), self.read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
         for name, path in self.outputs.items():
             replaceable = name != "materialize" and (self.overwrite or self.output_name(path) in known)
             if path in self.elsewhere:
                 check_free(self.elsewhere[path], replaceable)
             else:
-                check_new(path, replaceable)
+                files.check_new(path, replaceable)
         if self.output is not None:
             check_output(self.output, self.all_rows)
         if self.suspects is not None:
@@ -340,12 +332,12 @@ class Outcome:
         """
         include = self.plan.aims.include
         given = [own for own in self.plan.read if own is not include]
-        return names_of((*self.dataset.files, *given))
+        return files.names_of((*self.dataset.files, *given))
 
     def check_apart(self, path: Path) -> None:
         """Refuse to write what was read."""
-        check_apart([path], self.read)
-        check_not_joining([path], self.plan.read)
+        files.check_apart([path], self.read)
+        files.check_not_joining([path], self.plan.read)
 
 
 def run(plan: Plan) -> Outcome:
@@ -795,7 +787,7 @@ def write_report_of(
 
     plan = outcome.plan
     outcome.check_apart(path)
-    check_new(path, overwrite)
+    files.check_new(path, overwrite)
     check_report(path, projection)
     content = outcome.content
     if content is None or images is not None or texts is not None:

@@ -52,9 +52,7 @@ def embed(
     unlabelled: options.Unlabelled = "error",
     header: options.Header = "auto",
     cache: Annotated[bool, option("Keep vectors by content, so that nothing is encoded twice.")] = True,
-    cache_dir: Annotated[
-        Path | None, option("Folder of the cache, in place of $GMMATCH_CACHE or the user's.", metavar="DIR")
-    ] = None,
+    cache_dir: options.CacheDir = None,
     overwrite: options.Overwrite = False,
     engine: options.Engine = "local",
     address: options.Address = None,

@@ -219,16 +219,11 @@ def measure(rows: FloatArray, groups: IntArray, centers: Vector) -> Measures:
 class Suspicion:
     """What speaks against the rows that were judged, most suspicious first."""
 
-    table: Table  # scores, suggestions and groups of duplicates
+    table: Table  # scores, suggestions and groups of duplicates, by the numbers of the rows in the input
     tiers: npt.NDArray[np.int8]
     reasons: Labels
     labels_judged: bool  # whether labels could be judged, or distances alone
     estimate: Vector | None  # as in `Evidence`
-
-    @property
-    def rows(self) -> IntArray:
-        """Numbers of the rows in the input."""
-        return self.table.numbers
 
 
 def worth_judging(n_rows: int, n_features: int, n_classes: int) -> bool:

@@ -280,7 +280,7 @@ def make_map(
     rank = np.full(inputs.selection.n_rows, -1, np.int64)
     rank[inputs.selection.indices] = np.arange(len(inputs.selection))
     place = np.full(inputs.selection.n_rows, -1, np.int64)
-    place[evidence.rows] = np.arange(len(evidence.rows))
+    place[evidence.table.numbers] = np.arange(len(evidence.table.numbers))
     judged = place[shown]
     known = judged >= 0
     suggested = np.where(known, evidence.table.suggested[judged], -1)

@@ -228,9 +228,9 @@ def _notes(inputs: Inputs, measures: Measures, evidence: Suspicion, shown: IntAr
             f"The map shows {len(shown):,} of {usable:,} rows: the first picks, the rows of the galleries,"
             " and a random sample that is balanced over the classes and over kept and dropped rows."
         )
-    if len(evidence.rows) < usable:
+    if len(evidence.table.numbers) < usable:
         notes.append(
-            f"Suspicion was measured among the {len(evidence.rows):,} rows of the map alone."
+            f"Suspicion was measured among the {len(evidence.table.numbers):,} rows of the map alone."
             " The guard and `gmmatch suspects` measure it among all rows."
         )
         if inputs.selection.tiers is not None:
@@ -379,9 +379,9 @@ def count_suspects(inputs: Inputs, measures: Measures, evidence: Suspicion) -> t
     not trust are counted instead.
     """
     usable, tiers = np.flatnonzero(measures.usable), inputs.selection.tiers
-    if tiers is not None and len(evidence.rows) < len(usable):
+    if tiers is not None and len(evidence.table.numbers) < len(usable):
         return usable[tiers[usable] > 0], usable
-    return evidence.rows[evidence.table.suspect], evidence.rows
+    return evidence.table.numbers[evidence.table.suspect], evidence.table.numbers
 
 
 def bin_edges(distances: Vector) -> Vector:
@@ -404,17 +404,17 @@ Pairs = tuple[int, IntArray, IntArray, Vector]
 def find_rows(inputs: Inputs, measures: Measures, evidence: Suspicion) -> dict[str, Pairs]:
     """Return for each tab its number of rows, the first of them, those to compare them with, and scores."""
     # For each class the trusted row that is nearest to its centre; -1 where there is none.
-    trusted = evidence.rows[evidence.tiers == 0]
+    trusted = evidence.table.numbers[evidence.tiers == 0]
     order = trusted[np.lexsort((trusted, measures.distances[trusted]))][::-1]
     typical = np.full(len(inputs.classes), -1, np.int64)
     typical[inputs.codes[order]] = order
     wrong, outlier, duplicate = evidence.table.suspicion, evidence.table.outlier, evidence.table.duplicate
     group, keep, suggested = evidence.table.group, evidence.table.keep, evidence.table.suggested
-    own = inputs.codes[evidence.rows]
+    own = inputs.codes[evidence.table.numbers]
     compared = np.where(suggested >= 0, suggested, own)
     # One row of each group stands for the others.
     again = np.flatnonzero(duplicate > 0)
-    again = again[np.lexsort((evidence.rows[again], -evidence.table.copies[again]))]
+    again = again[np.lexsort((evidence.table.numbers[again], -evidence.table.copies[again]))]
     _, first = np.unique(group[again], return_index=True)
     likely, far = np.flatnonzero(wrong >= WRONG), np.flatnonzero(outlier > ODD)
     found = {
@@ -423,7 +423,7 @@ def find_rows(inputs: Inputs, measures: Measures, evidence: Suspicion) -> dict[s
         "duplicates": (again[np.sort(first)], keep, duplicate),
     }
     return {
-        name: (len(at), evidence.rows[few := at[: TAB_ROWS[name]]], beside[few], score[few])
+        name: (len(at), evidence.table.numbers[few := at[: TAB_ROWS[name]]], beside[few], score[few])
         for name, (at, beside, score) in found.items()
         if name != "labels" or inputs.labelled
     }
@@ -445,12 +445,8 @@ def make_review(found: dict[str, Pairs], inputs: Inputs, evidence: Suspicion, at
     estimate = (
         None if evidence.estimate is None else [round(part, 4) for part in evidence.estimate[-1, 1:].tolist()]
     )
-    return Review(tabs, estimate, _all_labels(inputs))
-
-
-def _all_labels(inputs: Inputs) -> AllLabels | None:
     if not inputs.labelled or len(inputs.codes) > _MOST_LABELS:
-        return None
+        return Review(tabs, estimate, None)
     width = next(size for size in (1, 2, 4) if len(inputs.classes) < 256**size)
     codes = inputs.codes.astype(f"<u{width}")
     codes[inputs.source.bad_rows] = 256**width - 1
@@ -458,7 +454,8 @@ def _all_labels(inputs: Inputs) -> AllLabels | None:
     ids = None if inputs.source.ids is None else [str(name) for name in inputs.source.ids.tolist()]
     if ids is not None and (len(set(ids)) < len(ids) or sum(map(len, ids)) > _MOST_LETTERS):
         ids = None
-    return AllLabels(names, base64.b64encode(codes.tobytes()).decode(), width, inputs.listed.tolist(), ids)
+    coded = base64.b64encode(codes.tobytes()).decode()
+    return Review(tabs, estimate, AllLabels(names, coded, width, inputs.listed.tolist(), ids))
 
 
 def shell_command(selection: Selection, source: str, opening: Mapping[str, Any]) -> str:
