@@ -528,19 +528,16 @@ def _show(selection: Selection, data: object = None, height: int = 900, **option
 def _plot(selection: Selection, data: object = None) -> Any:
     from .reporting.notebook import plot
 
-    if data is not None:
-        return plot(selection, open_data(data))
-    return plot(selection, None if selection.made is None else selection.made.dataset)
+    made = None if selection.made is None else selection.made.dataset
+    return plot(selection, made if data is None else open_data(data))
 
 
 def _html(shown: Selection | Suspects | Dataset) -> str:
     from .reporting.notebook import dataset_html, selection_html, suspects_html
 
-    if isinstance(shown, Dataset):
-        return dataset_html(shown)
-    if isinstance(shown, Suspects):
-        return suspects_html(shown)
-    return selection_html(shown, None if shown.made is None else shown.made.dataset)
+    if isinstance(shown, Selection):
+        return selection_html(shown, None if shown.made is None else shown.made.dataset)
+    return suspects_html(shown) if isinstance(shown, Suspects) else dataset_html(shown)
 
 
 def _checked_path(path: str | os.PathLike[str], overwrite: bool, kind: str) -> Path:

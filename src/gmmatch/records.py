@@ -411,15 +411,37 @@ class Selection:
         place = as_path(path, "path")
         if self.made is not None:
             self.made.check_apart(place)
-        stored = self._stored()
-        against, told = json.dumps(stored.pop("evidence")), json.dumps(stored)
+        centers, tiers, evidence = self.centers, self.tiers, self.evidence
+        against = None if tiers is None else {"tiers": pack_array(tiers)}
+        if against is not None and evidence is not None and self.n_rows <= _MOST_EVIDENCE:
+            against |= evidence.pack()
+        # The same rows, parameters and seed give the same bytes, whoever ran it, wherever and how fast.
+        info = replace(self.info, seconds=None, engine="local", output=None, report=None, materialized=None)
+        stored = info.as_dict() | {
+            "format": FORMAT_VERSION,
+            "params": plain(self.params),
+            "n_rows": self.n_rows,
+            "random_state": self.random_state,
+            "has_ids": self.ids is not None,
+            "centers": None if centers is None or centers.size > _MOST_PACKED else pack_array(centers),
+            "carried": None if self.carried is None else self.carried.pack(),
+            "included": [
+                {
+                    "fingerprint": own.fingerprint,
+                    "rows": pack_array(own.rows),
+                    "ids": None if own.ids is None else own.ids.tolist(),
+                }
+                for own in self.included
+            ],
+        }
+        told, beside = json.dumps(stored), json.dumps(against)
         table = self.to_arrow().replace_schema_metadata({METADATA_KEY: told})
-        digest = digest_of_table(table, told.encode(), against.encode())
+        digest = digest_of_table(table, told.encode(), beside.encode())
         # Arrow takes no names that are not UTF-8, as files may have; an open file has none.
         with whole_file(place) as partial, partial.open("wb") as file:
             writer = pq.ParquetWriter(file, table.schema, write_page_checksum=True)
             writer.write_table(table)
-            writer.add_key_value_metadata({EVIDENCE_KEY: against, DIGEST_KEY: digest})
+            writer.add_key_value_metadata({EVIDENCE_KEY: beside, DIGEST_KEY: digest})
             writer.close()
 
     def to_arrow(self) -> Any:
@@ -442,35 +464,6 @@ class Selection:
         if self.given_labels is not None:
             columns["given_label"] = pa.array(self.given_labels)
         return pa.table(columns)
-
-    def _stored(self) -> dict[str, Any]:
-        """Return what a file holds beside its columns."""
-        centers, tiers, evidence = self.centers, self.tiers, self.evidence
-        against = None if tiers is None else {"tiers": pack_array(tiers)}
-        if against is not None and evidence is not None and self.n_rows <= _MOST_EVIDENCE:
-            against |= evidence.pack()
-        # The same rows, parameters and seed give the same bytes, whoever ran it, wherever and how fast.
-        told = replace(
-            self.info, seconds=None, engine="local", output=None, report=None, materialized=None
-        ).as_dict()
-        return told | {
-            "format": FORMAT_VERSION,
-            "params": plain(self.params),
-            "n_rows": self.n_rows,
-            "random_state": self.random_state,
-            "has_ids": self.ids is not None,
-            "centers": None if centers is None or centers.size > _MOST_PACKED else pack_array(centers),
-            "evidence": against,
-            "carried": None if self.carried is None else self.carried.pack(),
-            "included": [
-                {
-                    "fingerprint": own.fingerprint,
-                    "rows": pack_array(own.rows),
-                    "ids": None if own.ids is None else own.ids.tolist(),
-                }
-                for own in self.included
-            ],
-        }
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Selection:

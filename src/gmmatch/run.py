@@ -602,7 +602,12 @@ def pick_rows(
     met = aims.resolve(checked, verdict, evidence, params, plan.seed, plan.keep)
     if met.keep is not None:
         params = {**params, "keep": met.keep}
-    budget = aims.cost_budget(plan.keep, met.without_quality or met.wanted, checked)
+    budget = 0.0  # the most that the picks may cost, those that are in already among them
+    if aims.cost is not None:
+        shared = (met.without_quality or met.wanted).allowed
+        budget = aims.cost.budget(plan.keep, checked.pickable() if shared is None else shared)
+        if isinstance(check_keep(plan.keep), Beyond):
+            budget += float(aims.cost.values[aims.include.rows].sum())
 
     def fit(wanted: Wanted, keep: object, state: FileCheckpoint | None = None) -> Selection:
         selector = plan.entry.build(**{**params, "keep": keep})

@@ -224,17 +224,6 @@ class OpenAims:
             )
         return asked - there
 
-    def cost_budget(self, keep: object, shared: Wanted, checked: CheckedRows) -> float:
-        """Return the most that the picks may cost, those that are in already among them; 0 without a cost.
-
-        `shared`: the rows that a share to keep is a share of.
-        """
-        if self.cost is None:
-            return 0.0
-        allowed = checked.pickable() if shared.allowed is None else shared.allowed
-        extra = self.cost.values[self.include.rows].sum() if isinstance(check_keep(keep), Beyond) else 0.0
-        return self.cost.budget(keep, allowed) + float(extra)
-
     def notes(self, picked: Selection, wanted: Wanted) -> list[str]:
         """Say what could not be met."""
         missing = None if wanted.parts is None else unmet(wanted.parts, picked.indices)
