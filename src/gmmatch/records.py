@@ -227,6 +227,8 @@ class Selection:
 
     def _cut(self, picks: IntArray, weights: Vector, objective: float) -> Selection:
         """Return some of the picks as a selection."""
+        # What was asked for is not what is kept any more.
+        settings = {name: value for name, value in (self.info.settings or {}).items() if name != "keep"}
         names = "indices", "scores", "distances", "labels", "ids", "given_labels"
         known = {name: getattr(self, name) for name in names}
         by_pick: dict[str, Any] = {name: own if own is None else own[picks] for name, own in known.items()}
@@ -236,7 +238,7 @@ class Selection:
             objective=objective,
             carried=self.carried if np.array_equal(picks, np.arange(len(self))) else None,
             params={**self.params, "keep": len(picks)},
-            info=self.info.cut(len(picks), _known(objective)),
+            info=replace(self.info, kept=len(picks), objective=_known(objective), settings=settings or None),
             **by_pick,
         )
 

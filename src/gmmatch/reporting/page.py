@@ -138,9 +138,11 @@ def render(report: Report) -> str:
     environment.filters |= {"count": "{:,}".format, "number": number}
     parts = "\n".join(_template(name) for name in SCRIPTS)
     library, script = plot_library(), _inline(f'"use strict";\n(() => {{\n{parts}\n}})();')
+    digests = [base64.b64encode(hashlib.sha256(code.encode()).digest()) for code in (library, script)]
+    scripts = " ".join(f"'sha256-{digest.decode()}'" for digest in digests)
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
-        f" script-src {_digest(library)} {_digest(script)}; base-uri 'none'; form-action 'none'"
+        f" script-src {scripts}; base-uri 'none'; form-action 'none'"
     )
     page: str = environment.from_string(_template("report.html")).render(
         report=report,
@@ -196,7 +198,3 @@ def _template(name: str) -> str:
 def _inline(script: str) -> str:
     """Return a script that can stand inside an element: nothing in it ends the element."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _digest(script: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
