@@ -88,9 +88,8 @@ class MatchTo:
         """
         believed = checked.pickable() & (True if verdict is None else verdict.tiers == TRUSTED)
         codes, present = checked.judged(by_class)
-        labelled = (
-            verdict is not None and verdict.labels is not None and codes is not None and len(present) > 1
-        )
+        if verdict is None or verdict.labels is None or len(present) < 2:
+            codes = None  # labels were not judged
         rows = np.concatenate([reference.rows for reference in self.references])
         origin = np.zeros(checked.rows.shape[1]) if verdict is None else verdict.origin
         near = _compare(checked.rows, believed, rows, origin)
@@ -108,19 +107,18 @@ class MatchTo:
             reach = _reach(nearest)
             mine = believed & (near.nearest >= sizes[at]) & (near.nearest < sizes[at + 1])
             alike = _alike(nearest, np.sort(near.apart[mine]), k, reach)
-            groups = (
-                _by_votes(codes, near.neighbours[own])
-                if labelled and codes is not None
-                else _clusters(seen, nearest > reach, seed)
-            )
+            if codes is None:
+                groups = _clusters(seen, nearest > reach, seed)
+            else:
+                groups = _by_votes(codes, near.neighbours[own])
             alone = near.distances[own] > reach
             found = []
             for group in np.unique(groups[groups >= 0]).tolist():
                 members = np.flatnonzero(groups == group)
-                if labelled and codes is not None:
-                    chosen = (codes == group) & (part_of < 0)
-                else:
+                if codes is None:
                     chosen = mine & np.isin(near.nearest, sizes[at] + members) & (near.apart <= alike)
+                else:
+                    chosen = (codes == group) & (part_of < 0)
                 if not chosen.any():
                     continue
                 part_of[chosen] = len(names)
