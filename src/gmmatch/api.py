@@ -10,37 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import files, run
 from .aims import Holdout, Leaks
 from .compute.engine import Ray, open_runner
 from .compute.runner import Runner
 from .data import Dataset
 from .errors import InvalidInput, UnknownParameter
-from .files import (
-    as_path,
-    check_apart,
-    check_not_joining,
-    check_outside,
-    names_of,
-    remove_partials,
-    whole_files,
-)
 from .former import called_like, takes_former, warn_former
 from .inputs import gather_known, open_data
-from .outputs import check_new, check_output, materialize_rows, write_labels, write_leaks, write_suspects
+from .outputs import check_output, materialize_rows, write_labels, write_leaks, write_suspects
 from .records import VERBS, Selection
-from .run import (
-    Estimate,
-    Outcome,
-    OwnDefault,
-    Plan,
-    check_suspects,
-    estimate,
-    find_suspects,
-    look_at_all,
-    run,
-    write,
-    write_report_of,
-)
+from .run import Estimate, Outcome, OwnDefault, Plan
 from .trust import Suspects
 from .validation import as_seed, as_size, check_input, check_probability
 
@@ -253,8 +233,8 @@ def select(
     """
     asked = {name: value for name, value in locals().items() if name not in ("data", "keep", "method_params")}
     _note_former(method_params, "select")
-    outcome = run(plan_of(data, keep, asked | method_params))
-    write(outcome)
+    outcome = run.run(plan_of(data, keep, asked | method_params))
+    run.write(outcome)
     return outcome.selection
 
 
@@ -283,7 +263,7 @@ def plan(
     (50, 1000, True)
     """
     _note_former(options, "plan")
-    return estimate(plan_of(data, keep, {"labels": labels} | options))
+    return run.estimate(plan_of(data, keep, {"labels": labels} | options))
 
 
 @takes_former(_SUSPECTS, ("labels", "random_state"))
@@ -361,19 +341,19 @@ def list_suspects(
     at least this probability in place. `overwrite`: whether these may replace files. `opening`: as for
     `gmmatch.open`.
     """
-    path = None if output is None else as_path(output, "output")
-    fixed = None if fix is None else as_path(fix, "fix")
+    path = None if output is None else files.as_path(output, "output")
+    fixed = None if fix is None else files.as_path(fix, "fix")
     places = [place for place in (path, fixed) if place is not None]
-    check_apart(places, (data, labels, opening.get("ids")))
-    check_not_joining(places, (data, labels))
+    files.check_apart(places, (data, labels, opening.get("ids")))
+    files.check_not_joining(places, (data, labels))
     check_probability(above, "above")
     cap = None if memory is None else as_size(memory)
 
     def check_places(found: Dataset) -> None:
-        check_apart(places, found.files)
+        files.check_apart(places, found.files)
         for place in places:
-            remove_partials(place)  # what a killed run left
-            check_new(place, overwrite)
+            files.remove_partials(place)  # what a killed run left
+            files.check_new(place, overwrite)
             check_output(place, kind="suspects" if place is path else "fixed labels")
 
     name = engine if isinstance(engine, str) else "ray"
@@ -386,19 +366,19 @@ def list_suspects(
     seed = as_seed(random_state)
     with open_runner(engine, replace(opened, rows=checked.rows)) as runner:
         checked = checked.read_by(runner.rows)
-        checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
-        check_suspects(opened, checked)
+        checked = run.look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
+        run.check_suspects(opened, checked)
         like = {**opening, "labels": labels}
         known, remarks = gather_known(opened, checked, reference, probabilities, like)
-        found = find_suspects(opened, checked, None, seed, known, opened.labels, remarks)
+        found = run.find_suspects(opened, checked, None, seed, known, opened.labels, remarks)
     opened.check_unchanged()
-    with whole_files(*places) if places else nullcontext(()) as partials:
+    with files.whole_files(*places) if places else nullcontext(()) as partials:
         for partial, place in zip(partials, places, strict=True):
             if place is path:
                 write_suspects(found, partial)
             else:
                 write_labels(found.fix(above=above), partial, opened)
-    return replace(found, read=tuple(names_of((data, labels, opening.get("ids"), *opened.files))))
+    return replace(found, read=tuple(files.names_of((data, labels, opening.get("ids"), *opened.files))))
 
 
 def leaks(train: object, test: object, *, random_state: object = 0, **opening: Any) -> Leaks:
@@ -431,7 +411,7 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     seed = as_seed(random_state)
     opened = open_data(train, encode=True, **({} if isinstance(train, Dataset) else opening))
     checked = check_input(opened.numbers(), name=opened.name, finite=False)
-    checked = look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
+    checked = run.look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
     foreign = open_data(test, encode=True, **({} if isinstance(test, Dataset) else opening))
     return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
 
@@ -514,7 +494,7 @@ def _report(
     outcome = _made(selection, data, "sel.report(path")
     if outcome is None:
         return report(selection, data, path, **options)
-    return write_report_of(replace(outcome, selection=selection), as_path(path, "path"), **options)
+    return run.write_report_of(replace(outcome, selection=selection), files.as_path(path, "path"), **options)
 
 
 def _materialize(selection: Selection, folder: str | os.PathLike[str], data: object = None) -> None:
@@ -524,8 +504,8 @@ def _materialize(selection: Selection, folder: str | os.PathLike[str], data: obj
         raise InvalidInput(
             f"the selection was made from {selection.n_rows:,} rows; the data has {len(source):,}"
         )
-    place = as_path(folder, "folder")
-    check_outside(place, data if outcome is None else outcome.plan.source)
+    place = files.as_path(folder, "folder")
+    files.check_outside(place, data if outcome is None else outcome.plan.source)
     materialize_rows(selection, source, place)
 
 
@@ -548,31 +528,28 @@ def _show(selection: Selection, data: object = None, height: int = 900, **option
 def _plot(selection: Selection, data: object = None) -> Any:
     from .reporting.notebook import plot
 
-    if data is not None:
-        return plot(selection, open_data(data))
-    return plot(selection, None if selection.made is None else selection.made.dataset)
+    made = None if selection.made is None else selection.made.dataset
+    return plot(selection, made if data is None else open_data(data))
 
 
 def _html(shown: Selection | Suspects | Dataset) -> str:
     from .reporting.notebook import dataset_html, selection_html, suspects_html
 
-    if isinstance(shown, Dataset):
-        return dataset_html(shown)
-    if isinstance(shown, Suspects):
-        return suspects_html(shown)
-    return selection_html(shown, None if shown.made is None else shown.made.dataset)
+    if isinstance(shown, Selection):
+        return selection_html(shown, None if shown.made is None else shown.made.dataset)
+    return suspects_html(shown) if isinstance(shown, Suspects) else dataset_html(shown)
 
 
 def _checked_path(path: str | os.PathLike[str], overwrite: bool, kind: str) -> Path:
-    place = as_path(path, "path")
-    check_new(place, overwrite)
+    place = files.as_path(path, "path")
+    files.check_new(place, overwrite)
     check_output(place, kind=kind)
     return place
 
 
 def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     place = _checked_path(path, overwrite, "suspects")
-    check_apart([place], found.read)
+    files.check_apart([place], found.read)
     write_suspects(found, place)
 
 

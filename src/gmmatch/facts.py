@@ -209,11 +209,6 @@ class RunInfo:
         }
         return cls(**known)
 
-    def cut(self, kept: int, objective: float | None) -> RunInfo:
-        """Return that of some of the picks: `keep` is not what was asked for any more."""
-        settings = {name: value for name, value in (self.settings or {}).items() if name != "keep"}
-        return replace(self, kept=kept, objective=objective, settings=settings or None)
-
     def learned(self) -> str | None:
         """Say what a linear model learns from such picks and from random ones, where the run tried it out.
 
@@ -291,30 +286,21 @@ def digest_of_table(table: Any, *beside: bytes) -> str:
 
     It does not depend on how the columns are divided into chunks, nor on what stands in empty cells.
     """
-    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        found.update(f"{name}\0{column.type}\0{len(column)}\0{column.null_count}\0".encode())
-        for part in _parts_of(column):
-            found.update(part)
-    for content in beside:
-        found.update(f"{len(content)}\0".encode() + content)
-    return found.hexdigest()
-
-
-def _parts_of(column: Any) -> list[Any]:
-    """Return the cells of a column as bytes: which are there, how long they are, and what they hold."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    present = np.packbits(column.is_valid().to_numpy()).tobytes()
-    kind, cells = column.type, column.drop_null()
-    if pa.types.is_null(kind):
-        return [present]
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        values = np.ascontiguousarray(cells.to_numpy())
-        return [present, values.view(np.uint8).data if values.size else b""]
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        lengths = pc.binary_length(cells).to_numpy().astype("<i8")
-        joined = "".join(cells.to_pylist()).encode("utf-8", "surrogatepass")
-        return [present, lengths.tobytes(), joined]
-    return [present, repr(column.to_pylist()).encode("utf-8", "surrogatepass")]
+    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        kind, cells = column.type, column.drop_null()
+        found.update(f"{name}\0{kind}\0{len(column)}\0{column.null_count}\0".encode())
+        found.update(np.packbits(column.is_valid().to_numpy()).tobytes())
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            found.update(cells.to_numpy().tobytes())
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            found.update(pc.binary_length(cells).to_numpy().astype("<i8").tobytes())
+            found.update("".join(cells.to_pylist()).encode("utf-8", "surrogatepass"))
+        elif not pa.types.is_null(kind):
+            found.update(repr(column.to_pylist()).encode("utf-8", "surrogatepass"))
+    for content in beside:
+        found.update(f"{len(content)}\0".encode() + content)
+    return found.hexdigest()

@@ -13,14 +13,9 @@ import pyarrow.parquet as pq
 from .arrays import AnyArray, Vector
 from .data import Dataset, write_rows
 from .errors import InvalidInput, InvalidParameter
-from .files import check_folder, check_new, make_folder, whole_file
+from .files import check_folder, make_folder, whole_file
 from .records import Selection
 from .trust import Suspects
-
-__all__ = [
-    "check_new", "check_output", "materialize_rows", "write_labels", "write_leaks", "write_scores",
-    "write_selection", "write_suspects",
-]  # fmt: skip
 
 ENDINGS = {
     "selection": (".parquet", ".npy", ".csv", ".txt"),

@@ -23,6 +23,7 @@ _AS_TOLD: Any = None  # the info that the other attributes of a selection tell
 METADATA_KEY, EVIDENCE_KEY, DIGEST_KEY = b"gmmatch", b"gmmatch.evidence", b"gmmatch.digest"
 FORMAT_VERSION = 3  # 2, of version 0.2, is the same without a digest
 _DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, zlib.error)
+_CARRIED = ("counts", "totals", "targets", "rows")
 _MOST_PACKED = 1 << 18  # numbers: two megabytes, more than the centres of most data
 _MOST_EVIDENCE = 1 << 22  # rows: beyond, the metadata would weigh more than the rows that were kept
 
@@ -67,25 +68,21 @@ class Carried:
         if earlier is None:
             return self
         missing = [place for place, label in enumerate(earlier.labels) if label not in self.labels]
-        return Carried(
-            self.labels + [earlier.labels[place] for place in missing],
-            np.concatenate([self.counts, earlier.counts[missing]]),
-            np.concatenate([self.totals, earlier.totals[missing]]),
-            np.concatenate([self.targets, earlier.targets[missing]]),
-            np.concatenate([self.rows, earlier.rows[missing]]),
-        )
+        labels = self.labels + [earlier.labels[place] for place in missing]
+        both = {name: (getattr(self, name), getattr(earlier, name)[missing]) for name in _CARRIED}
+        return Carried(labels, **{name: np.concatenate(arrays) for name, arrays in both.items()})
 
     def pack(self) -> dict[str, Any] | None:
         """Return it as data that JSON can hold; None where it is too much."""
         if self.totals.size > _MOST_PACKED:
             return None
-        arrays = {name: pack_array(getattr(self, name)) for name in ("counts", "totals", "targets", "rows")}
+        arrays = {name: pack_array(getattr(self, name)) for name in _CARRIED}
         return {"labels": plain(dict(enumerate(self.labels))), **arrays}
 
     @classmethod
     def unpack(cls, packed: JsonObject) -> Carried:
         """Return what `pack` packed."""
-        arrays = {name: unpack_array(packed[name]) for name in ("counts", "totals", "targets", "rows")}
+        arrays = {name: unpack_array(packed[name]) for name in _CARRIED}
         return cls(list(packed["labels"].values()), **arrays)
 
 
@@ -230,18 +227,19 @@ class Selection:
 
     def _cut(self, picks: IntArray, weights: Vector, objective: float) -> Selection:
         """Return some of the picks as a selection."""
-        named = {"labels": self.labels, "ids": self.ids, "given_labels": self.given_labels}
+        # What was asked for is not what is kept any more.
+        settings = {name: value for name, value in (self.info.settings or {}).items() if name != "keep"}
+        names = "indices", "scores", "distances", "labels", "ids", "given_labels"
+        known = {name: getattr(self, name) for name in names}
+        by_pick: dict[str, Any] = {name: own if own is None else own[picks] for name, own in known.items()}
         return replace(
             self,
-            indices=self.indices[picks],
-            scores=self.scores[picks],
-            distances=self.distances[picks],
             weights=weights,
             objective=objective,
             carried=self.carried if np.array_equal(picks, np.arange(len(self))) else None,
             params={**self.params, "keep": len(picks)},
-            info=self.info.cut(len(picks), _known(objective)),
-            **{name: None if values is None else values[picks] for name, values in named.items()},  # type: ignore[arg-type]
+            info=replace(self.info, kept=len(picks), objective=_known(objective), settings=settings or None),
+            **by_pick,
         )
 
     def __repr__(self) -> str:
@@ -415,15 +413,37 @@ class Selection:
         place = as_path(path, "path")
         if self.made is not None:
             self.made.check_apart(place)
-        stored = self._stored()
-        against, told = json.dumps(stored.pop("evidence")), json.dumps(stored)
+        centers, tiers, evidence = self.centers, self.tiers, self.evidence
+        against = None if tiers is None else {"tiers": pack_array(tiers)}
+        if against is not None and evidence is not None and self.n_rows <= _MOST_EVIDENCE:
+            against |= evidence.pack()
+        # The same rows, parameters and seed give the same bytes, whoever ran it, wherever and how fast.
+        info = replace(self.info, seconds=None, engine="local", output=None, report=None, materialized=None)
+        stored = info.as_dict() | {
+            "format": FORMAT_VERSION,
+            "params": plain(self.params),
+            "n_rows": self.n_rows,
+            "random_state": self.random_state,
+            "has_ids": self.ids is not None,
+            "centers": None if centers is None or centers.size > _MOST_PACKED else pack_array(centers),
+            "carried": None if self.carried is None else self.carried.pack(),
+            "included": [
+                {
+                    "fingerprint": own.fingerprint,
+                    "rows": pack_array(own.rows),
+                    "ids": None if own.ids is None else own.ids.tolist(),
+                }
+                for own in self.included
+            ],
+        }
+        told, beside = json.dumps(stored), json.dumps(against)
         table = self.to_arrow().replace_schema_metadata({METADATA_KEY: told})
-        digest = digest_of_table(table, told.encode(), against.encode())
+        digest = digest_of_table(table, told.encode(), beside.encode())
         # Arrow takes no names that are not UTF-8, as files may have; an open file has none.
         with whole_file(place) as partial, partial.open("wb") as file:
             writer = pq.ParquetWriter(file, table.schema, write_page_checksum=True)
             writer.write_table(table)
-            writer.add_key_value_metadata({EVIDENCE_KEY: against, DIGEST_KEY: digest})
+            writer.add_key_value_metadata({EVIDENCE_KEY: beside, DIGEST_KEY: digest})
             writer.close()
 
     def to_arrow(self) -> Any:
@@ -446,35 +466,6 @@ class Selection:
         if self.given_labels is not None:
             columns["given_label"] = pa.array(self.given_labels)
         return pa.table(columns)
-
-    def _stored(self) -> dict[str, Any]:
-        """Return what a file holds beside its columns."""
-        centers, tiers, evidence = self.centers, self.tiers, self.evidence
-        against = None if tiers is None else {"tiers": pack_array(tiers)}
-        if against is not None and evidence is not None and self.n_rows <= _MOST_EVIDENCE:
-            against |= evidence.pack()
-        # The same rows, parameters and seed give the same bytes, whoever ran it, wherever and how fast.
-        told = replace(
-            self.info, seconds=None, engine="local", output=None, report=None, materialized=None
-        ).as_dict()
-        return told | {
-            "format": FORMAT_VERSION,
-            "params": plain(self.params),
-            "n_rows": self.n_rows,
-            "random_state": self.random_state,
-            "has_ids": self.ids is not None,
-            "centers": None if centers is None or centers.size > _MOST_PACKED else pack_array(centers),
-            "evidence": against,
-            "carried": None if self.carried is None else self.carried.pack(),
-            "included": [
-                {
-                    "fingerprint": own.fingerprint,
-                    "rows": pack_array(own.rows),
-                    "ids": None if own.ids is None else own.ids.tolist(),
-                }
-                for own in self.included
-            ],
-        }
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Selection:
@@ -509,7 +500,6 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
     table, facts = _read(path)
     try:
         found = _selection(table, facts)
-        _check(found)
     except InvalidInput as error:
         raise InvalidInput(f"the selection {path} is damaged: {error}") from error
     except (*_DAMAGED, pa.ArrowException) as error:
@@ -522,15 +512,28 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
     """Build the selection from the table of a file and its metadata."""
     import pyarrow as pa
 
+    rows, n_rows = table.column("row").to_numpy(), facts["n_rows"]
     labels, centers, against = table.column("label"), facts["centers"], facts.get("evidence")
+    tiers = None if against is None else unpack_array(against["tiers"])
+    # What no run can have made: rows that there are not, or the same row twice.
+    if rows.dtype.kind not in "iu":
+        raise InvalidInput(f"column row holds {rows.dtype}; expected whole numbers")
+    if len(rows) and not 0 <= rows.min() <= rows.max() < n_rows:
+        row = rows[(rows < 0) | (rows >= n_rows)][0]
+        raise InvalidInput(f"column row has {row}; expected numbers from 0 to {n_rows - 1}")
+    values, counts = np.unique(rows, return_counts=True)
+    if len(values) < len(rows):
+        raise InvalidInput(f"row {values[counts > 1][0]} is there more than once; expected every row once")
+    if tiers is not None and tiers.shape != (n_rows,):
+        raise InvalidInput(f"it has tiers of shape {tiers.shape}; expected one for each of {n_rows} rows")
     return Selection(
-        indices=table.column("row").to_numpy(),
+        indices=rows,
         scores=table.column("score").to_numpy(),
         distances=table.column("distance").to_numpy(),
         objective=np.nan if facts["objective"] is None else facts["objective"],
         method=facts["method"],
         params=facts["params"],
-        n_rows=facts["n_rows"],
+        n_rows=n_rows,
         info=RunInfo.of(facts),
         random_state=facts["random_state"],
         labels=None if pa.types.is_null(labels.type) else labels.to_numpy(),
@@ -539,7 +542,7 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
         epsilon=facts["epsilon"],
         weights=table.column("weight").to_numpy() if "weight" in table.column_names else np.ones(len(table)),
         centers=None if centers is None else unpack_array(centers),
-        tiers=None if against is None else unpack_array(against["tiers"]),
+        tiers=tiers,
         evidence=None if against is None or len(against) == 1 else Evidence.unpack(against),
         carried=None if facts.get("carried") is None else Carried.unpack(facts["carried"]),
         included=tuple(
@@ -592,21 +595,3 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
 def _known(objective: float) -> float | None:
     """Return an objective as facts and files hold it: None where there is none."""
     return None if np.isnan(objective) else objective
-
-
-def _check(found: Selection) -> None:
-    """Refuse a selection that no run can have made: rows that there are not, or the same row twice."""
-    rows, n_rows = found.indices, found.n_rows
-    wrong = None
-    if rows.dtype.kind not in "iu":
-        wrong = f"column row holds {rows.dtype}; expected whole numbers"
-    elif len(rows) and not 0 <= rows.min() <= rows.max() < n_rows:
-        row = rows[(rows < 0) | (rows >= n_rows)][0]
-        wrong = f"column row has {row}; expected numbers from 0 to {n_rows - 1}"
-    elif len(np.unique(rows)) < len(rows):
-        values, counts = np.unique(rows, return_counts=True)
-        wrong = f"row {values[counts > 1][0]} is there more than once; expected every row once"
-    elif found.tiers is not None and found.tiers.shape != (n_rows,):
-        wrong = f"it has tiers of shape {found.tiers.shape}; expected one for each of {n_rows} rows"
-    if wrong is not None:
-        raise InvalidInput(wrong)

@@ -13,13 +13,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from . import files
 from .aims import Aims, Cost, OpenAims, Resolved, open_aims
 from .aims.duplicates import hashes_of
 from .aims.include import Exclude, Include
@@ -41,15 +42,6 @@ from .data import (
 )
 from .errors import InvalidInput, InvalidParameter
 from .facts import RunInfo
-from .files import (
-    as_path,
-    check_apart,
-    check_folder,
-    check_new,
-    check_not_joining,
-    check_outside,
-    names_of,
-)
 from .inputs import gather_known, open_data
 from .matching.budgets import check_share, class_budgets
 from .outputs import (
@@ -167,8 +159,15 @@ class Plan:
             del asked["guard"]
         elsewhere: dict[Path, str] = {}
         for name in (*_WRITERS, "state"):
-            if asked.get(name) is not None:
-                asked[name] = _output_path(asked[name], name, elsewhere)
+            given = asked.get(name)
+            address = None if name == "state" else as_address(given)
+            if address is not None:  # written to a file that is sent there
+                folder = Path(tempfile.mkdtemp(prefix="gmmatch-"))
+                atexit.register(shutil.rmtree, folder, ignore_errors=True)
+                asked[name] = folder / address.rstrip("/").rpartition("/")[2]
+                elsewhere[asked[name]] = address
+            elif given is not None:
+                asked[name] = files.as_path(given, name)
         output = asked.get("output")
         if output is not None and asked.get("state") is None:
             state = f"{output.name}.state"
@@ -235,8 +234,7 @@ class Plan:
     @property
     def outputs(self) -> dict[str, Path]:
         """The files and folders to write, beside the state of the run, by the names of their parameters."""
-        paths: dict[str, Path | None] = {name: getattr(self, name) for name in _WRITERS}
-        return {name: path for name, path in paths.items() if path is not None}
+        return {name: getattr(self, name) for name in _WRITERS if getattr(self, name) is not None}
 
     def output_name(self, path: Path) -> str:
         """Return what the saved state calls an output: its place, seen from the state."""
@@ -256,23 +254,23 @@ class Plan:
     def check_read(self, inputs: Iterable[object]) -> None:
         """Refuse to write what is read."""
         states = [] if self.state is None else state_files(self.state)
-        check_apart([*self.outputs.values(), *states], inputs)
+        files.check_apart([*self.outputs.values(), *states], inputs)
         if self.materialize is not None:
-            check_outside(self.materialize, self.source)
+            files.check_outside(self.materialize, self.source)
 
     def check_outputs(self) -> None:
         """Refuse outputs that could not be written, before any work is done."""
         if self.state is not None:
-            check_folder(self.state)
+            files.check_folder(self.state)
         self.check_read(self.read)
-        check_not_joining(list(self.outputs.values()), self.read)
+        files.check_not_joining(list(self.outputs.values()), self.read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
         for name, path in self.outputs.items():
             replaceable = name != "materialize" and (self.overwrite or self.output_name(path) in known)
             if path in self.elsewhere:
                 check_free(self.elsewhere[path], replaceable)
             else:
-                check_new(path, replaceable)
+                files.check_new(path, replaceable)
         if self.output is not None:
             check_output(self.output, self.all_rows)
         if self.suspects is not None:
@@ -307,23 +305,6 @@ class Plan:
         """Return what an output is called."""
         return None if path is None else self.elsewhere.get(path, str(path))
 
-    def send(self, path: Path) -> None:
-        """Bring an output that is written to its place, if that is behind an address."""
-        if path in self.elsewhere:
-            send(path, self.elsewhere[path])
-
-
-def _output_path(given: object, name: str, elsewhere: dict[Path, str]) -> Path:
-    """Return the file to write: where it is to be or, behind an address, one that is sent there."""
-    address = as_address(given)
-    if address is None or name == "state":
-        return as_path(given, name)
-    folder = Path(tempfile.mkdtemp(prefix="gmmatch-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / address.rstrip("/").rpartition("/")[2]
-    elsewhere[path] = address
-    return path
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -331,18 +312,12 @@ class Outcome:
 
     plan: Plan  # what was asked for
     selection: Selection  # the rows to keep
-    verdict: Verdict | None  # what is believed of the rows; None where nobody asked
     # The rows as they were opened, and as they were checked.
     dataset: Dataset
     checked: CheckedRows
-    suspects: Suspects | None = None  # the rows that seem wrong, where they were asked for
+    find_suspects: Callable[[], Suspects]  # by the verdict of the run where there is one about classes
     content: Content | None = None  # what the rows look like, where a report is to show it
-    given: Labels | None = None  # the labels as they were given
     checkpoint: FileCheckpoint | None = None  # the saved state of the run, to be removed when all is written
-
-    by_class: bool = True  # whether the verdict is about classes
-    known: Known = field(default_factory=Known)  # what the user knows of the labels
-    labelled: Outcome | None = None  # that of the labelled rows, where others were picked to be labelled
 
     @property
     def info(self) -> RunInfo:
@@ -357,21 +332,12 @@ class Outcome:
         """
         include = self.plan.aims.include
         given = [own for own in self.plan.read if own is not include]
-        return names_of((*self.dataset.files, *given))
+        return files.names_of((*self.dataset.files, *given))
 
     def check_apart(self, path: Path) -> None:
         """Refuse to write what was read."""
-        check_apart([path], self.read)
-        check_not_joining([path], self.plan.read)
-
-    def find_suspects(self) -> Suspects:
-        """Return the suspects, by the verdict of the run where there is one."""
-        if self.suspects is not None:
-            return self.suspects
-        if self.labelled is not None:
-            return self.labelled.find_suspects()
-        verdict, seed = self.verdict if self.by_class else None, self.plan.random_state
-        return find_suspects(self.dataset, self.checked, verdict, seed, self.known, self.given)
+        files.check_apart([path], self.read)
+        files.check_not_joining([path], self.plan.read)
 
 
 def run(plan: Plan) -> Outcome:
@@ -398,22 +364,22 @@ def run(plan: Plan) -> Outcome:
         aims = open_aims(plan.aims, data, checked, plan.seed, plan.encoder, plan.text)
         params["keep"] = aims.keep(plan.keep, checked)
         checkpoint = open_checkpoint(plan, params, checked, known, aims)
-        trained, training = train_if_needed(plan, params, checked)
-        params |= trained
+        training = train_if_needed(plan, params, checked)
         selector = plan.entry.build(**params)
         by_class = selector.judges_by_class
         verdict = judge_once(plan, selector, checked, recalled(checkpoint), known)
-        used, believed, changed = checked, verdict, 0
-        if plan.fix is not None and verdict is not None and by_class:
-            used, believed, changed = fix_labels(checked, verdict, plan.fix)
+        used, believed, changed = fix_labels(checked, verdict, by_class, plan.fix)
         picked, met = pick_rows(plan, params, aims, used, believed, by_class, checkpoint)
-        found = None
-        if plan.suspects is not None:
-            about_classes = verdict if by_class else None
-            found = find_suspects(data, checked, about_classes, plan.random_state, known, data.labels)
+        about_classes, given = verdict if by_class else None, data.labels
+
+        @cache
+        def list_suspects() -> Suspects:
+            return find_suspects(data, checked, about_classes, plan.random_state, known, given)
+
+        found = None if plan.suspects is None else list_suspects()
     checked = checked.read_by(data.rows)  # which outlive the runner
     data.check_unchanged()
-    given, selection = data.labels, picked
+    selection = picked
     if verdict is not None and picked.evidence is None:  # where rows were judged for others than the method
         info = replace(picked.info, tiers=verdict.summary()["tiers"])
         evidence = evidence_of(verdict, checked, by_class)
@@ -421,8 +387,7 @@ def run(plan: Plan) -> Outcome:
     if plan.fix is not None:
         selection, data = under_fixed_labels(selection, data, checked, used)
         remarks = (*remarks, f"{changed:,} labels were changed to suggestions of at least {plan.fix:g}")
-    if aims.include.earlier is not None:
-        selection = aims.include.joined(selection)
+    selection = aims.include.joined(selection)
     notes = [picked.info.hint, *notes_of(data, checked, verdict, by_class, plan.keep), *remarks, *met.notes]
     info = replace(
         selection.info,
@@ -438,10 +403,8 @@ def run(plan: Plan) -> Outcome:
         **plan.run_info(data, picked),
     )
     selection = replace(selection, info=info, ids=None if data.ids is None else data.ids[picked.indices])
-    about = found, content, given, checkpoint, by_class, known
-    outcome = Outcome(plan, selection, verdict, data, checked, *about)
-    # What the verbs of the selection go back to; the outcome's own selection has none, so that nothing holds
-    # itself.
+    outcome = Outcome(plan, selection, data, checked, list_suspects, content, checkpoint)
+    # What the verbs of the selection go back to; the outcome's own has none, so that nothing holds itself.
     return replace(outcome, selection=replace(selection, made=outcome))
 
 
@@ -541,10 +504,8 @@ def open_checkpoint(
     return FileCheckpoint(plan.state, checked.fingerprint, recipe, plan.resume, names)
 
 
-def train_if_needed(
-    plan: Plan, params: Mapping[str, object], checked: CheckedRows
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Make the training run that a method needs; return the parameter it gives, and how it was trained."""
+def train_if_needed(plan: Plan, params: dict[str, Any], checked: CheckedRows) -> dict[str, Any] | None:
+    """Make the training run that a method needs, put what it gives into `params`; return how it was made."""
     entry, images = plan.entry, plan.images if plan.trains_on_images else None
     has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
     codes, usable = checked.codes, checked.pickable()
@@ -555,7 +516,7 @@ def train_if_needed(
             raise InvalidParameter(
                 f"images and train_config are for a training run, and {plan.method} makes none here"
             )
-        return {}, None
+        return None
     sizes = np.bincount(codes[usable])
     sizes = sizes[sizes > 0]
     if len(sizes) < 2:
@@ -564,7 +525,9 @@ def train_if_needed(
         class_budgets(sizes, resolve_keep(params["keep"], int(sizes.sum())))
     how: dict[str, Any] = {"config": plan.train_config, "device": plan.device}
     seed = as_seed(params["random_state"])
-    return entry.train(checked.rows, codes, usable, images=images, seed=seed, **how)
+    given, training = entry.train(checked.rows, codes, usable, images=images, seed=seed, **how)
+    params |= given
+    return training
 
 
 def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
@@ -601,15 +564,17 @@ def judge_once(
     return verdict
 
 
-def fix_labels(checked: CheckedRows, verdict: Verdict, above: float) -> tuple[CheckedRows, Verdict, int]:
+def fix_labels(
+    checked: CheckedRows, verdict: Verdict | None, by_class: bool, above: float | None
+) -> tuple[CheckedRows, Verdict | None, int]:
     """Put suggested labels in place where they are at least so probable; such rows are believed.
 
     Returns the rows with their new classes, the verdict for these, and how many labels changed. A class is
     never left without a row. The distance of such a row to its new class is not measured.
     """
     codes, present = checked.judged()
-    labels = verdict.labels
-    if codes is None or labels is None or checked.codes is None:
+    labels = None if verdict is None or not by_class else verdict.labels
+    if above is None or verdict is None or codes is None or labels is None or checked.codes is None:
         return checked, verdict, 0
     chosen = (codes >= 0) & (labels.likely >= above) & (labels.likely > 1 - labels.wrong)
     left = np.bincount(codes[(codes >= 0) & ~chosen], minlength=len(present))
@@ -637,58 +602,34 @@ def pick_rows(
     met = aims.resolve(checked, verdict, evidence, params, plan.seed, plan.keep)
     if met.keep is not None:
         params = {**params, "keep": met.keep}
-    budget = aims.cost_budget(plan.keep, met.shared, checked)
-    fit = partial(pick_within, budget, plan, params, aims, checked, verdict)
-    picked = fit(met.wanted, checkpoint)
-    info = {**met.info, **aims.info(budget, picked)}
-    if met.without_quality is not None:
-        others = fit(met.without_quality, None)
-        info["quality"] = info["quality"] | compare_quality(picked, others, checked)
-    return picked, replace(met, info=info, notes=(*aims.notes(picked, met.wanted), *met.notes))
+    budget = 0.0  # the most that the picks may cost, those that are in already among them
+    if aims.cost is not None:
+        shared = (met.without_quality or met.wanted).allowed
+        budget = aims.cost.budget(plan.keep, checked.pickable() if shared is None else shared)
+        if isinstance(check_keep(plan.keep), Beyond):
+            budget += float(aims.cost.values[aims.include.rows].sum())
 
-
-def pick_within(
-    budget: float,
-    plan: Plan,
-    params: Mapping[str, Any],
-    aims: OpenAims,
-    checked: CheckedRows,
-    verdict: Verdict | None,
-    wanted: Wanted,
-    checkpoint: FileCheckpoint | None,
-) -> Selection:
-    """Pick rows: as many as were asked for or, where rows have a cost, the first that `budget` pays for.
-
-    The picks are one sequence, so that a run with about as many rows as the budget buys is cut where it ends.
-    """
-
-    def fit(keep: object, state: FileCheckpoint | None = None) -> Selection:
+    def fit(wanted: Wanted, keep: object, state: FileCheckpoint | None = None) -> Selection:
         selector = plan.entry.build(**{**params, "keep": keep})
-        return selector.fit(
-            checked, verdict=verdict, checkpoint=state, memory=plan.cap, wanted=wanted
-        ).selection_
+        how: dict[str, Any] = {"verdict": verdict, "checkpoint": state, "memory": plan.cap}
+        return selector.fit(checked, wanted=wanted, **how).selection_
 
-    if aims.cost is None:
-        return fit(params["keep"], checkpoint)
-    allowed = checked.pickable() if wanted.allowed is None else wanted.allowed
-    # Rows that are in already, and one of each class.
-    classes = len(checked.judged(params.get("by_class", True))[1]) if wanted.parts is None else 1
-    rows = max(aims.cost.rows_for(budget, allowed), len(wanted.first) + classes)
-    while True:
-        found = fit(rows)
-        paid = aims.cost.affordable(found.indices, budget)
-        if paid < len(found) or rows >= allowed.sum():
-            break
-        spent = float(aims.cost.values[found.indices].sum())
-        rows = min(int(allowed.sum()), max(2 * rows, aims.cost.rows_for(budget, allowed, spent, rows)))
-    if paid < max(1, len(wanted.first)):
-        raise InvalidInput(
-            f"keep gives {budget:,.6g} of {aims.cost.name}, which does not pay for"
-            f" {'the rows of include' if len(wanted.first) else 'the first row'}; keep more"
-        )
-    kept, note = found.head(paid), aims.cost.unspent(found.indices, paid, budget)
-    hint = "\n".join(filter(None, [kept.info.hint, note])) or None
-    return replace(kept, info=replace(kept.info, hint=hint))
+    def pick(wanted: Wanted, state: FileCheckpoint | None = None) -> Selection:
+        if aims.cost is None:
+            return fit(wanted, params["keep"], state)
+        allowed = checked.pickable() if wanted.allowed is None else wanted.allowed
+        # One of each class.
+        least = len(checked.judged(params.get("by_class", True))[1]) if wanted.parts is None else 1
+        return aims.cost.pick(partial(fit, wanted), budget, allowed, len(wanted.first), least)
+
+    picked = pick(met.wanted, checkpoint)
+    info = dict(met.info)
+    if aims.cost is not None:
+        spent = float(aims.cost.values[picked.indices].sum())
+        info["cost"] = {"of": aims.cost.name, "budget": budget, "spent": spent}
+    if met.without_quality is not None:
+        info["quality"] = info["quality"] | compare_quality(picked, pick(met.without_quality), checked)
+    return picked, replace(met, info=info, notes=(*aims.notes(picked, met.wanted), *met.notes))
 
 
 def compare_quality(picked: Selection, others: Selection, checked: CheckedRows) -> dict[str, float]:
@@ -815,7 +756,7 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
     found = join(first.selection, second.selection, data)
     found = replace(found, info=replace(found.info, **plan.run_info(data, found)))
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
-    outcome = replace(first, plan=plan, selection=found, dataset=data, checked=checked, labelled=first)
+    outcome = replace(first, plan=plan, selection=found, dataset=data, checked=checked)
     return replace(outcome, selection=replace(found, made=outcome))
 
 
@@ -825,7 +766,8 @@ def write(outcome: Outcome) -> RunInfo:
     for name, path in plan.outputs.items():
         try:
             _WRITERS[name](outcome, path)
-            plan.send(path)
+            if path in plan.elsewhere:
+                send(path, plan.elsewhere[path])
         except InvalidInput as error:
             if plan.output is None or name == "output":
                 raise
@@ -850,7 +792,7 @@ def write_report_of(
 
     plan = outcome.plan
     outcome.check_apart(path)
-    check_new(path, overwrite)
+    files.check_new(path, overwrite)
     check_report(path, projection)
     content = outcome.content
     if content is None or images is not None or texts is not None:
@@ -923,13 +865,19 @@ def estimate(plan: Plan) -> Estimate:
     items, encoding = 0, None
     data = _before_encoding(plan)
     if data.rows is None or plan.encoder is not None:
-        items, encoding, dimension = _encoding(plan, data)
-        if dimension is None:
+        from .encoders import choose_encoder
+        from .encoders.embed import try_encoder
+
+        # Some are encoded, more where that is quick; nothing is fetched and nothing is kept.
+        tried = try_encoder(choose_encoder(data, plan.encoder, plan.text, plan.image)[0], data)
+        if tried is None:  # the encoder would have to be fetched first
             k = _rows_kept(plan, data, len(data))
             classes = None if data.labels is None else len(np.unique(data.labels))
-            return Estimate(len(data), None, classes, k, plan.method, encode=items, disk_bytes=48 * k)
+            return Estimate(len(data), None, classes, k, plan.method, encode=len(data), disk_bytes=48 * k)
+        items = round(len(data) * (1 - tried.known))
+        encoding = items * tried.seconds
         # Rows of the right shape that take no memory.
-        empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), dimension))
+        empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), tried.dimension))
         data = data.replace(rows=empty)
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     rows, selector = checked.rows, plan.entry.build(**params)
@@ -973,22 +921,6 @@ def _before_encoding(plan: Plan) -> Dataset:
     found = open_dataset(plan.source, plan.labels, plan.ids, holds=holds, **options)
     plan.check_budget(found)
     return found
-
-
-def _encoding(plan: Plan, found: Dataset) -> tuple[int, float, int | None]:
-    """Encode some rows, more where that is quick; return what all of them would take.
-
-    Returns how many contents have no vector yet, by a sample; the seconds; and how long vectors are: None
-    where the encoder would have to be fetched first. Nothing is fetched and nothing is kept.
-    """
-    from .encoders.embed import choose_encoder, try_encoder
-
-    chosen = choose_encoder(found, plan.encoder, plan.text, plan.image)[0]
-    tried = try_encoder(chosen, found)
-    if tried is None:
-        return len(found), 0.0, None
-    items = round(len(found) * (1 - tried.known))
-    return items, items * tried.seconds, tried.dimension
 
 
 def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:

@@ -33,8 +33,6 @@ from .texts import same_texts
 
 __all__ = ["Aims", "Cost", "Holdout", "Leaks", "OpenAims", "Resolved", "open_aims"]
 
-DUPLICATES = ("allow", "drop")
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Aims:
@@ -51,7 +49,7 @@ class Aims:
 
     def check(self) -> None:
         """Refuse what is wrong whatever the data."""
-        check_choice(self.duplicates, DUPLICATES, "duplicates")
+        check_choice(self.duplicates, ("allow", "drop"), "duplicates")
         if self.strata is not None and self.match_to is not None:
             raise InvalidParameter("strata and match_to both say what shares the budget; pass one of them")
 
@@ -90,13 +88,8 @@ class Resolved:
     notes: tuple[str, ...] = ()
     info: Mapping[str, Any] = field(default_factory=dict)
     leaks: Leaks | None = None
-    without_quality: Wanted | None = None  # what is wanted but for quality
+    without_quality: Wanted | None = None  # what is wanted but for quality: what a share is a share of
     keep: int | None = None  # how many rows to keep, where that is not as it was asked for
-
-    @property
-    def shared(self) -> Wanted:
-        """What a share to keep is a share of: all rows that compete, whatever their quality."""
-        return self.without_quality or self.wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,17 +224,6 @@ class OpenAims:
             )
         return asked - there
 
-    def cost_budget(self, keep: object, shared: Wanted, checked: CheckedRows) -> float:
-        """Return the most that the picks may cost, those that are in already among them; 0 without a cost.
-
-        `shared`: the rows that a share to keep is a share of.
-        """
-        if self.cost is None:
-            return 0.0
-        allowed = checked.pickable() if shared.allowed is None else shared.allowed
-        extra = self.cost.values[self.include.rows].sum() if isinstance(check_keep(keep), Beyond) else 0.0
-        return self.cost.budget(keep, allowed) + float(extra)
-
     def notes(self, picked: Selection, wanted: Wanted) -> list[str]:
         """Say what could not be met."""
         missing = None if wanted.parts is None else unmet(wanted.parts, picked.indices)
@@ -250,13 +232,6 @@ class OpenAims:
         if wanted.parts is not None and is_whole(asked) and len(picked) < asked:
             notes.append(f"kept {len(picked):,} rows, the most that strata allow; {asked:,} were asked for")
         return [note for note in notes if note]
-
-    def info(self, budget: float, picked: Selection) -> dict[str, Any]:
-        """Say how far the aims were met, once rows are picked; `budget`: what they may cost."""
-        if self.cost is None:
-            return {}
-        spent = float(self.cost.values[picked.indices].sum())
-        return {"cost": {"of": self.cost.name, "budget": budget, "spent": spent}}
 
 
 def open_aims(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from ..arrays import IntArray, Mask, Vector
+from ..arrays import Mask, Vector
 from ..data import Dataset, Unreadable
 from ..errors import InvalidInput, InvalidParameter
 from ..inputs import numbers_of_rows
+from ..records import Selection
 from ..validation import check_keep, is_whole
 
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
@@ -67,27 +69,36 @@ class Cost:
         mean = spent / rows if rows and spent else float(self.values[allowed].mean()) or 1.0
         return int(min(allowed.sum(), np.ceil(_MORE * budget / mean) + 1))
 
-    def affordable(self, rows: IntArray, budget: float) -> int:
-        """Return how many of the first rows cost no more than the budget together.
+    def pick(
+        self, fit: Callable[[int], Selection], budget: float, allowed: Mask, first: int, least: int
+    ) -> Selection:
+        """Pick the rows that the budget pays for.
 
-        >>> Cost(np.array([3.0, 1.0, 2.0]), "cost").affordable(np.array([1, 0, 2]), 4.5)
-        2
+        The picks are one sequence, so that a run with about as many rows as the budget buys is cut where it
+        ends. `fit`: picks so many rows. `first`: how many are in already. `least`: what else must be picked.
         """
-        return int(np.searchsorted(np.cumsum(self.values[rows]), budget * (1 + 1e-12), side="right"))
-
-    def unspent(self, rows: IntArray, paid: int, budget: float) -> str | None:
-        """Say that much of the budget is left, because the row after the first `paid` costs more than that.
-
-        >>> print(Cost(np.array([1.0, 9.0]), "minutes").unspent(np.array([0, 1]), 1, 8.0))
-        1 of 8 minutes were spent, because the next pick costs 9; exclude rows that cost so much
-        """
-        spent = float(self.values[rows[:paid]].sum())
-        if paid >= len(rows) or spent >= _WELL_SPENT * budget:
-            return None
-        return (
-            f"{spent:,.6g} of {budget:,.6g} {self.name} were spent, because the next pick costs"
-            f" {self.values[rows[paid]]:,.6g}; exclude rows that cost so much"
-        )
+        rows = max(self.rows_for(budget, allowed), first + least)
+        while True:
+            found = fit(rows)
+            costs = self.values[found.indices]
+            paid = int(np.searchsorted(np.cumsum(costs), budget * (1 + 1e-12), side="right"))
+            if paid < len(found) or rows >= allowed.sum():
+                break
+            wanted = self.rows_for(budget, allowed, float(costs.sum()), rows)
+            rows = min(int(allowed.sum()), max(2 * rows, wanted))
+        if paid < max(1, first):
+            raise InvalidInput(
+                f"keep gives {budget:,.6g} of {self.name}, which does not pay for"
+                f" {'the rows of include' if first else 'the first row'}; keep more"
+            )
+        kept, spent, notes = found.head(paid), float(costs[:paid].sum()), []
+        if paid < len(found) and spent < _WELL_SPENT * budget:
+            notes.append(
+                f"{spent:,.6g} of {budget:,.6g} {self.name} were spent, because the next pick costs"
+                f" {costs[paid]:,.6g}; exclude rows that cost so much"
+            )
+        hint = "\n".join(filter(None, [kept.info.hint, *notes])) or None
+        return replace(kept, info=replace(kept.info, hint=hint))
 
 
 def _count_tokens(data: Dataset) -> tuple[Vector, str, str]:

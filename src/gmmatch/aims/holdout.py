@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Keys, Mask, Rows, Vector
+from ..arrays import FloatArray, IntArray, Vector
 from ..compute.keys import row_keys
 from ..compute.runner import gather
 from ..data import Dataset, StackedRows
@@ -91,11 +91,10 @@ class Leaks:
     @property
     def sentence(self) -> str:
         """What was found, in words."""
+        by_text = f", or of nearly the same text: {self.by_text:,}" if self.by_text else ""
         return (
             f"{len(self):,} rows are near-duplicates of {len(np.unique(self.test)):,} held-out rows (within"
-            f" {self.reach:.3g}, a cosine of {self.cosine:.4f}"
-            + (f", or of nearly the same text: {self.by_text:,}" if self.by_text else "")
-            + ") and were not picked"
+            f" {self.reach:.3g}, a cosine of {self.cosine:.4f}{by_text}) and were not picked"
         )
 
 
@@ -115,49 +114,39 @@ class Holdout:
         return cls(rows_of(foreign, name, n_features), alike)
 
     def leaks(self, checked: CheckedRows, seed: int) -> Leaks:
-        """Find the rows that are near-duplicates of the foreign ones; time: one read."""
-        keys = hashes_of(checked, seed)
-        return find_leaks(checked.rows, keys, checked.pickable(), self.rows, seed, self.alike)
+        """Find the rows that are near-duplicates of the foreign ones.
 
-
-def find_leaks(
-    rows: Rows, keys: Keys, usable: Mask, foreign: FloatArray, seed: int, alike: AlikeTexts | None = None
-) -> Leaks:
-    """Find the rows that are near-duplicates of foreign ones.
-
-    `keys`: hashes of the rows by this seed. `alike`: pairs of texts that are nearly the same. Time: one read,
-    and O(rows log rows).
-
-    >>> rows = np.random.default_rng(0).normal(size=(50, 4))
-    >>> found = find_leaks(rows, row_keys(rows), np.ones(50, bool), rows[[7]], 0)
-    >>> found.train.tolist(), found.test.tolist()
-    ([7], [0])
-    """
-    with np.errstate(over="ignore"):
-        others = np.asarray(foreign, rows.dtype)
-    if not np.isfinite(others).all():
-        raise InvalidInput(f"the foreign rows have numbers that {rows.dtype}, as the rows are, cannot hold")
-    both = StackedRows([rows, others], ["the rows", "holdout"])
-    found = find_copies(both, np.r_[keys, row_keys(others, seed)], np.r_[usable, np.ones(len(others), bool)])
-    groups, n_rows = found.groups, len(rows)
-    shared = np.intersect1d(groups[:n_rows][groups[:n_rows] >= 0], groups[n_rows:])
-    mine = np.flatnonzero(np.isin(groups[:n_rows], shared))
-    theirs = np.flatnonzero(np.isin(groups[n_rows:], shared))
-    test, distance = _nearest_in_group(
-        gather(rows, mine), groups[mine], others[theirs].astype(np.float64), groups[n_rows + theirs]
-    )
-    near = distance <= found.reach
-    train, test, distance = mine[near], theirs[test[near]], distance[near]
-    overlap = np.full(len(train), np.nan)
-    if alike is not None:
-        more = usable[alike.train] & ~np.isin(alike.train, train)
-        one, other = alike.train[more], alike.test[more]
-        apart = np.subtract(gather(rows, one), others[other], dtype=np.float64)
-        order = np.argsort(np.r_[train, one], kind="stable")
-        train, test = np.r_[train, one][order], np.r_[test, other][order]
-        distance = np.r_[distance, np.sqrt(np.square(apart).sum(axis=1))][order]
-        overlap = np.r_[overlap, alike.overlap[more]][order]
-    return Leaks(train, test, distance, found.reach, as_cosine(others, found.reach), overlap)
+        Time: one read, and O(rows log rows).
+        """
+        rows, usable, alike = checked.rows, checked.pickable(), self.alike
+        with np.errstate(over="ignore"):
+            others = np.asarray(self.rows, rows.dtype)
+        if not np.isfinite(others).all():
+            raise InvalidInput(
+                f"the foreign rows have numbers that {rows.dtype}, as the rows are, cannot hold"
+            )
+        both = StackedRows([rows, others], ["the rows", "holdout"])
+        keys = np.r_[hashes_of(checked, seed), row_keys(others, seed)]
+        found = find_copies(both, keys, np.r_[usable, np.ones(len(others), bool)])
+        groups, n_rows = found.groups, len(rows)
+        shared = np.intersect1d(groups[:n_rows][groups[:n_rows] >= 0], groups[n_rows:])
+        mine = np.flatnonzero(np.isin(groups[:n_rows], shared))
+        theirs = np.flatnonzero(np.isin(groups[n_rows:], shared))
+        test, distance = _nearest_in_group(
+            gather(rows, mine), groups[mine], others[theirs].astype(np.float64), groups[n_rows + theirs]
+        )
+        near = distance <= found.reach
+        train, test, distance = mine[near], theirs[test[near]], distance[near]
+        overlap = np.full(len(train), np.nan)
+        if alike is not None:
+            more = usable[alike.train] & ~np.isin(alike.train, train)
+            one, other = alike.train[more], alike.test[more]
+            apart = np.subtract(gather(rows, one), others[other], dtype=np.float64)
+            order = np.argsort(np.r_[train, one], kind="stable")
+            train, test = np.r_[train, one][order], np.r_[test, other][order]
+            distance = np.r_[distance, np.sqrt(np.square(apart).sum(axis=1))][order]
+            overlap = np.r_[overlap, alike.overlap[more]][order]
+        return Leaks(train, test, distance, found.reach, as_cosine(others, found.reach), overlap)
 
 
 def _nearest_in_group(

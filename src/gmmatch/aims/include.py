@@ -28,16 +28,17 @@ class Include:
         """Find the rows that are included."""
         if given is None or isinstance(given, cls):
             return given or cls()
-        selection = _as_selection(given)
-        if selection is not None and not _of_this(selection, data, checked):
-            return cls(earlier=_check_earlier(selection, checked))
-        rows = find_rows(given if selection is None else selection, data, checked, "include")
+        given = _opened(given)
+        if isinstance(given, Selection) and not _of_this(given, data, checked):
+            return cls(earlier=_check_earlier(given, checked))
+        rows = find_rows(given, data, checked, "include")
         _refuse(rows, ~checked.pickable(), "include names", "is bad, and cannot be kept")
         return cls(rows)
 
     def joined(self, selection: Selection) -> Selection:
         """Return a selection with the rows of other data that were in already."""
-        assert self.earlier is not None
+        if self.earlier is None:
+            return selection
         earlier = Included(self.earlier.info.fingerprint, self.earlier.indices, self.earlier.ids)
         carried = None if selection.carried is None else selection.carried.joined(self.earlier.carried)
         return replace(selection, included=(*self.earlier.included, earlier), carried=carried)
@@ -54,12 +55,12 @@ class Exclude:
         """Find the rows that are excluded, and refuse those that are included as well."""
         if isinstance(given, cls):
             return given
-        selection = _as_selection(given)
-        if selection is not None and not _of_this(selection, data, checked):
+        given = _opened(given)
+        if isinstance(given, Selection) and not _of_this(given, data, checked):
             raise InvalidInput(
                 "exclude is a selection of other data; pass ids that this data has, or a selection of it"
             )
-        rows = find_rows(given if selection is None else selection, data, checked, "exclude")
+        rows = find_rows(given, data, checked, "exclude")
         out = np.zeros(len(checked.rows), bool)
         out[rows] = True
         _refuse(include.rows, out, "include and exclude both name", "; name it once")
@@ -84,12 +85,18 @@ def find_rows(given: object, data: Dataset, checked: CheckedRows, name: str) -> 
         return np.flatnonzero(values)
     if not len(values):
         return np.empty(0, np.int64)
-    if values.dtype.kind in "iu" and not _are_ids(values, data, name):
-        wrong = values[(values < 0) | (values >= n_rows)]
-        if len(wrong):
-            raise InvalidInput(f"{name} names row {wrong[0]}; expected numbers from 0 to {n_rows - 1}")
-        return _each_once(values.astype(np.int64))
-    return _by_id(values, data, name)
+    known = np.zeros(len(values), bool) if data.ids is None else np.isin(values, data.ids)
+    if values.dtype.kind not in "iu" or known.all():
+        return _by_id(values, data, name)
+    if known.any():
+        raise InvalidInput(
+            f"{name} names {values[known][0]}, which is an id of {data.name}, and {values[~known][0]}, which"
+            " is none; pass ids that it has, or a mask with an entry per row"
+        )
+    wrong = values[(values < 0) | (values >= n_rows)]
+    if len(wrong):
+        raise InvalidInput(f"{name} names row {wrong[0]}; expected numbers from 0 to {n_rows - 1}")
+    return _each_once(values.astype(np.int64))
 
 
 def _as_values(given: object, n_rows: int, name: str) -> AnyArray:
@@ -114,19 +121,6 @@ def _as_values(given: object, n_rows: int, name: str) -> AnyArray:
     return values
 
 
-def _are_ids(values: AnyArray, data: Dataset, name: str) -> bool:
-    """Return True if whole numbers are ids of the data, and not numbers of rows; refuse a mixture."""
-    if data.ids is None:
-        return False
-    known = np.isin(values, data.ids)
-    if known.any() and not known.all():
-        raise InvalidInput(
-            f"{name} names {values[known][0]}, which is an id of {data.name}, and {values[~known][0]}, which"
-            " is none; pass ids that it has, or a mask with an entry per row"
-        )
-    return bool(known.all())
-
-
 def _by_id(ids: object, data: Dataset, name: str) -> IntArray:
     """Return the rows of ids; where rows share one, all of them."""
     if data.ids is None:
@@ -149,13 +143,11 @@ def _each_once(rows: IntArray) -> IntArray:
     return rows[np.sort(np.unique(rows, return_index=True)[1])]
 
 
-def _as_selection(given: object) -> Selection | None:
-    """Return a selection that is given, or saved where a path says."""
-    if isinstance(given, Selection):
-        return given
+def _opened(given: object) -> object:
+    """Return what is given, or the selection that is saved where it says."""
     if isinstance(given, (str, os.PathLike)) and os.fspath(given).endswith(".parquet"):
         return load_selection(given)
-    return None
+    return given
 
 
 def _of_this(selection: Selection, data: Dataset, checked: CheckedRows) -> bool:

@@ -88,12 +88,11 @@ class MatchTo:
         """
         believed = checked.pickable() & (True if verdict is None else verdict.tiers == TRUSTED)
         codes, present = checked.judged(by_class)
-        labelled = (
-            verdict is not None and verdict.labels is not None and codes is not None and len(present) > 1
-        )
+        if verdict is None or verdict.labels is None or len(present) < 2:
+            codes = None  # labels were not judged
         rows = np.concatenate([reference.rows for reference in self.references])
-        view = _View.of(checked.rows.shape[1], verdict)
-        near = _compare(checked.rows, believed, rows, view)
+        origin = np.zeros(checked.rows.shape[1]) if verdict is None else verdict.origin
+        near = _compare(checked.rows, believed, rows, origin)
         sizes = np.cumsum([0, *(len(reference.rows) for reference in self.references)])
         part_of = np.full(len(believed), -1)
         names: list[Part] = []
@@ -103,24 +102,23 @@ class MatchTo:
         told: list[dict[str, Any]] = []
         for at, reference in enumerate(self.references):
             own = slice(sizes[at], sizes[at + 1])
-            seen = view(reference.rows)
+            seen = _view(reference.rows, origin)
             nearest = _nearest_others(seen)
             reach = _reach(nearest)
             mine = believed & (near.nearest >= sizes[at]) & (near.nearest < sizes[at + 1])
             alike = _alike(nearest, np.sort(near.apart[mine]), k, reach)
-            groups = (
-                _by_votes(codes, near.neighbours[own])
-                if labelled and codes is not None
-                else _clusters(seen, nearest > reach, seed)
-            )
+            if codes is None:
+                groups = _clusters(seen, nearest > reach, seed)
+            else:
+                groups = _by_votes(codes, near.neighbours[own])
             alone = near.distances[own] > reach
             found = []
             for group in np.unique(groups[groups >= 0]).tolist():
                 members = np.flatnonzero(groups == group)
-                if labelled and codes is not None:
-                    chosen = (codes == group) & (part_of < 0)
-                else:
+                if codes is None:
                     chosen = mine & np.isin(near.nearest, sizes[at] + members) & (near.apart <= alike)
+                else:
+                    chosen = (codes == group) & (part_of < 0)
                 if not chosen.any():
                     continue
                 part_of[chosen] = len(names)
@@ -156,38 +154,27 @@ class _Near:
     distances: Vector
 
 
-@dataclass(frozen=True, eq=False)
-class _View:
-    """Rows as they are compared: from the middle of the data and, of many features, of length one."""
-
-    origin: Vector
-    unit: bool
-
-    @classmethod
-    def of(cls, n_features: int, verdict: Verdict | None) -> _View:
-        """Return the view of rows of so many features."""
-        return cls(np.zeros(n_features) if verdict is None else verdict.origin, n_features >= _MANY_FEATURES)
-
-    def __call__(self, rows: FloatArray) -> Vector:
-        with np.errstate(over="ignore", invalid="ignore"):
-            offsets: Vector = np.asarray(rows, np.float64) - self.origin
-            if not self.unit:
-                return offsets
-            lengths = np.sqrt(np.add.reduce(offsets * offsets, axis=1))
-            scaled: Vector = offsets / np.where(lengths > 0, lengths, 1.0)[:, None]
-        return scaled
+def _view(rows: FloatArray, origin: Vector) -> Vector:
+    """Return rows as they are compared: from the middle of the data and, of many features, of length one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        offsets: Vector = np.asarray(rows, np.float64) - origin
+        if offsets.shape[1] < _MANY_FEATURES:
+            return offsets
+        lengths = np.sqrt(np.add.reduce(offsets * offsets, axis=1))
+        scaled: Vector = offsets / np.where(lengths > 0, lengths, 1.0)[:, None]
+    return scaled
 
 
-def _compare(rows: Rows, believed: Mask, reference: FloatArray, view: _View) -> _Near:
+def _compare(rows: Rows, believed: Mask, reference: FloatArray, origin: Vector) -> _Near:
     """Compare all rows with a reference, in one read."""
-    others = view(reference)
+    others = _view(reference, origin)
     squares = np.add.reduce(others * others, axis=1)
     step = block_rows(max(rows.shape[1], len(reference)))
     own_believed = PerRow(believed)
 
     def part(block: slice, values: FloatArray) -> tuple[int, IntArray, Vector, IntArray, Vector]:
         with np.errstate(over="ignore", invalid="ignore"):
-            values = view(values)
+            values = _view(values, origin)
             apart = np.add.reduce(values * values, axis=1)[:, None] + squares - 2.0 * (values @ others.T)
         apart = np.where(np.isfinite(apart), np.maximum(apart, 0.0), np.inf)
         nearest = apart.argmin(axis=1)

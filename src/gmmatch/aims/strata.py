@@ -123,17 +123,12 @@ def _bounds(
 def unmet(parts: Parts, picks: IntArray) -> str | None:
     """Say which parts have too few picks, or none."""
     counts = np.bincount(parts.codes[picks], minlength=len(parts.names))
-    if parts.bounds is not None:
-        short = np.flatnonzero(counts < parts.bounds[0])
-        if len(short):
-            return (
-                f"{len(short):,} of {len(parts.names):,} parts have less than their least, such as"
-                f" {parts.names[int(short[0])]}; keep more rows"
-            )
-    empty = np.flatnonzero(counts == 0)
-    if not len(empty):
+    short = [] if parts.bounds is None else np.flatnonzero(counts < parts.bounds[0]).tolist()
+    empty = np.flatnonzero(counts == 0).tolist()
+    missing, what = short or empty, "have less than their least" if short else "have no pick"
+    if not missing:
         return None
     return (
-        f"{len(empty):,} of {len(parts.names):,} parts have no pick, such as {parts.names[int(empty[0])]};"
+        f"{len(missing):,} of {len(parts.names):,} parts {what}, such as {parts.names[missing[0]]};"
         " keep more rows"
     )

@@ -78,7 +78,10 @@ def main() -> None:
         sys.exit(exit_code(interrupt))
     except SystemExit as end:  # Typer takes every interrupt for one of the keyboard
         told = signal.getsignal(signal.SIGTERM) is signal.SIG_IGN and end.code == INTERRUPTED
-        sys.exit(TERMINATED if told else 0 if _nobody_reads(end) else end.code)
+        # It ends a command with 1 where nobody read what was printed when all of it was done.
+        error = end.__context__
+        unread = isinstance(error, OSError) and error.errno == errno.EPIPE and error.filename is None
+        sys.exit(TERMINATED if told else 0 if unread else end.code)
     except Exception as error:
         if _passed_on:  # what the interrupt left undone has failed before it came again
             sys.exit(exit_code(_passed_on[0]))
@@ -87,15 +90,6 @@ def main() -> None:
             raise
         print(sentence, file=sys.stderr)
         sys.exit(3)
-
-
-def _nobody_reads(end: SystemExit) -> bool:
-    """Return True if a command ended because nobody read what it printed when all of it was done.
-
-    Typer ends it with 1; what the command was to write is written.
-    """
-    error = end.__context__
-    return isinstance(error, OSError) and error.errno == errno.EPIPE and error.filename is None
 
 
 def _open_closed_streams() -> None:

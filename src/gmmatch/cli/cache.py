@@ -14,10 +14,7 @@ from .friendly import say
 
 def cache(
     clear: Annotated[bool, options.flag("clear", "Remove all of it.")] = False,
-    cache_dir: Annotated[
-        Path | None,
-        options.option("Folder of the cache, in place of $GMMATCH_CACHE or the user's.", metavar="DIR"),
-    ] = None,
+    cache_dir: options.CacheDir = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what is kept of encoded images and texts, or clear it.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import api
-from ..encoders import FAMILIES, Embedded, spec_form
+from ..encoders import FAMILIES, spec_form
 from . import options
 from .friendly import parse_params, say, show_progress
 from .options import READ, column, option
@@ -52,9 +52,7 @@ def embed(
     unlabelled: options.Unlabelled = "error",
     header: options.Header = "auto",
     cache: Annotated[bool, option("Keep vectors by content, so that nothing is encoded twice.")] = True,
-    cache_dir: Annotated[
-        Path | None, option("Folder of the cache, in place of $GMMATCH_CACHE or the user's.", metavar="DIR")
-    ] = None,
+    cache_dir: options.CacheDir = None,
     overwrite: options.Overwrite = False,
     engine: options.Engine = "local",
     address: options.Address = None,
@@ -91,15 +89,7 @@ def embed(
     except KeyboardInterrupt:
         say("gmmatch: what was encoded is kept; the same command continues from there")
         raise
-    facts = _facts(result, output, time.perf_counter() - began)
-    if not quiet:
-        for line in _remarks(result):
-            say(line)
-    say(json.dumps(facts) if as_json else _sentence(facts), err=False)
-
-
-def _facts(result: Embedded, output: Path, seconds: float) -> dict[str, Any]:
-    return {
+    facts = {
         "rows": len(result),
         "dimension": result.embeddings.shape[1],
         "classes": None if result.labels is None else len(set(result.labels.tolist())),
@@ -108,32 +98,27 @@ def _facts(result: Embedded, output: Path, seconds: float) -> dict[str, Any]:
         "input_rows": result.n_rows,
         "bad_rows": [{"row": bad.row, "id": bad.id, "reason": bad.reason} for bad in result.bad_rows],
         "notes": list(result.notes),
-        "seconds": round(seconds, 3),
+        "seconds": round(time.perf_counter() - began, 3),
         "output": str(output),
         "rows_output": str(output.with_suffix(".parquet")),
     }
-
-
-def _remarks(result: Embedded) -> list[str]:
-    """Say what was noticed, and which rows were left out."""
-    lines = [f"gmmatch: {note}" for note in result.notes]
-    if result.bad_rows:
-        lines.append(f"gmmatch: left out {len(result.bad_rows)} of {result.n_rows} rows:")
-        lines += [f"  {bad.id}: {bad.reason}" for bad in result.bad_rows[:SHOWN]]
+    if not quiet:
+        say(*(f"gmmatch: {note}" for note in result.notes))
+        if result.bad_rows:
+            say(f"gmmatch: left out {len(result.bad_rows)} of {result.n_rows} rows:")
+            say(*(f"  {bad.id}: {bad.reason}" for bad in result.bad_rows[:SHOWN]))
         if len(result.bad_rows) > SHOWN:
-            lines.append(f"  and {len(result.bad_rows) - SHOWN} more (--json lists all)")
-    return lines
+            say(f"  and {len(result.bad_rows) - SHOWN} more (--json lists all)")
+    say(json.dumps(facts) if as_json else sentence(facts), err=False)
 
 
-def _sentence(facts: dict[str, Any]) -> str:
-    labelled = "" if facts["classes"] is None else f" in {_count(facts['classes'], 'class', 'classes')}"
-    rows = _count(facts["rows"], "row", "rows")
+def sentence(facts: dict[str, Any]) -> str:
+    """Say in words what was done."""
+    rows = f"{facts['rows']:,} {'row' if facts['rows'] == 1 else 'rows'}"
+    classes = facts["classes"]
+    labelled = "" if classes is None else f" in {classes:,} {'class' if classes == 1 else 'classes'}"
     return (
         f"{rows}{labelled} of {facts['dimension']:,} features by {facts['encoder']}"
         f" ({facts['encoded']:,} encoded now) in {facts['seconds']:.1f} s:"
         f" {facts['output']}, {facts['rows_output']}"
     )
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"

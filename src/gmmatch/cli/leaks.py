@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from .. import api
-from ..files import as_path
-from ..outputs import check_new, check_output
+from ..files import as_path, check_new
+from ..outputs import check_output
 from . import options
 from .friendly import say, show_progress
 
@@ -38,19 +38,15 @@ def leaks(
         check_new(as_path(output, "output"), overwrite)
         check_output(output, kind="leaks")
     opening = {"encoder": encoder, "text": text, "image": image}
-    if embedding is not None:
-        opening["embedding"] = embedding
+    opening |= {} if embedding is None else {"embedding": embedding}
     with show_progress(quiet):
         found = api.leaks(train, test, random_state=seed, **opening)
     if output is not None:
         found.save(output, overwrite)
-    if as_json:
-        say(json.dumps(found.summary() | {"output": None if output is None else str(output)}), err=False)
-        return
-    facts = found.summary()
+    facts = found.summary() | {"output": None if output is None else str(output)}
     written = "" if output is None else f"; wrote {output}"
-    say(
+    sentence = (
         f"{facts['rows']:,} rows of {train} are near-duplicates of {facts['test_rows']:,} rows of {test}"
-        f" (within {facts['reach']:.3g}, a cosine of {facts['cosine']:.4f}){written}",
-        err=False,
+        f" (within {facts['reach']:.3g}, a cosine of {facts['cosine']:.4f}){written}"
     )
+    say(json.dumps(facts) if as_json else sentence, err=False)

@@ -66,13 +66,6 @@ Encoder = Annotated[
 ]
 Text = Annotated[str | None, column("Column of the texts.")]
 Image = Annotated[str | None, column("Column of the images (paths or bytes).")]
-Scores = Annotated[Path | None, file("One score per row, for --method top-scores.", READ)]
-Images = Annotated[
-    Path | None,
-    column(
-        "Images of the rows, for --report and to train on (.npy, .npz; the embeddings by default).", "PATH"
-    ),
-]
 OnBadRows = Annotated[
     str,
     column(
@@ -86,6 +79,9 @@ Unlabelled = Annotated[
         "error|class|pick",
     ),
 ]
+CacheDir = Annotated[
+    Path | None, option("Folder of the cache, in place of $GMMATCH_CACHE or the user's.", metavar="DIR")
+]
 Header = Annotated[
     str,
     column(
@@ -94,29 +90,8 @@ Header = Annotated[
     ),
 ]
 # How rows are chosen.
-Keep = Annotated[
-    str | None,
-    choice(
-        "How many rows to keep: 10%, 0.1, 5000, 2M, or +5000 beyond --include. Needed without --settings.",
-        "BUDGET",
-    ),
-]
-Method = Annotated[str, choice("A name that `gmmatch methods` lists.")]
 Budgets = Annotated[
     str, choice("How classes share the budget: proportional to their sizes, sqrt (of these) or equal.")
-]
-Param = Annotated[
-    list[str] | None,
-    choice("A parameter of the method, such as clusters=off or batch_size=256; repeatable.", "KEY=VALUE"),
-]
-Guard = Annotated[
-    str | None,
-    choice(
-        "auto: judge the rows, and pick those that seem right first (the default of gm-matching);"
-        " off (or --no-guard): believe all rows.",
-        "auto|off",
-        show_default=False,
-    ),
 ]
 Reference = Annotated[
     str | None,
@@ -125,51 +100,8 @@ Reference = Annotated[
 Probabilities = Annotated[
     Path | None, choice("Class probabilities of your own model, out of fold: .npy, .parquet or .csv.", "FILE")
 ]
-Fix = Annotated[
-    float | None,
-    choice("Keep rows under the suggested label where it is at least so probable, such as 0.9.", "P"),
-]
-Include = Annotated[
-    str | None, choice("Rows that are in already, and count: a selection, or a file of ids.", "FILE")
-]
-Exclude = Annotated[str | None, choice("Rows that are out: a selection, or a file of ids.", "FILE")]
-Holdout = Annotated[str | None, choice("Rows of a test set: near-duplicates of them are not picked.", "PATH")]
-Duplicates = Annotated[
-    str, choice("drop: of near-duplicates only the most believed may be picked.", "allow|drop")
-]
-Cost = Annotated[str | None, choice("What rows cost, or tokens; --keep is in that unit.", "COLUMN_OR_FILE")]
-Strata = Annotated[str | None, choice("Columns that share the budget beside the class.", "COLUMN,COLUMN")]
-MatchTo = Annotated[
-    list[str] | None,
-    choice(
-        "Rows that the picks should be like, with their share if there are several; repeatable.",
-        "PATH[=SHARE]",
-    ),
-]
-Quality = Annotated[
-    str | None,
-    choice(
-        "How good rows are, and what it weighs (0.5): the worse rows of a class do not compete.",
-        "COLUMN_OR_FILE[=WEIGHT]",
-    ),
-]
-Settings = Annotated[
-    Path | None,
-    choice("Repeat how a selection was made: all that the other options do not say otherwise.", "FILE"),
-]
 # What is written.
 Overwrite = Annotated[bool, flag("overwrite", "Replace outputs that exist.", WRITE)]
-AllRows = Annotated[bool, flag("all-rows", "List every input row in it, with a column `kept`.", WRITE)]
-Materialize = Annotated[
-    Path | None, file("Also write the kept rows themselves, in a new folder.", metavar="DIR")
-]
-SuspectsFile = Annotated[
-    Path | None, file("Also write which rows seem wrong, and why (needs labels): .parquet, .csv or .jsonl.")
-]
-ReportFile = Annotated[Path | None, file("Also write a page that shows the choice: .html.")]
-SaveScores = Annotated[
-    Path | None, file("Also write the training run's score of every row, for --scores: .npy.")
-]
 Projection = Annotated[
     str,
     option(
@@ -195,10 +127,7 @@ Address = Annotated[
 Workers = Annotated[
     int | None, option("With --engine ray or processes: how many; one per core by default.", min=1)
 ]
-TrainConfig = Annotated[Path | None, file("How to train, for methods that need it: .toml or .json.", RUN)]
 Device = Annotated[str, option("Where networks run: auto, cpu, cuda, cuda:N or mps.")]
-Resume = Annotated[bool, flag("resume", "Go on where a killed run stopped.", RUN)]
-DryRun = Annotated[bool, flag("dry-run", "Say what would be done, and stop.", RUN)]
 Seed = Annotated[int, option("Seed of everything random.", min=0)]
 Processes = Annotated[int | None, option("Processes.  [default: one per core]", min=1, show_default=False)]
 Quiet = Annotated[bool, option("No progress.", "--quiet", "-q")]

@@ -73,12 +73,8 @@ def report(
         "bytes": output.stat().st_size,
         "output": str(output),
     }
-    say(json.dumps(facts) if as_json else sentence(facts), err=False)
-
-
-def sentence(facts: dict[str, Any]) -> str:
-    """Say in words what was done."""
-    return (
-        f"wrote {facts['output']} ({facts['bytes'] / 1e6:.1f} MB) in {facts['seconds']:.1f} s:"
+    sentence = (
+        f"wrote {output} ({facts['bytes'] / 1e6:.1f} MB) in {facts['seconds']:.1f} s:"
         f" {facts['shown']:,} of {facts['rows']:,} rows on the map, {facts['previews']:,} with a preview"
     )
+    say(json.dumps(facts) if as_json else sentence, err=False)

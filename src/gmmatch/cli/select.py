@@ -18,6 +18,7 @@ from ..records import load_selection
 from ..validation import check_keep
 from . import exit_code, options
 from .friendly import notes, parse_params, remarks, say, show_progress
+from .options import READ, RUN, WRITE, choice, column, file, flag
 
 
 def select(
@@ -31,51 +32,116 @@ def select(
             " --text a table of texts.",
         ),
     ],
-    keep: options.Keep = None,
-    settings: options.Settings = None,
+    keep: Annotated[
+        str | None,
+        choice(
+            "How many rows to keep: 10%, 0.1, 5000, 2M, or +5000 beyond --include."
+            " Needed without --settings.",
+            "BUDGET",
+        ),
+    ] = None,
+    settings: Annotated[
+        Path | None,
+        choice("Repeat how a selection was made: all that the other options do not say otherwise.", "FILE"),
+    ] = None,
     labels: options.Labels = None,
     ids: options.Ids = None,
     embedding: options.Embedding = None,
     encoder: options.Encoder = None,
     text: options.Text = None,
     image: options.Image = None,
-    method: options.Method = "gm-matching",
+    method: Annotated[str, choice("A name that `gmmatch methods` lists.")] = "gm-matching",
     budgets: options.Budgets = "proportional",
-    param: options.Param = None,
-    scores: options.Scores = None,
-    images: options.Images = None,
-    train_config: options.TrainConfig = None,
+    param: Annotated[
+        list[str] | None,
+        choice("A parameter of the method, such as clusters=off or batch_size=256; repeatable.", "KEY=VALUE"),
+    ] = None,
+    scores: Annotated[Path | None, file("One score per row, for --method top-scores.", READ)] = None,
+    images: Annotated[
+        Path | None,
+        column(
+            "Images of the rows, for --report and to train on (.npy, .npz; the embeddings by default).",
+            "PATH",
+        ),
+    ] = None,
+    train_config: Annotated[
+        Path | None, file("How to train, for methods that need it: .toml or .json.", RUN)
+    ] = None,
     device: options.Device = "auto",
     output: Annotated[
         Path,
         options.output("The selection, in pick order: .parquet or .csv; .npy or .txt for the ids alone."),
     ] = Path("kept.parquet"),
-    all_rows: options.AllRows = False,
-    materialize: options.Materialize = None,
+    all_rows: Annotated[
+        bool, flag("all-rows", "List every input row in it, with a column `kept`.", WRITE)
+    ] = False,
+    materialize: Annotated[
+        Path | None, file("Also write the kept rows themselves, in a new folder.", metavar="DIR")
+    ] = None,
     memory: options.Memory = None,
     engine: options.Engine = "local",
     address: options.Address = None,
     workers: options.Workers = None,
     seed: options.Seed = 0,
-    guard: options.Guard = None,
+    guard: Annotated[
+        str | None,
+        choice(
+            "auto: judge the rows, and pick those that seem right first (the default of gm-matching);"
+            " off (or --no-guard): believe all rows.",
+            "auto|off",
+            show_default=False,
+        ),
+    ] = None,
     reference: options.Reference = None,
     probabilities: options.Probabilities = None,
-    fix: options.Fix = None,
-    match_to: options.MatchTo = None,
-    include: options.Include = None,
-    exclude: options.Exclude = None,
-    holdout: options.Holdout = None,
-    duplicates: options.Duplicates = "allow",
-    cost: options.Cost = None,
-    strata: options.Strata = None,
-    quality: options.Quality = None,
-    suspects: options.SuspectsFile = None,
-    report: options.ReportFile = None,
-    save_scores: options.SaveScores = None,
+    fix: Annotated[
+        float | None,
+        choice("Keep rows under the suggested label where it is at least so probable, such as 0.9.", "P"),
+    ] = None,
+    match_to: Annotated[
+        list[str] | None,
+        choice(
+            "Rows that the picks should be like, with their share if there are several; repeatable.",
+            "PATH[=SHARE]",
+        ),
+    ] = None,
+    include: Annotated[
+        str | None, choice("Rows that are in already, and count: a selection, or a file of ids.", "FILE")
+    ] = None,
+    exclude: Annotated[
+        str | None, choice("Rows that are out: a selection, or a file of ids.", "FILE")
+    ] = None,
+    holdout: Annotated[
+        str | None, choice("Rows of a test set: near-duplicates of them are not picked.", "PATH")
+    ] = None,
+    duplicates: Annotated[
+        str, choice("drop: of near-duplicates only the most believed may be picked.", "allow|drop")
+    ] = "allow",
+    cost: Annotated[
+        str | None, choice("What rows cost, or tokens; --keep is in that unit.", "COLUMN_OR_FILE")
+    ] = None,
+    strata: Annotated[
+        str | None, choice("Columns that share the budget beside the class.", "COLUMN,COLUMN")
+    ] = None,
+    quality: Annotated[
+        str | None,
+        choice(
+            "How good rows are, and what it weighs (0.5): the worse rows of a class do not compete.",
+            "COLUMN_OR_FILE[=WEIGHT]",
+        ),
+    ] = None,
+    suspects: Annotated[
+        Path | None,
+        file("Also write which rows seem wrong, and why (needs labels): .parquet, .csv or .jsonl."),
+    ] = None,
+    report: Annotated[Path | None, file("Also write a page that shows the choice: .html.")] = None,
+    save_scores: Annotated[
+        Path | None, file("Also write the training run's score of every row, for --scores: .npy.")
+    ] = None,
     projection: options.Projection = "classes",
-    resume: options.Resume = False,
+    resume: Annotated[bool, flag("resume", "Go on where a killed run stopped.", RUN)] = False,
     overwrite: options.Overwrite = False,
-    dry_run: options.DryRun = False,
+    dry_run: Annotated[bool, flag("dry-run", "Say what would be done, and stop.", RUN)] = False,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",
     header: options.Header = "auto",
@@ -151,7 +217,9 @@ def select(
         try:
             facts = run.write(run.run(plan))
         except KeyboardInterrupt as interrupt:
-            say(f"gmmatch: {'; '.join([f'interrupted{how_to_resume(plan.state)}', *remarks(interrupt)])}")
+            saved = plan.state is not None and is_there(plan.state)
+            then = f"go on with: {this_command()} --resume" if saved else "nothing was written"
+            say(f"gmmatch: {'; '.join(['interrupted', then, *remarks(interrupt)])}")
             raise typer.Exit(exit_code(interrupt)) from None
     say(*([json.dumps(facts.as_dict())] if as_json else sentences(facts, suspects)), err=False)
 
@@ -185,13 +253,6 @@ def with_number(text: str, default: float) -> tuple[str, float]:
         return (name, float(number)) if equals else (text, default)
     except ValueError:
         return text, default
-
-
-def how_to_resume(state: Path | None) -> str:
-    """Say how to go on, if there is anything to go on from."""
-    if state is None or not is_there(state):
-        return "; nothing was written"
-    return f"; go on with: {this_command()} --resume"
 
 
 def this_command() -> str:

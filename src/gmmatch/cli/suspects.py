@@ -88,18 +88,13 @@ def sentences(facts: dict[str, Any]) -> list[str]:
         lines.append(unknown if (low, high) == (0, 1) else about)
     else:
         lines.append("The labels were not judged: there is one class only, or rows are too few")
-    if "fixed" in facts:
-        lines.append(changed(facts["fixed"]))
+    if fixed := facts.get("fixed"):
+        pairs = Counter((change["from"], change["to"]) for change in fixed["changes"])
+        words = [f"{old!r} to {new!r}: {count:,}" for (old, new), count in pairs.most_common(_MOST_PAIRS)]
+        more = f", and {len(pairs) - _MOST_PAIRS:,} other pairs" if len(pairs) > _MOST_PAIRS else ""
+        told = f" ({', '.join(words)}{more})" if words else ""
+        lines.append(
+            f"Changed {len(fixed['changes']):,} labels, by suggestions of {fixed['above']:g} or more{told};"
+            f" wrote {fixed['output']}"
+        )
     return [*lines, f"Wrote {facts['output']} in {facts['seconds']:.1f} s"]
-
-
-def changed(facts: dict[str, Any]) -> str:
-    """Say in words which labels were changed."""
-    pairs = Counter((change["from"], change["to"]) for change in facts["changes"])
-    words = [f"{old!r} to {new!r}: {count:,}" for (old, new), count in pairs.most_common(_MOST_PAIRS)]
-    more = f", and {len(pairs) - _MOST_PAIRS:,} other pairs" if len(pairs) > _MOST_PAIRS else ""
-    told = f" ({', '.join(words)}{more})" if words else ""
-    return (
-        f"Changed {len(facts['changes']):,} labels, by suggestions of {facts['above']:g} or more{told};"
-        f" wrote {facts['output']}"
-    )

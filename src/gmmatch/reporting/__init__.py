@@ -1,11 +1,9 @@
 """A page that shows what was kept, what was dropped, and why: plain data first, then a template."""
 
-from .api import report
 from .content import Content, find_content, open_content
 from .map import check_projection
-from .page import check_report, render, write_report
-from .repeat import opened_as
-from .summarise import summarise
+from .page import check_report, render, report, write_report
+from .summarise import opened_as, summarise
 from .summary import Report
 
 __all__ = [

@@ -153,7 +153,7 @@ def excerpt(item: object) -> str | None:
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"
 
 
-def thumbnail(item: object) -> str | None:
+def thumbnail(item: Any) -> str | None:
     """Return a small picture of an image as a data URI; None where it cannot be read.
 
     `item`: an image as :func:`gmmatch.data.images.as_pixels` takes it.
@@ -165,7 +165,15 @@ def thumbnail(item: object) -> str | None:
     if item is None or isinstance(item, Unreadable):
         return None
     try:
-        small = _largest_side(item) <= _SMALL_SIDE
+        if isinstance(item, np.ndarray):
+            side = max(item.shape[:2])
+        else:
+            with Image.open(io.BytesIO(item)) as opened:
+                side = max(opened.size)
+    except (OSError, Image.DecompressionBombError, ValueError, SyntaxError):
+        return None
+    small = side <= _SMALL_SIDE
+    try:
         pixels = as_pixels(item, None if small else SIDE)
     except (Unreadable, OSError):
         return None
@@ -177,15 +185,3 @@ def thumbnail(item: object) -> str | None:
         image.save(buffer, "JPEG", quality=72, optimize=True)
     kind = "png" if small else "jpeg"
     return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
-
-
-def _largest_side(item: Any) -> int:
-    from PIL import Image, UnidentifiedImageError
-
-    if isinstance(item, np.ndarray):
-        return int(max(item.shape[:2]))
-    try:
-        with Image.open(io.BytesIO(item)) as image:
-            return max(image.size)
-    except (UnidentifiedImageError, Image.DecompressionBombError, ValueError, SyntaxError) as error:
-        raise Unreadable(str(error)) from error

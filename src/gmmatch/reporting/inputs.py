@@ -35,10 +35,10 @@ _MOST_WORK = 2e11
 class Inputs:
     """A selection and its input, ready to be measured."""
 
-    # The selection, the rows as it compared them, and their ids.
+    # The selection, what it was made from, and the rows as it compared them.
     selection: Selection
+    source: Dataset
     rows: FloatArray
-    ids: Labels | None
     # Sorted labels, and the class of each row; one class of all rows where there are no labels.
     classes: Labels
     codes: IntArray
@@ -48,7 +48,6 @@ class Inputs:
     centers: Vector
     own_centers: bool  # whether the centres are those of the selection
     same_input: bool  # whether the input has the fingerprint that the selection knows
-    usable_labels: Mask  # rows that have a label
 
     @property
     def picked_groups(self) -> IntArray:
@@ -142,19 +141,7 @@ def prepare(
             f" fingerprint {known.fingerprint}, the selection has {selection.fingerprint}{before};"
             " force=True goes on"
         )
-    return Inputs(
-        selection=selection,
-        rows=rows,
-        ids=source.ids,
-        classes=classes,
-        codes=codes,
-        labelled=labelled,
-        groups=groups,
-        centers=centers,
-        own_centers=own_centers,
-        same_input=same,
-        usable_labels=~np.isin(np.arange(len(rows)), source.bad_rows),
-    )
+    return Inputs(selection, source, rows, classes, codes, labelled, groups, centers, own_centers, same)
 
 
 def _groups(selection: Selection, classes: Labels, codes: IntArray) -> IntArray:
@@ -232,16 +219,11 @@ def measure(rows: FloatArray, groups: IntArray, centers: Vector) -> Measures:
 class Suspicion:
     """What speaks against the rows that were judged, most suspicious first."""
 
-    table: Table  # scores, suggestions and groups of duplicates
+    table: Table  # scores, suggestions and groups of duplicates, by the numbers of the rows in the input
     tiers: npt.NDArray[np.int8]
     reasons: Labels
     labels_judged: bool  # whether labels could be judged, or distances alone
     estimate: Vector | None  # as in `Evidence`
-
-    @property
-    def rows(self) -> IntArray:
-        """Numbers of the rows in the input."""
-        return self.table.numbers
 
 
 def worth_judging(n_rows: int, n_features: int, n_classes: int) -> bool:

@@ -68,7 +68,16 @@ def project(
             flat, "the two numbers of each row" if rows.shape[1] == 2 else "the number of each row"
         )
     if kind == "umap":
-        return _umap(rows, ordinary, seed)
+        import umap
+
+        reduced = rows
+        if rows.shape[1] > _UMAP_FEATURES:
+            reduced = principal_components(rows, ordinary, _UMAP_FEATURES, seed)[0]
+        layout = umap.UMAP(
+            n_components=2, n_neighbors=max(2, min(15, len(rows) - 1)), random_state=seed, n_jobs=1
+        )
+        places = np.asarray(layout.fit_transform(reduced), np.float64)
+        return Projection(places, "UMAP: near rows stay near, far distances mean little")
     if kind == "classes" and codes is not None and believed is not None:
         placed = _by_class(rows, ordinary, codes, believed, seed)
         if placed is not None:
@@ -197,20 +206,6 @@ def _anchors(centers: Vector) -> tuple[Vector, float]:
     return places[order], float(np.median(apart.min(axis=1)))
 
 
-def _umap(rows: FloatArray, ordinary: Mask, seed: int) -> Projection:
-    """Lay out by UMAP, after a reduction to fifty principal components."""
-    import umap
-
-    reduced: FloatArray = rows
-    if rows.shape[1] > _UMAP_FEATURES:
-        reduced = principal_components(rows, ordinary, _UMAP_FEATURES, seed)[0]
-    neighbors = max(2, min(15, len(rows) - 1))
-    places = umap.UMAP(n_components=2, n_neighbors=neighbors, random_state=seed, n_jobs=1).fit_transform(
-        reduced
-    )
-    return Projection(np.asarray(places, np.float64), "UMAP: near rows stay near, far distances mean little")
-
-
 def to_grid(places: Vector) -> tuple[IntArray, tuple[int, int, int, int]]:
     """Return places as whole numbers from 0 to `GRID`, one scale for both axes, and the usual window.
 
@@ -285,17 +280,17 @@ def make_map(
     rank = np.full(inputs.selection.n_rows, -1, np.int64)
     rank[inputs.selection.indices] = np.arange(len(inputs.selection))
     place = np.full(inputs.selection.n_rows, -1, np.int64)
-    place[evidence.rows] = np.arange(len(evidence.rows))
+    place[evidence.table.numbers] = np.arange(len(evidence.table.numbers))
     judged = place[shown]
     known = judged >= 0
     suggested = np.where(known, evidence.table.suggested[judged], -1)
     tiers = np.where(known, evidence.tiers[judged], -1)
-    codes = inputs.codes[shown] if inputs.labelled else None
+    ids, codes = inputs.source.ids, inputs.codes[shown] if inputs.labelled else None
     projection = project(sampled, ordinary, kind, seed, codes, tiers == 0)
     grid, window = to_grid(projection.places)
     return MapRows(
         row=shown.tolist(),
-        id=None if inputs.ids is None else [short(name) for name in inputs.ids[shown].tolist()],
+        id=None if ids is None else [short(name) for name in ids[shown].tolist()],
         x=grid[:, 0].tolist(),
         y=grid[:, 1].tolist(),
         code=inputs.listed_codes(inputs.codes[shown]),

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import AnyArray, FloatArray, IntArray, Mask, Vector
+from ..arrays import AnyArray, IntArray
 from ..data import Dataset
 from ..errors import require
 from ..records import Selection
 from ..trust import Suspects
 from .content import Content, table_content
-from .map import Projection, project
+from .map import project
 from .summarise import objective_of_prefixes
 
 _SHOWN = 10  # rows
@@ -24,6 +24,7 @@ _CLASSES = 12
 _LETTERS = 160
 _MAPPED = 4000
 _TITLE = 80  # letters in a line
+_IMAGE = "image"  # the one column that is markup already
 _CELL = 'style="text-align:left;vertical-align:top;padding:2px 8px"'
 
 
@@ -111,22 +112,16 @@ def _seen(data: Dataset | None, rows: IntArray) -> dict[str, Sequence[Any]]:
     shown = content.previews(rows)
     cells = [shown.get(place, "") for place in range(len(rows))]
     if content.kind == "image":
-        return {"image": [_Markup(f'<img src="{escape(cell, quote=True)}" height="48">') for cell in cells]}
+        return {_IMAGE: [f'<img src="{escape(cell, quote=True)}" height="48">' for cell in cells]}
     return {"text": [cell if len(cell) <= _LETTERS else f"{cell[:_LETTERS]}…" for cell in cells]}
-
-
-class _Markup(str):
-    """Text that is markup already."""
-
-    __slots__ = ()
 
 
 def _block(lines: Iterable[str], columns: dict[str, Sequence[Any]]) -> str:
     head = "".join(f"<th {_CELL}>{escape(name)}</th>" for name in columns)
+    shown = [[cell if name == _IMAGE else escape(str(cell)) for cell in columns[name]] for name in columns]
     body = ""
-    for row in zip(*columns.values(), strict=True):
-        cells = [value if isinstance(value, _Markup) else escape(str(value)) for value in row]
-        body += f"<tr>{''.join(f'<td {_CELL}>{cell}</td>' for cell in cells)}</tr>"
+    for row in zip(*shown, strict=True):
+        body += f"<tr>{''.join(f'<td {_CELL}>{cell}</td>' for cell in row)}</tr>"
     return f"<div>{'<br>'.join(lines)}<table><tr>{head}</tr>{body}</table></div>"
 
 
@@ -135,8 +130,10 @@ def plot(selection: Selection, data: Dataset | None) -> Any:
     pyplot = require("matplotlib.pyplot", "matplotlib", "figures")
     rows = None if data is None else data.rows
     figure, axes = pyplot.subplots(1, 1 if rows is None else 2, figsize=(6 if rows is None else 11, 4.5))
-    curve = axes if rows is None else axes[1]
-    curve.plot(np.arange(1, len(selection) + 1), _errors(selection))
+    curve, errors = axes if rows is None else axes[1], selection.scores
+    if selection.labels is not None and selection.params.get("by_class", True):  # they are those of a class
+        errors = objective_of_prefixes(np.unique(selection.labels, return_inverse=True)[1], errors)
+    curve.plot(np.arange(1, len(selection) + 1), errors)
     curve.set(xlabel="picks", ylabel="distance of the picks' mean to the centre", xscale="log", yscale="log")
     if rows is not None:
         rng = np.random.default_rng(0)
@@ -148,7 +145,13 @@ def plot(selection: Selection, data: Dataset | None) -> Any:
         values = np.concatenate([np.asarray(rows[own], np.float64) for own in some])
         good = np.isfinite(values).all(axis=1)
         values[~good] = 0.0
-        found = _layout(selection, data, np.concatenate(some), values, good)
+        # Laid out as the report does: by a classifier where there are labels.
+        numbers, codes, believed = np.concatenate(some), None, good
+        if data is not None and data.labels is not None:
+            codes = np.unique(data.labels[numbers], return_inverse=True)[1]
+        if selection.tiers is not None:
+            believed = good & (selection.tiers[numbers] == 0)
+        found = project(values, good, "classes", 0, codes, believed)
         kept = np.arange(len(values)) >= len(some[0])
         for own, name, look in ((~kept, "dropped", {"alpha": 0.25}), (kept, "kept", {})):
             axes[0].scatter(*found.places[own & good].T, s=6, label=name, **look)
@@ -158,21 +161,3 @@ def plot(selection: Selection, data: Dataset | None) -> Any:
     figure.tight_layout()
     pyplot.close(figure)  # a notebook shows what is returned, and shows it once
     return figure
-
-
-def _layout(
-    selection: Selection, data: Dataset | None, numbers: IntArray, rows: FloatArray, good: Mask
-) -> Projection:
-    """Lay rows out as the report does: by a classifier where there are labels."""
-    if data is None or data.labels is None:
-        return project(rows, good, "pca", 0)
-    codes = np.unique(data.labels[numbers], return_inverse=True)[1]
-    believed = good if selection.tiers is None else good & (selection.tiers[numbers] == 0)
-    return project(rows, good, "classes", 0, codes, believed)
-
-
-def _errors(selection: Selection) -> Vector:
-    """Return the error after every pick: over all classes, where scores are those of a class."""
-    if selection.labels is None or not selection.params.get("by_class", True):
-        return selection.scores
-    return objective_of_prefixes(np.unique(selection.labels, return_inverse=True)[1], selection.scores)

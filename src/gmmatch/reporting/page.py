@@ -5,13 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from ..data import Dataset
 from ..errors import InvalidParameter, require
-from ..files import check_folder, whole_file
+from ..files import check_apart, check_folder, check_new, whole_file
+from ..inputs import open_data
+from ..records import Selection, load_selection
+from ..validation import as_size
 from ..version import __version__
+from .content import find_content
 from .map import check_projection
+from .summarise import opened_as, shell_command, summarise
 from .summary import Report
 
 SCRIPTS = (
@@ -20,6 +28,92 @@ SCRIPTS = (
 )  # fmt: skip
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
+
+def report(
+    selection: Selection | str | os.PathLike[str],
+    data: object,
+    output: str | os.PathLike[str] = "report.html",
+    *,
+    labels: object = None,
+    ids: object = None,
+    encoder: object = None,
+    text: str | None = None,
+    image: str | None = None,
+    embedding: str | None = None,
+    images: object = None,
+    texts: object = None,
+    projection: str = "classes",
+    memory: int | str | None = None,
+    header: str = "auto",
+    overwrite: bool = False,
+    force: bool = False,
+    command: str | None = None,
+) -> Report:
+    """Show what was kept, what was dropped and why, in one page that needs nothing else.
+
+    Parameters
+    ----------
+    selection
+        What `gmmatch.select` returned, or the file that it was saved to.
+    data
+        What the rows were selected from, as for `gmmatch.select`.
+    output
+        The page to write: .html.
+    labels, ids, encoder, text, image, embedding, memory, header
+        As for `gmmatch.select`; with `images` or `texts`, `image` and `text` name columns of those.
+    images, texts
+        What the rows look like, where `data` does not hold it: a folder, a table, an array.
+    projection
+        How the map is laid out: `classes` (by a classifier of the believed rows; `pca` where there are no
+        labels), `pca`, `umap` or `auto`.
+    overwrite, force
+        Whether to replace an existing page, and to go on where the rows or labels are not those that the
+        selection was made from.
+    command
+        What to show as the command that repeats the selection.
+
+    Returns
+    -------
+    Report
+        What the page shows, as plain data.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np, gmmatch
+    >>> rows = np.random.default_rng(0).normal(size=(300, 8))
+    >>> page = pathlib.Path(tempfile.mkdtemp()) / "page.html"
+    >>> gmmatch.report(gmmatch.select(rows, keep=30), rows, page).glance.kept, page.exists()
+    (30, True)
+    """
+    path = Path(output)
+    check_apart([path], (selection, data, labels, ids, images, texts))
+    chosen = selection if isinstance(selection, Selection) else load_selection(selection)
+
+    def check_page(found: Dataset) -> None:
+        check_apart([path], found.files)
+        check_new(path, overwrite)
+        check_report(path, projection)
+
+    columns: dict[str, Any] = {"embedding": embedding}
+    if images is None and texts is None:
+        columns |= {"text": text, "image": image}
+    reading: dict[str, Any] = {"on_bad_rows": "drop", "header": header, "before_encoding": check_page}
+    held = None if memory is None else as_size(memory)
+    rows = open_data(data, labels, ids, encoder, memory=held, encode=True, **columns, **reading)
+    check_page(rows)
+    opened = opened_as(data, {"labels": labels, "ids": ids, "encoder": encoder, **columns})
+    if command is None and isinstance(data, str | os.PathLike):
+        options = columns | {"labels": None if chosen.labels is None else labels, "ids": ids}
+        options |= {"encoder": encoder, "on-bad-rows": "drop" if rows.bad else None}
+        command = shell_command(chosen, os.fspath(data), options)
+    content = find_content(rows, images=images, texts=texts, image=image, text=text)
+    page = summarise(
+        chosen, rows, content=content, projection=projection, command=command, opened=opened, any_input=force
+    )
+    rows.check_unchanged()
+    write_report(page, path)
+    return page
 
 
 def check_report(path: Path, projection: str = "classes") -> None:
@@ -44,9 +138,11 @@ def render(report: Report) -> str:
     environment.filters |= {"count": "{:,}".format, "number": number}
     parts = "\n".join(_template(name) for name in SCRIPTS)
     library, script = plot_library(), _inline(f'"use strict";\n(() => {{\n{parts}\n}})();')
+    digests = [base64.b64encode(hashlib.sha256(code.encode()).digest()) for code in (library, script)]
+    scripts = " ".join(f"'sha256-{digest.decode()}'" for digest in digests)
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
-        f" script-src {_digest(library)} {_digest(script)}; base-uri 'none'; form-action 'none'"
+        f" script-src {scripts}; base-uri 'none'; form-action 'none'"
     )
     page: str = environment.from_string(_template("report.html")).render(
         report=report,
@@ -102,7 +198,3 @@ def _template(name: str) -> str:
 def _inline(script: str) -> str:
     """Return a script that can stand inside an element: nothing in it ends the element."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _digest(script: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

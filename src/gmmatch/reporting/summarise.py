@@ -1,8 +1,11 @@
 """From a selection and its input to plain data for a page."""
 
 import base64
+import os
+import shlex
 from collections.abc import Mapping
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +20,12 @@ from ..matching.groups import turns
 from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import Selection
+from ..selectors import METHODS
 from ..trust import ODD
 from ..validation import CheckedRows
 from .content import Content
 from .inputs import PARTS, Inputs, Measures, Suspicion, judge_all, judge_rows, measure, prepare
 from .map import check_projection, choose_rows, make_map
-from .repeat import python_call, shell_command
 from .summary import AllLabels, ClassTable, Curve, Gallery, Glance, Report, Review, Tab, short, significant
 
 GALLERY_ROWS = 60
@@ -43,6 +46,8 @@ _EVERY_BUDGET = 1_000
 BINS = 16
 _RANGE = (0.005, 0.995)
 _REACH = 5.0  # times the spread of the middle half of the distances
+# Parameters of methods that the command line has options of their own for; the others go by --param.
+_OPTIONS = {"keep", "method", "guard", "budgets"}
 
 
 def summarise(
@@ -101,8 +106,14 @@ def summarise(
         raise InvalidInput(f"{source.name} has no row without NaN or infinite values")
     evidence = judge_all(inputs, usable, seed)
     first = selection.indices[:GALLERY_ROWS]
-    usual, spread = typical_distances(measures, inputs.groups)
-    nearest = _dropped_nearest(inputs, measures, usual)
+    groups, distances = inputs.groups[usable], measures.distances[usable]
+    # By group the median distance to the centre, and the median deviation from it.
+    usual = group_quantiles(distances, groups, len(measures.sizes))[:, 0]
+    spread = group_quantiles(np.abs(distances - usual[groups]), groups, len(measures.sizes))[:, 0]
+    # The dropped rows nearest to the centre, by distance over the median distance of their class.
+    dropped = ~np.isin(usable, selection.indices)
+    nearness = (distances / np.where(usual > 0, usual, 1.0)[groups])[dropped]
+    nearest = usable[dropped][np.argsort(nearness, kind="stable")[:GALLERY_ROWS]]
     found = None if evidence is None else find_rows(inputs, measures, evidence)
     # The rows of the tabs and those beside them.
     compared = [part[part >= 0] for tab in (found or {}).values() for part in tab[1:3]]
@@ -115,18 +126,10 @@ def summarise(
     groups = inputs.groups[shown]
     ordinary = measures.distances[shown] <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
     at = {row: place for place, row in enumerate(shown.tolist())}
-    order = "The first picks, in order."
-    if inputs.prefixes_hold:
-        order += " A smaller budget keeps the first of them."
-    whose = "their class" if inputs.labelled else "the data"
-    about = f"Rows near the middle of {whose} that were not needed to match it."
-    galleries = [
-        Gallery("first", "Kept first", order, [at[row] for row in first.tolist()]),
-        Gallery("dropped", "Dropped nearest", about, [at[row] for row in nearest.tolist()]),
-    ]
+    galleries = _galleries(inputs, [at[row] for row in first.tolist()], [at[row] for row in nearest.tolist()])
     review = make_review(found, inputs, evidence, at)
     curve, steps = make_curve(inputs, measures)
-    glance = _glance(inputs, source, measures, evidence, curve.objective[-1], seconds, command, opened)
+    glance = _glance(inputs, measures, evidence, curve.objective[-1], seconds, command, opened)
     return Report(
         title=f"{len(selection):,} of {selection.n_rows:,} rows kept",
         labelled=inputs.labelled,
@@ -138,18 +141,20 @@ def summarise(
         review=review,
         content_kind=None if content is None else content.kind,
         content={} if content is None else _previews(content, shown, review, galleries, seed),
-        notes=_notes(inputs, source, measures, evidence, shown),
+        notes=_notes(inputs, measures, evidence, shown),
     )
 
 
-def _dropped_nearest(inputs: Inputs, measures: Measures, usual: Vector) -> IntArray:
-    """Return the dropped rows nearest to the centre, by distance over the median distance of their class."""
-    waiting = measures.usable.copy()
-    waiting[inputs.selection.indices] = False
-    rows = np.flatnonzero(waiting)
-    unit = np.where(usual > 0, usual, 1.0)
-    nearness = measures.distances[rows] / unit[inputs.groups[rows]]
-    return rows[np.argsort(nearness, kind="stable")[:GALLERY_ROWS]]
+def _galleries(inputs: Inputs, first: list[int], nearest: list[int]) -> list[Gallery]:
+    order = "The first picks, in order."
+    if inputs.prefixes_hold:
+        order += " A smaller budget keeps the first of them."
+    whose = "their class" if inputs.labelled else "the data"
+    about = f"Rows near the middle of {whose} that were not needed to match it."
+    return [
+        Gallery("first", "Kept first", order, first),
+        Gallery("dropped", "Dropped nearest", about, nearest),
+    ]
 
 
 def _previews(
@@ -167,7 +172,6 @@ def _previews(
 
 def _glance(
     inputs: Inputs,
-    source: Dataset,
     measures: Measures,
     evidence: Suspicion,
     final: float,
@@ -175,7 +179,7 @@ def _glance(
     command: str | None,
     opened: tuple[str, Mapping[str, object]] | None,
 ) -> Glance:
-    selection = inputs.selection
+    selection, source = inputs.selection, inputs.source
     # Methods that match no centre, or those of other parts, know no such objective; the curve's end does.
     known = inputs.own_centers and not np.isnan(selection.objective)
     objective = selection.objective if known else final
@@ -212,9 +216,7 @@ def _glance(
     )
 
 
-def _notes(
-    inputs: Inputs, source: Dataset, measures: Measures, evidence: Suspicion, shown: IntArray
-) -> list[str]:
+def _notes(inputs: Inputs, measures: Measures, evidence: Suspicion, shown: IntArray) -> list[str]:
     """Say what a reader must know about how the numbers came about."""
     notes = []
     usable, total = int(measures.usable.sum()), inputs.selection.n_rows
@@ -226,9 +228,9 @@ def _notes(
             f"The map shows {len(shown):,} of {usable:,} rows: the first picks, the rows of the galleries,"
             " and a random sample that is balanced over the classes and over kept and dropped rows."
         )
-    if len(evidence.rows) < usable:
+    if len(evidence.table.numbers) < usable:
         notes.append(
-            f"Suspicion was measured among the {len(evidence.rows):,} rows of the map alone."
+            f"Suspicion was measured among the {len(evidence.table.numbers):,} rows of the map alone."
             " The guard and `gmmatch suspects` measure it among all rows."
         )
         if inputs.selection.tiers is not None:
@@ -253,7 +255,7 @@ def _notes(
             " computed for this page."
         )
     if not inputs.same_input:
-        notes.append(f"{source.name}, or its labels, differ from what the selection was made from.")
+        notes.append(f"{inputs.source.name}, or its labels, differ from what the selection was made from.")
     return notes
 
 
@@ -377,9 +379,9 @@ def count_suspects(inputs: Inputs, measures: Measures, evidence: Suspicion) -> t
     not trust are counted instead.
     """
     usable, tiers = np.flatnonzero(measures.usable), inputs.selection.tiers
-    if tiers is not None and len(evidence.rows) < len(usable):
+    if tiers is not None and len(evidence.table.numbers) < len(usable):
         return usable[tiers[usable] > 0], usable
-    return evidence.rows[evidence.table.suspect], evidence.rows
+    return evidence.table.numbers[evidence.table.suspect], evidence.table.numbers
 
 
 def bin_edges(distances: Vector) -> Vector:
@@ -396,33 +398,23 @@ def bin_edges(distances: Vector) -> Vector:
     return np.linspace(low, high if high > low else low + 1.0, BINS + 1)
 
 
-def typical_distances(measures: Measures, groups: IntArray) -> tuple[Vector, Vector]:
-    """Return by group the median distance to the centre, and the median deviation from it.
-
-    Time: O(rows log rows).
-    """
-    own, distances = groups[measures.usable], measures.distances[measures.usable]
-    usual = group_quantiles(distances, own, len(measures.sizes))[:, 0]
-    return usual, group_quantiles(np.abs(distances - usual[own]), own, len(measures.sizes))[:, 0]
-
-
 Pairs = tuple[int, IntArray, IntArray, Vector]
 
 
 def find_rows(inputs: Inputs, measures: Measures, evidence: Suspicion) -> dict[str, Pairs]:
     """Return for each tab its number of rows, the first of them, those to compare them with, and scores."""
     # For each class the trusted row that is nearest to its centre; -1 where there is none.
-    trusted = evidence.rows[evidence.tiers == 0]
+    trusted = evidence.table.numbers[evidence.tiers == 0]
     order = trusted[np.lexsort((trusted, measures.distances[trusted]))][::-1]
     typical = np.full(len(inputs.classes), -1, np.int64)
     typical[inputs.codes[order]] = order
     wrong, outlier, duplicate = evidence.table.suspicion, evidence.table.outlier, evidence.table.duplicate
     group, keep, suggested = evidence.table.group, evidence.table.keep, evidence.table.suggested
-    own = inputs.codes[evidence.rows]
+    own = inputs.codes[evidence.table.numbers]
     compared = np.where(suggested >= 0, suggested, own)
     # One row of each group stands for the others.
     again = np.flatnonzero(duplicate > 0)
-    again = again[np.lexsort((evidence.rows[again], -evidence.table.copies[again]))]
+    again = again[np.lexsort((evidence.table.numbers[again], -evidence.table.copies[again]))]
     _, first = np.unique(group[again], return_index=True)
     likely, far = np.flatnonzero(wrong >= WRONG), np.flatnonzero(outlier > ODD)
     found = {
@@ -431,7 +423,7 @@ def find_rows(inputs: Inputs, measures: Measures, evidence: Suspicion) -> dict[s
         "duplicates": (again[np.sort(first)], keep, duplicate),
     }
     return {
-        name: (len(at), evidence.rows[few := at[: TAB_ROWS[name]]], beside[few], score[few])
+        name: (len(at), evidence.table.numbers[few := at[: TAB_ROWS[name]]], beside[few], score[few])
         for name, (at, beside, score) in found.items()
         if name != "labels" or inputs.labelled
     }
@@ -453,17 +445,112 @@ def make_review(found: dict[str, Pairs], inputs: Inputs, evidence: Suspicion, at
     estimate = (
         None if evidence.estimate is None else [round(part, 4) for part in evidence.estimate[-1, 1:].tolist()]
     )
-    return Review(tabs, estimate, _all_labels(inputs))
-
-
-def _all_labels(inputs: Inputs) -> AllLabels | None:
     if not inputs.labelled or len(inputs.codes) > _MOST_LABELS:
-        return None
+        return Review(tabs, estimate, None)
     width = next(size for size in (1, 2, 4) if len(inputs.classes) < 256**size)
-    codes = np.where(inputs.usable_labels, inputs.codes, 256**width - 1).astype(f"<u{width}")
+    codes = inputs.codes.astype(f"<u{width}")
+    codes[inputs.source.bad_rows] = 256**width - 1
     names = [str(name) for name in inputs.classes.tolist()]
-    listed = inputs.listed.tolist()
-    ids = None if inputs.ids is None else [str(name) for name in inputs.ids.tolist()]
+    ids = None if inputs.source.ids is None else [str(name) for name in inputs.source.ids.tolist()]
     if ids is not None and (len(set(ids)) < len(ids) or sum(map(len, ids)) > _MOST_LETTERS):
         ids = None
-    return AllLabels(names, base64.b64encode(codes.tobytes()).decode(), width, listed, ids)
+    coded = base64.b64encode(codes.tobytes()).decode()
+    return Review(tabs, estimate, AllLabels(names, coded, width, inputs.listed.tolist(), ids))
+
+
+def shell_command(selection: Selection, source: str, opening: Mapping[str, Any]) -> str:
+    """Return a command that makes the same selection; files that nobody named stand there in capitals.
+
+    `opening`: how the input was opened, by option; None: not asked for.
+
+    >>> import numpy as np, gmmatch
+    >>> selection = gmmatch.select(np.eye(4), keep=2, random_state=7)
+    >>> shell_command(selection, "my rows.npy", {"labels": "kinds.npy", "ids": None})
+    "gmmatch select 'my rows.npy' --labels kinds.npy --keep 2 --seed 7"
+    """
+    words = ["gmmatch", "select", source]
+    for name, value in opening.items():
+        path = os.fspath(value) if isinstance(value, str | os.PathLike) else name.upper()
+        words += [] if value is None else [f"--{name}", path]
+    params = _changed(selection)
+    for name, value in _asked(selection).items():
+        if value is None or isinstance(value, Mapping):
+            words += [f"--{name.replace('_', '-')}", name.upper()]
+        elif name in params and name not in _OPTIONS:
+            words += ["--param", f"{name}={value}"]
+        else:
+            words += [f"--{name}", str(value)]
+    if selection.random_state is not None:
+        words += ["--seed", str(selection.random_state)]
+    return shlex.join(words)
+
+
+def python_call(
+    selection: Selection,
+    labelled: bool,
+    bad_rows: bool = False,
+    opened: tuple[str, Mapping[str, object]] | None = None,
+) -> str:
+    """Return a call that makes the same selection: of rows `X` with labels `y`, or of the files named.
+
+    What belonged to the rows of one dataset (a reference, a holdout) is a variable of that name. `bad_rows`:
+    whether some rows take no part. `opened`: the path of the rows and how they were opened, by parameter.
+
+    >>> import numpy as np, gmmatch
+    >>> python_call(gmmatch.select(np.eye(4), keep=2), labelled=True)
+    'gmmatch.select(X, y, keep=2, random_state=0)'
+    >>> python_call(gmmatch.select(np.eye(4), keep=2), True, opened=("a.csv", {"labels": "kind"}))
+    "gmmatch.select('a.csv', labels='kind', keep=2, random_state=0)"
+    """
+    data = ["X", *(["y"] if labelled else [])]
+    words = [f"gmmatch.open({', '.join(data)}, on_bad_rows='drop')"] if bad_rows else data
+    if opened is not None:
+        path, asked = opened
+        asked = {**asked, **({"on_bad_rows": "drop"} if bad_rows else {})}
+        words = [repr(path), *(f"{name}={value!r}" for name, value in asked.items())]
+    words += [f"{name}={name if value is None else repr(value)}" for name, value in _asked(selection).items()]
+    return f"gmmatch.select({', '.join(words)}, random_state={selection.random_state})"
+
+
+def opened_as(source: object, asked: Mapping[str, object]) -> tuple[str, dict[str, str]] | None:
+    """Return the path of rows and how they were opened, by parameter; None: some of it was no path or text.
+
+    `asked`: what was asked for; None: not asked for.
+    """
+    named = {name: os.fspath(own) for name, own in asked.items() if isinstance(own, str | os.PathLike)}
+    whole = len(named) == sum(value is not None for value in asked.values())
+    return (os.fspath(source), named) if whole and isinstance(source, str | os.PathLike) else None
+
+
+def _asked(selection: Selection) -> dict[str, Any]:
+    """Return what was asked for, by parameter; None for what only the caller has, such as arrays."""
+    info, settings = selection.info, dict(selection.info.settings or {})
+    aims = dict.fromkeys(info.aims or ())
+    if info.leaks is not None:
+        aims["holdout"] = None
+    labels = info.guard.get("labels") or {}
+    if "reference" in labels.get("losses", ()):
+        aims["reference"] = None
+    if labels.get("classifier") == "given":
+        aims["probabilities"] = None
+    keep = settings.pop("keep", len(selection))
+    method = {} if selection.method == "gm-matching" else {"method": selection.method}
+    # A budget in another unit, or beyond rows that are in, is repeated as it was asked for.
+    keep = keep if {"cost", "include"} & set(aims) else len(selection)
+    return {"keep": keep, **method, **_changed(selection), **aims, **settings}
+
+
+def _changed(selection: Selection) -> dict[str, Any]:
+    """Return the parameters that are not the method's defaults; None for arrays, which nothing holds."""
+    method = METHODS.get(selection.method)
+    if method is None:
+        return {}
+    defaults = method.selector.defaults()
+    return {
+        name: value
+        if isinstance(value, str | int | float | dict) and "array of shape" not in str(value)
+        else None
+        for name, value in selection.params.items()
+        if name not in ("keep", "random_state", *method.fixed)
+        and not (isinstance(value, type(defaults.get(name))) and value == defaults.get(name))
+    }

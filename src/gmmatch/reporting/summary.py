@@ -1,12 +1,11 @@
 """What a report says, as plain data: frozen dataclasses of numbers, texts, lists and dictionaries."""
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..arrays import Vector
 
 _MOST_LETTERS = 200  # of a name
-_PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
 @dataclass(frozen=True)
@@ -167,19 +166,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as dictionaries and lists."""
-        found: dict[str, Any] = _plain(self)
-        return found
-
-
-def _plain(value: object) -> Any:
-    """Return a record as a dictionary, and records in it as well; lists of numbers and texts as they are."""
-    if is_dataclass(value):
-        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, dict):
-        return {key: _plain(own) for key, own in value.items()}
-    if isinstance(value, list | tuple) and not _PLAIN.issuperset(map(type, value)):
-        return [_plain(own) for own in value]
-    return value
+        return asdict(self)
 
 
 def significant(values: Vector, digits: int = 5) -> list[float]:

@@ -352,18 +352,7 @@ def judge(
 
         def learned() -> Rules:
             part, own = take_rows(rows, sample), None if codes is None else codes[sample]
-            judged = reason is None and own is not None
-            stands = _stand_ins(part, own, hashes[sample]) if judged and own is not None else None
-            clumps = divide is None and not (judged and stands is None)
-            limits = find_gate(part, own, n_classes, hashes[sample], divide is None, clumps)
-            rules = Rules(*_origin(part, hashes[sample]), limits)
-            if divide is not None:
-                inside = ~limits.judge(part, np.zeros(len(part), np.int64))[1]
-                return replace(rules, clusters=divide(part, hashes[sample], inside, seed))
-            if reason is not None or own is None:
-                return rules
-            stands = np.arange(len(own)) if stands is None else stands
-            return _learn_labels(rules, part, own, n_classes, hashes[sample], sample, stands, seed, known)
+            return _learn(part, own, n_classes, hashes[sample], sample, reason is None, divide, seed, known)
 
         rules = recall("learned", learned)
         leverage = _leverage(rules, known.folds(seed), sample, len(rows))
@@ -387,6 +376,35 @@ def judge(
         clusters=clusters,
         reads=counter.reads,
     )
+
+
+def _learn(
+    rows: FloatArray,
+    codes: IntArray | None,
+    n_classes: int,
+    keys: Keys,
+    numbers: IntArray,
+    judged: bool,
+    divide: Divide | None,
+    seed: int,
+    known: Known,
+) -> Rules:
+    """Return what rows in memory teach: limits, then clusters, or what judges labels if they are `judged`.
+
+    `numbers`: of the rows, ascending, among all.
+    """
+    stands = _stand_ins(rows, codes, keys) if judged and codes is not None else None
+    # In a table of few categories cells of many rows are no fault.
+    clumps = divide is None and not (judged and stands is None)
+    limits = find_gate(rows, codes, n_classes, keys, divide is None, clumps)
+    rules = Rules(*_origin(rows, keys), limits)
+    if divide is not None:
+        inside = ~limits.judge(rows, np.zeros(len(rows), np.int64))[1]
+        return replace(rules, clusters=divide(rows, keys, inside, seed))
+    if not judged or codes is None:
+        return rules
+    stands = np.arange(len(codes)) if stands is None else stands
+    return _learn_labels(rules, rows, codes, n_classes, keys, numbers, stands, seed, known)
 
 
 def _leverage(rules: Rules, folds: IntArray | None, sample: IntArray, n_rows: int) -> FloatArray:
