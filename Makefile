@@ -68,12 +68,12 @@ lint: .venv/.dev
 docs: .venv/.docs
 	$(call stage,docs,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "Open out/site/index.html; with search: python3 -m http.server -d out/site")
 
-# How fast it is beside peers, the first version and the machine, into docs/results/performance.*: some forty minutes, on
-# an idle machine. `make bench SCALE=small` takes minutes; FIRST=FOLDER, a checkout of the first version, adds it.
+# How fast it is beside peers, version 0.2.0 and the machine, into docs/results/performance.*: some forty minutes, on
+# an idle machine. `make bench SCALE=small` takes minutes; BEFORE=FOLDER, a checkout of version 0.2.0, adds it.
 SCALE ?= full
 bench:
 	@$(MAKE) --no-print-directory .venv-bench/.bench VENV=.venv-bench
-	$(call stage,bench,.venv-bench/bin/python -m benchmarks.performance --scale $(SCALE) $(if $(FIRST),--first-version $(FIRST)))
+	$(call stage,bench,.venv-bench/bin/python -m benchmarks.performance --scale $(SCALE) $(if $(BEFORE),--before $(BEFORE)))
 
 # The pages of docs/results, the cheapest first; it goes on where it was stopped. `make results ONLY="believe teach"` makes some,
 # QUICK=1 with fewer draws. GMMATCH_DATA names the data, GMMATCH_OLD the sources of version 0.2.0 (`benchmarks/results.py`).
@@ -138,7 +138,7 @@ $(VENV)/.test: pyproject.toml $(CONSTRAINTS) | $(BIN)/python $(BUILT)
 	@touch $@
 
 # A peer that does not install is named by the page.
-PEERS := cleanlab apricot-select submodlib-py coreax geom_median
+PEERS := cleanlab apricot-select submodlib-py coreax geom_median numba
 $(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python $(BUILT)
 	$(call stage,install,$(PIP) -e '$(SHOWN)')
 	@for peer in $(PEERS); do $(PIP) $$peer || echo "$$peer does not install here"; done

@@ -32,7 +32,7 @@ class Line:
     size: Size
     columns: tuple[Column, ...]
     growth: str | None = None  # the columns are sizes, and this is what grows
-    first: bool = True  # whether the first version can do it
+    before: bool = True  # whether version 0.2.0 does it as well
 
 
 def lines(scale: str) -> list[Line]:
@@ -47,10 +47,12 @@ def lines(scale: str) -> list[Line]:
         Line("labels-50", "select, defaults", fifty, (
             _ours(), _own("the same, guard off", guard="off"), *_yardsticks(fifty))),
         Line("labels-1000", "select, defaults", many, (
-            _ours(), _own("the same, 10 classes", size=ten), *_yardsticks(many)), first=False),
+            _ours(), _own("the same, 10 classes", size=ten), *_yardsticks(many))),
         Line("unlabelled", "select, defaults without labels", ten, (
             _ours(labelled=False), _own("the same, guard off", labelled=False, guard="off"),
             *_yardsticks(ten, right=1.0, quick=True))),
+        Line("wide", "select, defaults", (wide := (50_000, 4096, 10) if full else (1_000, 512, 10)), (
+            _ours(), *_yardsticks(wide))),
         _in_memory((50_000, 1280, 10) if full else (5_000, 256, 10)),
         _small_selection((10_000, 128, 10) if full else (1_000, 64, 10)),
         _medians((200_000, 256, 1) if full else (20_000, 64, 1)),
@@ -67,7 +69,7 @@ def lines(scale: str) -> list[Line]:
 def short(line: Line) -> Line | None:
     """Return the line as the short form of CI measures it: ours beside what is always installed."""
     columns = line.columns[:1] + tuple(column for column in line.columns[1:] if column.quick)
-    return replace(line, columns=columns, first=False) if len(columns) > 1 else None
+    return replace(line, columns=columns, before=False) if len(columns) > 1 else None
 
 
 def _ours(size: Size | None = None, title: str = "gmmatch", kind: str = "ours", **options: Any) -> Column:
@@ -155,7 +157,9 @@ def _growths(full: bool) -> list[Line]:
             _ours(largest, f"gmmatch, {most:,} {name}"),
             *(_own(f"{count:,} {name}", size) for count, size in smaller),
         )
-        found.append(Line(f"growth-{name}", f"growth with {name}", largest, columns, name, first=False))
+        found.append(
+            Line(f"growth-{name}", f"growth with {name}", largest, columns, name, before=name == "rows")
+        )
     return found
 
 
@@ -163,4 +167,4 @@ def _methods(size: Size) -> Line:
     names = ("gm-matching-paper", "herding", "random", "easy", "moderate", "self-supervised", "k-center",
              "facility-location", "stratified", "small-loss")  # fmt: skip
     columns = [_own(f"method {name}", loaded=True, method=name) for name in names]
-    return Line("methods", "other methods, in memory", size, (_ours(loaded=True), *columns), first=False)
+    return Line("methods", "other methods, in memory", size, (_ours(loaded=True), *columns), before=False)

@@ -13,14 +13,14 @@ from ._lines import lines
 _KINDS = {
     "ours": ("gmmatch", "#D55E00"),
     "own": ("gmmatch, otherwise", "#F0B27A"),
-    "first": ("gmmatch, the first version", "#555555"),
+    "before": ("gmmatch, version 0.2.0", "#555555"),
     "peer": ("others", "#0072B2"),
     "yardstick": ("yardsticks", "#B8B8B8"),
 }
 _HEAD = "| work | by | seconds, least (median) | gmmatch takes | memory, MB |\n|---|---|---:|---:|---:|"
 _PAGE = """# Performance
 
-`make bench` (`python -m benchmarks.performance --scale {scale}{first}`) writes this page, its picture and
+`make bench` (`python -m benchmarks.performance --scale {scale}{before}`) writes this page, its picture and
 [performance.json](performance.json). {scale_words}Measured {made} at commit `{commit}`: {processor}, {cores}
 cores, Python {python}, {versions}.{missing} Other processes took {others} of the processors meanwhile
 (most: {worst}).{left}
@@ -68,7 +68,7 @@ def page(scale: str, run: dict[str, Any]) -> str:
     return _PAGE.format(
         **{name: run[name] for name in ("commit", "picks", "made", "processor", "cores", "python")},
         scale=scale,
-        first=" --first-version FOLDER" if run.get("first") else "",
+        before=" --before FOLDER" if run.get("before") else "",
         scale_words="" if scale == "full" else "This is the small form, whose ratios CI compares. ",
         versions=", ".join(f"{name} {number}" for name, number in run["versions"].items() if number),
         missing=f" Not installed: {', '.join(absent)}." if absent else "",
@@ -151,7 +151,7 @@ def _ahead(run: dict[str, Any]) -> str:
         found += [
             f"- {line['title']}{_size(line)}: {title}; gmmatch takes {_number(ours / column['least'])} x"
             for title, column in line["columns"].items()
-            if column["kind"] in ("peer", "first") and column.get("least", np.inf) < ours
+            if column["kind"] in ("peer", "before") and column.get("least", np.inf) < ours
         ]
     return "\n".join(found) or "- none of those that ran"
 

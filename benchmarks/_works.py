@@ -1,7 +1,7 @@
 """What `benchmarks.performance` measures: each work is prepared once, and then done once per turn.
 
 ``python -m benchmarks._works WORK FOLDER OPTIONS`` is a process of its own that answers every line of its
-input by doing the work and writing a line of JSON. It runs with the first version's sources as well.
+input by doing the work and writing a line of JSON. It runs with the sources of version 0.2.0 as well.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ def select(
     if loaded:
         x, y = np.load(rows), None if labels is None else np.load(labels)
         return lambda: gmmatch.select(x, keep=keep, labels=y, **params)
-    opened = getattr(gmmatch, "open", None) or gmmatch.open_source  # the first version has no other
-    return lambda: gmmatch.select(opened(rows, labels=labels), keep=keep, **params)
+    return lambda: gmmatch.select(gmmatch.open(rows, labels=labels), keep=keep, **params)
 
 
 def report(folder: Path) -> Work:
     """Write the page about a selection that is made before."""
     import gmmatch
-    from gmmatch.reporting import summarise, write_report
 
-    opened = getattr(gmmatch, "open", None) or gmmatch.open_source
-    source = opened(folder / "rows.npy", labels=folder / "labels.npy")
+    try:
+        from gmmatch.reporting import summarise, write_report
+    except ImportError:  # its name in version 0.2.0
+        from gmmatch.report import summarise, write_report
+    source = gmmatch.open(folder / "rows.npy", labels=folder / "labels.npy")
     selection = gmmatch.select(source, keep=0.1)
     return lambda: write_report(summarise(selection, source), folder / f"{os.getpid()}.html")
 

@@ -1,12 +1,12 @@
-"""How fast it is: beside its first version, its peers, and what the machine can do at all.
+"""How fast it is: beside version 0.2.0, its peers, and what the machine can do at all.
 
 ``make bench`` (``python -m benchmarks.performance --scale full``) measures every line of the table of
 docs/results/performance.md, and writes the page, its picture and performance.json. All columns of a line are
 measured in one run and take turns, each in a process of its own; the first turn of each is not counted, so
 that neither start-up nor compilation decides. ``--scale small`` takes minutes, and replaces the page only
-where there is none of a full run; its ratios are those that CI compares. ``--first-version FOLDER``, a
-checkout of the first version, adds it to the lines. Finished lines are kept in out/bench until all are, and
-not measured again.
+where there is none of a full run; its ratios are those that CI compares. ``--before FOLDER``, a
+checkout of version 0.2.0, adds it to the lines; it needs numba. Finished lines are kept in out/bench until
+all are, and not measured again.
 """
 
 from __future__ import annotations
@@ -111,19 +111,19 @@ class Worker:
         self.peak = max([self.peak, *(int(kilobytes) * 1024 for kilobytes in found)])
 
 
-def measure(line: Line, data: Path, first: Path | None = None) -> dict[str, Any]:
+def measure(line: Line, data: Path, before: Path | None = None) -> dict[str, Any]:
     """Have all columns of a line take turns; return their results and what else the machine did."""
     columns = list(line.columns)
-    if first is not None and line.first:
+    if before is not None and line.before:
         ours = columns[0]
-        columns.insert(1, Column("the first version", ours.work, "first", ours.options, ours.size))
+        columns.insert(1, Column("version 0.2.0", ours.work, "before", ours.options, ours.size))
     log = data.parent / "errors.log"
     workers = []
     busy = _busy()
     for column in columns:
         size = column.size or line.size
         folder = _data.make(data, *size) if all(size) else data
-        sources = (first if column.kind == "first" else ROOT) / "src"
+        sources = (before if before is not None and column.kind == "before" else ROOT) / "src"
         workers.append(Worker(column, folder, sources.resolve(), log))
     try:
         for worker in workers:
@@ -209,10 +209,12 @@ def _commit(checkout: Path) -> str:
     return git("rev-parse", "--short=10", "HEAD") + (" with changes" if changed else "")
 
 
-def run(scale: str, folder: Path, first: Path | None = None, only: list[str] | None = None) -> dict[str, Any]:
+def run(
+    scale: str, folder: Path, before: Path | None = None, only: list[str] | None = None
+) -> dict[str, Any]:
     """Measure the lines of a scale, but those that are finished; return all of them."""
-    facts = about() | {"first": _commit(first) if first else None}
-    code = [facts["commit"], facts["first"]]
+    facts = about() | {"before": _commit(before) if before else None}
+    code = [facts["commit"], facts["before"]]
     finished = folder / f"{scale}.jsonl"
     if "changes" in str(code):  # nobody knows what was measured before
         finished.unlink(missing_ok=True)
@@ -225,7 +227,7 @@ def run(scale: str, folder: Path, first: Path | None = None, only: list[str] | N
         if line.name not in done:
             print(f"{line.name} ...", end=" ", flush=True)
             started = time.monotonic()
-            done[line.name] = measure(line, folder / "data", first)
+            done[line.name] = measure(line, folder / "data", before)
             cell = {"name": line.name, "of": code, "found": done[line.name]}
             with finished.open("a") as file:
                 print(json.dumps(cell), file=file)
@@ -237,12 +239,12 @@ def run(scale: str, folder: Path, first: Path | None = None, only: list[str] | N
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--scale", choices=SCALES, default="small")
-    parser.add_argument("--first-version", type=Path, metavar="FOLDER")
+    parser.add_argument("--before", type=Path, metavar="FOLDER")
     parser.add_argument("--only", nargs="+", metavar="LINE", help="measure and print these, write nothing")
     arguments = parser.parse_args()
     folder = ROOT / "out" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
-    found = run(arguments.scale, folder, arguments.first_version, arguments.only)
+    found = run(arguments.scale, folder, arguments.before, arguments.only)
     if arguments.only:
         print(_performance_page.table(found))
         return
