@@ -1,5 +1,6 @@
 """The number of reads that is told is the number of reads that are made, for every method."""
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,12 @@ class CountedRows(View):
 
     def __init__(self, values: np.ndarray) -> None:
         super().__init__(values.shape, values.dtype)
-        self._values, self.read = values, 0
+        self._values, self.read, self._lock = values, 0, threading.Lock()
 
     def __getitem__(self, key: Any, /) -> np.ndarray:
         found = np.array(self._values[key])
-        self.read += len(np.atleast_2d(found))
+        with self._lock:  # threads read at the same time
+            self.read += len(np.atleast_2d(found))
         return found
 
 

@@ -64,6 +64,7 @@ _LEAST_WEIGHT = 0.02  # of a row in the second fit, however wrong its label seem
 _CATEGORIES = 0.25  # share of rows with duplicates under other labels from which duplicates are no copies
 _ONE_GROUP = 0.05  # of the rows: what a group of duplicates counts at most there
 _FOLDS = 5  # of rows that belong together
+_ROOT_SCORE = 5.0  # of roots of probabilities; 3 to 6 are level on ten sets
 _CLOSE = 1e-3  # to a probability that decides: single precision does not tell on which side
 _SURE = 0.1  # probability of being wrong below which a label speaks for the place of its row
 _MOST_NOISE_BYTES = 4 << 30
@@ -436,7 +437,7 @@ def _learn_labels(
     order = draw_order(keys)
     if known.probabilities is not None:
         some = order[: fitted_rows(n_classes)]
-        noise = fit_noise(log_odds(known.probabilities[numbers[some]]), codes[some])
+        noise = fit_noise(root_scores(known.probabilities[numbers[some]]), codes[some])
         return replace(rules, noise=noise, thin=np.zeros(n_classes, bool))
     _, far, clumped = rules.limits.judge(rows, codes)
     # Rows in the long tail of their class teach; those that are where another class is, or no class, do not.
@@ -600,7 +601,7 @@ def _judge_block(
         scores = rules.classifier.scores(values, code, leverage)
     else:
         assert given is not None
-        scores = log_odds(given)
+        scores = root_scores(given)
         strays = np.zeros_like(strays)  # what the user's model reads is not these numbers
     found = rules.noise.judge(scores, code)
     if scores.dtype == np.float32 and rules.classifier is not None:
@@ -618,14 +619,17 @@ def _judge_block(
         np.where(taken, part, 0.0).astype(np.float32)
         for part in (away + left * found.wrong, left * found.likely, away + left * found.outside)
     )
-    return wrong, found.suggested.astype(np.int32), likely, outside, found.probability.astype(np.float32)
+    probability = found.probability if given is None else given[np.arange(len(code)), code]
+    return wrong, found.suggested.astype(np.int32), likely, outside, probability.astype(np.float32)
 
 
-def log_odds(probabilities: FloatArray) -> Vector:
-    """Return scores from class probabilities: their logarithms, above that of guessing."""
-    n_classes = probabilities.shape[1]
-    scores: Vector = np.log(np.maximum(np.asarray(probabilities, np.float64), 1e-6 / n_classes))
-    scores += np.log(n_classes)
+def root_scores(probabilities: FloatArray) -> Vector:
+    """Return scores of classes from their probabilities by a model of the user's.
+
+    A model that learned from wrong labels foretells them as well as the right ones: by logarithms its own
+    probabilities would explain all labels, and none would seem wrong. Roots leave that to the noise model.
+    """
+    scores: Vector = _ROOT_SCORE * np.sqrt(np.asarray(probabilities, np.float64))
     return scores
 
 

@@ -15,7 +15,7 @@ from gmmatch.compute.keys import draw_order, row_keys
 from gmmatch.location.geometric_median import geometric_median
 from gmmatch.trust import TIERS, TRUSTED, Known, Verdict, judge
 from gmmatch.trust import classifiers as classifiers_module
-from gmmatch.trust.judge import _draw_sample, _notes, _origin, _too_little, log_odds, sample_size
+from gmmatch.trust.judge import _draw_sample, _notes, _origin, _too_little, sample_size
 
 MODULE = importlib.import_module("gmmatch.trust.judge")  # the name in the package is the function
 COLUMNS = ("wrong", "likely", "outside", "probability")
@@ -311,7 +311,25 @@ def test_a_models_probabilities_take_the_place_of_the_classifier() -> None:
     assert found.estimate is not None
     assert abs(found.estimate[-1, 1] - 0.2) < 0.03
     assert ((found.labels.wrong >= 0.5) == (codes != truth)).mean() > 0.98
-    assert_allclose(log_odds(np.array([[0.5, 0.5], [1.0, 0.0]])), [[0, 0], [np.log(2), np.log(1e-6)]])
+    assert_allclose(found.labels.probability, known[np.arange(1500), codes], atol=1e-6)
+
+
+def test_a_model_that_learned_the_wrong_labels_does_not_explain_them_away() -> None:
+    """Where a fifth of each class bears the label of the next, a good model of these labels says so."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 3000)
+    wrong = rng.random(3000) < 0.2
+    known = np.full((3000, 5), 0.01)
+    known[np.arange(3000), truth] = 0.78
+    known[np.arange(3000), (truth + 1) % 5] = 0.19
+    known = known * rng.uniform(0.5, 2.0, known.shape)
+    known /= known.sum(axis=1, keepdims=True)
+    labels = np.where(wrong, (truth + 1) % 5, truth)
+    found = judge(rng.normal(size=(3000, 4)), labels, 5, 0, known=Known(probabilities=known))
+    assert found.labels is not None
+    assert found.estimate is not None
+    assert abs(found.estimate[-1, 1] - 0.2) < 0.05
+    assert area(wrong, found.labels.wrong) > 0.99
 
 
 @pytest.mark.parametrize(
