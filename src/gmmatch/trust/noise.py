@@ -50,7 +50,6 @@ _LONGEST_STEP = 1.0  # of the logarithm of a class weight
 _NEGLIGIBLE = 1e-3  # weight below which a sharpness is left out
 _DECIMALS = 6
 _NORMAL_90 = 1.645
-_SHARPER = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +209,6 @@ class _Fitted:
             rate = float(np.clip(wrong / max(1, n_rows), _LEAST_RATE, _MOST_RATE))
             transition = _transition(None if counts is None else counts.T, rate, self.frequency)
         evidence = float(np.log(total).sum()) - 0.5 * float(firm @ (bias - first) ** 2)
-        evidence -= _SHARPER * n_rows * float(np.log(sharpness)) ** 2
         weights = np.append(bias[:n_classes], bias[n_classes:].sum() + opening)
         return _Fit(evidence - _OPEN_PENALTY * open_set, weights, transition, self.sizes - own)
 
