@@ -37,6 +37,7 @@ SURE_REACH = 1.5
 """Times the distance that a class allows: so far are rows believed whose label is sure."""
 
 _BEYOND = 3.0  # times that distance, of every class, from which a row is of none; heavy tails reach far
+_FEW_FEATURES = 64  # up to which classes may overlap as tables do; texts have 256 and more
 _OVERLAP_ROWS = 1024  # by which it is told how far classes overlap
 _REACH = 1.25
 _SIGMAS = 3.0
@@ -94,12 +95,13 @@ class Limits:
     def misplaced(self, rows: FloatArray, codes: IntArray, far: Mask) -> tuple[Mask, Mask]:
         """Return which of the rows that are far are strays, and which are strays or allowed by another class.
 
-        The others are in the long tail of their class. Where classes allow most rows of each other, that
-        another one allows a row says nothing. `codes`: class of each row, none negative.
+        The others are in the long tail of their class. Where classes of few features allow most rows of each
+        other, that another one allows a row says nothing. (In many dimensions they always do: rows stand in
+        shells, and one that is far from its own class is rarely of it.) `codes`: class of each row.
         """
         strays, members = self.strays(rows, far), np.flatnonzero(far)
         found, reach = strays.copy(), np.where(np.isfinite(self.thresholds), self.thresholds, 0.0)
-        near = np.flatnonzero(~far)[:_OVERLAP_ROWS]
+        near = np.flatnonzero(~far)[: _OVERLAP_ROWS if rows.shape[1] <= _FEW_FEATURES else 0]
         if len(members) and 2 * np.count_nonzero(self._within(rows[near], reach, codes[near])) <= len(near):
             found[members] |= self._within(rows[members], reach)
         return strays, found
