@@ -212,7 +212,8 @@ def select(
             typer.echo(json.dumps(found.as_dict()) if as_json else describe(found))
             return
         plan.check_read([scores])
-        if resume and plan.state is not None and not is_there(plan.state) and not quiet:
+        stopped = not overwrite and any(path.exists() for path in plan.outputs.values())
+        if resume and plan.state is not None and not is_there(plan.state) and not (quiet or stopped):
             say(f"gmmatch: nothing to resume: there is no {plan.state}; this run starts anew")
         try:
             facts = run.write(run.run(plan))

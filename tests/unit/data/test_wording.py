@@ -112,3 +112,11 @@ def test_a_column_of_many_texts_is_refused_with_the_way_out(tmp_path) -> None:
     path.write_text("\n".join(["name,age,label", *(f"person {n},{n},{n % 2}" for n in range(80))]))
     with pytest.raises(GmmatchError, match=r"text=\.\.\."):
         gmmatch.open(path, labels="label")
+
+
+def test_the_refusal_of_a_table_names_only_the_columns_that_cannot_be_read(tmp_path) -> None:
+    path = tmp_path / "people.csv"
+    lines = [f"{2000 + n}/1/{n},{'abc'[n % 3]},{n},{n % 2}" for n in range(80)]
+    path.write_text("\n".join(["day,colour,age,label", *lines]))
+    with pytest.raises(GmmatchError, match="numbers or have at most 50 categories; got day; "):
+        gmmatch.open(path, labels="label")

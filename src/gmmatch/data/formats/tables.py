@@ -107,16 +107,20 @@ def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list
     rest, numbers = [name for name in table.names if name not in taken], set(table.numbers)
     wrong = [name for name in rest if name not in numbers]
     # Without labels, one of them may be the labels that nobody named.
-    if wrong and request.labels is not None and all(is_category(table.values(name)) for name in wrong):
+    named = request.labels is not None
+    categories = [name for name in wrong if named and is_category(table.values(name))]
+    if wrong and categories == wrong:
         note = (
             f"columns {listed(wrong)} were taken as categories; numbers are in units of their spread, and"
             " gaps have a column of their own"
         )
         return _mixed(table, rest, wrong, request), {}, [note]
     if wrong or not rest:
+        others = [name for name in wrong if name not in categories]
+        what = f"numbers or have at most {MOST_CATEGORIES} categories" if categories else "numbers"
         raise InvalidInput(
             f"{table.name} holds no embeddings (embedding=...), and its other columns beside labels and ids"
-            f" must be numbers; got {listed(wrong) or 'none'}; {_what_columns_are(table, wrong, request)}"
+            f" must be {what}; got {listed(others) or 'none'}; {_what_columns_are(table, others, request)}"
         )
     rows, bad = table.rows(rest, request)
     return rows, bad, list(_remarks(rows, rest))
