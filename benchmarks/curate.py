@@ -148,57 +148,87 @@ def measure_texts() -> list[Result]:
     return results
 
 
+def _photo_edits() -> dict[str, Callable[[Any, np.random.Generator], Any]]:
+    """Return what becomes of a photo of Pillow that somebody copies, by name."""
+    from PIL import Image
+
+    def packed(photo: Any, quality: int) -> Any:
+        stream = io.BytesIO()
+        photo.save(stream, "JPEG", quality=quality)
+        return Image.open(stream)
+
+    def cropped(photo: Any, rng: np.random.Generator) -> Any:
+        x, y = rng.integers(0, 5, 2).tolist()
+        return photo.crop((x, y, x + 28, y + 28)).resize((32, 32), Image.Resampling.BICUBIC)
+
+    def resized(photo: Any, rng: np.random.Generator) -> Any:
+        side = int(rng.choice([20, 24, 48, 64]))
+        return photo.resize((side, side), Image.Resampling.BICUBIC)
+
+    return {
+        "packed again": lambda photo, rng: packed(photo, 50),
+        "cropped": cropped,
+        "another size": resized,
+        "cropped and packed again": lambda photo, rng: packed(cropped(photo, rng), 75),
+    }
+
+
+def _of_photos(rows: Rows, photos: list[Any], name: str) -> Dataset:
+    return Dataset(rows, name, "list", content=Items("image", len(photos), lambda a, b: photos[a:b]))
+
+
 def measure_photos(most: int = 500, tests: int = 1_000) -> list[Result]:
-    """Plant recompressed and cropped copies of CIFAR-10's test photos among training photos."""
+    """Plant edited copies of CIFAR-10's test photos among training photos, and look for them."""
     from PIL import Image
 
     from ._features import archive, encode
 
     rng, data = np.random.default_rng(0), archive()
 
-    def photos(part: str, count: int) -> npt.NDArray[np.uint8]:
+    def photos(part: str, count: int) -> list[Any]:
         offsets, jpeg = data[f"{part}_offsets"], data[f"{part}_jpeg"]
-        return np.stack(
-            [
-                np.asarray(Image.open(io.BytesIO(jpeg[offsets[row] : offsets[row + 1]].tobytes())))
-                for row in range(count)
-            ]
-        )
+        files = [jpeg[offsets[row] : offsets[row + 1]].tobytes() for row in range(count)]
+        return [np.asarray(Image.open(io.BytesIO(file))) for file in files]
 
     train, test = photos("train", most), photos("test", tests)
-    source = rng.choice(tests, PLANTED, replace=False)
-    kinds = np.arange(PLANTED) % 2
-
-    def copied(photo: npt.NDArray[np.uint8], kind: int) -> npt.NDArray[np.uint8]:
-        image = Image.fromarray(photo)
-        if kind == 0:
-            packed = io.BytesIO()
-            image.save(packed, "JPEG", quality=50)
-            return np.asarray(Image.open(packed))
-        x, y = rng.integers(0, 5, 2).tolist()
-        return np.asarray(image.crop((x, y, x + 28, y + 28)).resize((32, 32), Image.Resampling.BICUBIC))
-
-    planted = np.stack([copied(test[row], kind) for row, kind in zip(source, kinds, strict=True)])
-    rows = encode(np.concatenate([train, planted, test]))
-    started = time.process_time()
-    leaks = gmmatch.leaks(rows[:-tests], rows[-tests:])
-    pairs = dict(zip(leaks.train.tolist(), leaks.test.tolist(), strict=True))
-    hit = np.array([most + at in pairs for at in range(PLANTED)])
-    own = np.array([pairs.get(most + at) == row for at, row in enumerate(source.tolist())])
-    apart = np.linalg.norm(rows[most : most + PLANTED] - rows[-tests:][source], axis=1)
-    return [
-        {
-            "part": "photos",
-            "name": "gmmatch, rows alone",
-            "recall": float(hit.mean()),
-            "by_edit": [float(hit[kinds == kind].mean()) for kind in range(2)],
-            "precision": float(own.sum() / max(1, hit.sum())),
-            "alike_before": sum(row < most for row in pairs),
-            "reach": leaks.reach,
-            "apart": [float(np.median(apart[kinds == kind])) for kind in range(2)],
-            "seconds": time.process_time() - started,
-        }
+    source, edits = rng.choice(tests, PLANTED, replace=False), _photo_edits()
+    kinds = np.arange(PLANTED) % len(edits)
+    planted = [
+        np.asarray(list(edits.values())[kind](Image.fromarray(test[row]), rng))
+        for row, kind in zip(source.tolist(), kinds.tolist(), strict=True)
     ]
+    sides = [Image.fromarray(photo).resize((32, 32), Image.Resampling.BICUBIC) for photo in planted]
+    rows = encode(np.stack([*train, *map(np.asarray, sides), *test]))
+    pool, held_out = rows[:-tests], rows[-tests:]
+    apart = np.linalg.norm(pool[most:] - held_out[source], axis=1)
+    results = []
+    for name, one, other in (
+        ("rows alone", gmmatch.open(pool), gmmatch.open(held_out)),
+        (
+            "rows and photos",
+            _of_photos(pool, [*train, *planted], "train"),
+            _of_photos(held_out, test, "test"),
+        ),
+    ):
+        started = time.process_time()
+        leaks = gmmatch.leaks(one, other)
+        pairs = dict(zip(leaks.train.tolist(), leaks.test.tolist(), strict=True))
+        hit = np.array([most + at in pairs for at in range(PLANTED)])
+        own = np.array([pairs.get(most + at) == row for at, row in enumerate(source.tolist())])
+        results.append(
+            {
+                "part": "photos",
+                "name": f"gmmatch, {name}",
+                "recall": float(hit.mean()),
+                "by_edit": [float(hit[kinds == kind].mean()) for kind in range(len(edits))],
+                "precision": float(own.sum() / max(1, hit.sum())),
+                "alike_before": sum(row < most for row in pairs),
+                "reach": leaks.reach,
+                "apart": [float(np.median(apart[kinds == kind])) for kind in range(len(edits))],
+                "seconds": time.process_time() - started,
+            }
+        )
+    return results
 
 
 def measure_reference(seed: int = 0, n_reference: int = 50, keep: int = 500) -> list[Result]:
@@ -377,25 +407,32 @@ def page(results: list[Result]) -> str:
             )
         found.append("")
     if "photos" in by_part:
-        own = by_part["photos"][0]
+        edited = list(_photo_edits())
         found += [
             "## Copies of a test set among photos",
             "",
-            f"{PLANTED:,} copies of CIFAR-10's test photos, half of them packed again as JPEG of quality 50,",
-            "half cropped to 28 of 32 pixels and enlarged, among 500 training photos; EfficientNet-Lite0",
-            "features. (The photos were recompressed before: their pixels differ from the original",
-            "CIFAR-10 by 5.8/255 on average.)",
+            f"{PLANTED:,} copies of CIFAR-10's first 1,000 test photos among 500 training photos: a quarter",
+            "each packed again as JPEG of quality 50, cropped to 28 of 32 pixels and enlarged, of another",
+            "size (20 to 64 pixels), and cropped and packed again (quality 75). EfficientNet-Lite0 features.",
+            "(The photos were recompressed before: their pixels differ from the original CIFAR-10 by 5.8/255",
+            "on average.) *Precision* and *alike before* as above.",
             "",
-            "| recall | packed again | cropped | precision | alike before |",
-            "|---|---|---|---|---|",
-            f"| {_per_cent(own['recall'])} | {' | '.join(map(_per_cent, own['by_edit']))} |"
-            f" {_per_cent(own['precision']) if own['recall'] else '-'} | {own['alike_before']:,} |",
+            f"| | recall | {' | '.join(edited)} | precision | alike before | seconds |",
+            "|---|---|" + "---|" * (len(edited) + 3),
+        ]
+        for own in by_part["photos"]:
+            recalls = " | ".join(map(_per_cent, own["by_edit"]))
+            precision = _per_cent(own["precision"]) if own["recall"] else "-"
+            found.append(
+                f"| {own['name']} | {_per_cent(own['recall'])} | {recalls} | {precision} |"
+                f" {own['alike_before']:,} | {own['seconds']:.1f} |"
+            )
+        own = by_part["photos"][0]
+        found += [
             "",
-            f"Near-duplicates are rows within {own['reach']:.3g} of each other. Half of the copies that were",
-            f"packed again are farther than {own['apart'][0]:.3g}",
-            f"from their photo, and half of the cropped ones farther than {own['apart'][1]:.3g}: the",
-            "features of small photos change much.",
-            "`holdout` finds copies that lie within that distance, and no others.",
+            f"Rows are near-duplicates within {own['reach']:.3g} of each other. Half of the copies that were",
+            f"packed again are farther than {own['apart'][0]:.3g} from their photo, and half of the cropped",
+            f"ones farther than {own['apart'][1]:.3g}: the features of small photos change much.",
             "",
         ]
     if "reference" in by_part:

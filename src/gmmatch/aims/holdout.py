@@ -19,6 +19,7 @@ from ..records import verb
 from ..trust import find_copies
 from ..validation import CheckedRows
 from .duplicates import as_cosine, hashes_of
+from .photos import AlikePhotos, find_alike_photos
 from .texts import AlikeTexts, find_alike
 
 _LISTED = 1000  # pairs that the information of a run lists
@@ -41,7 +42,10 @@ class Leaks:
         The same as a cosine between rows of typical length.
     overlap
         Of pairs that were found by their texts, the share of sequences of four letters that both have, at
-        least 0.6; NaN of pairs that were found by their rows.
+        least 0.6; NaN of other pairs.
+    correlation
+        Of pairs that were found by their photos, the correlation of the greys under the crop of either that
+        makes both most alike, at least 0.97; NaN of other pairs.
     """
 
     train: IntArray
@@ -50,6 +54,7 @@ class Leaks:
     reach: float
     cosine: float
     overlap: Vector
+    correlation: Vector
 
     def __len__(self) -> int:
         return len(self.train)
@@ -60,12 +65,18 @@ class Leaks:
     def columns(self) -> dict[str, Any]:
         """Return the pairs as columns of a table."""
         found = {"train": self.train, "test": self.test, "distance": self.distance}
-        return found | {"overlap": self.overlap} if self.by_text else found
+        found |= {"overlap": self.overlap} if self.by_text else {}
+        return found | ({"correlation": self.correlation} if self.by_photo else {})
 
     @property
     def by_text(self) -> int:
         """How many pairs were found by their texts alone."""
         return int(np.isfinite(self.overlap).sum())
+
+    @property
+    def by_photo(self) -> int:
+        """How many pairs were found by their photos alone."""
+        return int(np.isfinite(self.correlation).sum())
 
     def to_pandas(self) -> Any:
         """Return the pairs as a pandas DataFrame."""
@@ -82,6 +93,7 @@ class Leaks:
         return {
             "rows": len(self),
             "by_text": self.by_text,
+            "by_photo": self.by_photo,
             "test_rows": len(np.unique(self.test)),
             "reach": self.reach,
             "cosine": self.cosine,
@@ -89,29 +101,35 @@ class Leaks:
         }
 
     @property
+    def how(self) -> str:
+        """By what near-duplicates were found, in words."""
+        by_text = f", or of nearly the same text: {self.by_text:,}" if self.by_text else ""
+        by_photo = f", or of nearly the same photo: {self.by_photo:,}" if self.by_photo else ""
+        return f"within {self.reach:.3g}, a cosine of {self.cosine:.4f}{by_text}{by_photo}"
+
+    @property
     def sentence(self) -> str:
         """What was found, in words."""
-        by_text = f", or of nearly the same text: {self.by_text:,}" if self.by_text else ""
         return (
-            f"{len(self):,} rows are near-duplicates of {len(np.unique(self.test)):,} held-out rows (within"
-            f" {self.reach:.3g}, a cosine of {self.cosine:.4f}{by_text}) and were not picked"
+            f"{len(self):,} rows are near-duplicates of {len(np.unique(self.test)):,} held-out rows"
+            f" ({self.how}) and were not picked"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Holdout:
-    """Foreign rows, and which texts of the data are nearly the same as theirs."""
+    """Foreign rows, and which texts or photos of the data are nearly the same as theirs."""
 
     rows: FloatArray
-    alike: AlikeTexts | None = None
+    alike: AlikeTexts | AlikePhotos | None = None
 
     @classmethod
     def of(cls, foreign: Dataset, data: Dataset, name: str, n_features: int) -> Holdout:
-        """Return the rows of other data; where both are texts, these are compared as well."""
-        mine, theirs, alike = data.content, foreign.content, None
-        if mine is not None and theirs is not None and mine.kind == theirs.kind == "text":
-            alike = find_alike(mine, theirs)
-        return cls(rows_of(foreign, name, n_features), alike)
+        """Return the rows of other data; where both are texts or photos, these are compared as well."""
+        rows, mine, theirs, alike = rows_of(foreign, name, n_features), data.content, foreign.content, None
+        if mine is not None and theirs is not None and mine.kind == theirs.kind != "rows":
+            alike = (find_alike if mine.kind == "text" else find_alike_photos)(mine, theirs)
+        return cls(rows, alike)
 
     def leaks(self, checked: CheckedRows, seed: int) -> Leaks:
         """Find the rows that are near-duplicates of the foreign ones.
@@ -137,7 +155,7 @@ class Holdout:
         )
         near = distance <= found.reach
         train, test, distance = mine[near], theirs[test[near]], distance[near]
-        overlap = np.full(len(train), np.nan)
+        overlap, correlation = np.full((2, len(train)), np.nan)
         if alike is not None:
             more = usable[alike.train] & ~np.isin(alike.train, train)
             one, other = alike.train[more], alike.test[more]
@@ -145,8 +163,12 @@ class Holdout:
             order = np.argsort(np.r_[train, one], kind="stable")
             train, test = np.r_[train, one][order], np.r_[test, other][order]
             distance = np.r_[distance, np.sqrt(np.square(apart).sum(axis=1))][order]
-            overlap = np.r_[overlap, alike.overlap[more]][order]
-        return Leaks(train, test, distance, found.reach, as_cosine(others, found.reach), overlap)
+            none = np.full(len(one), np.nan)
+            overlap = np.r_[overlap, alike.overlap[more] if isinstance(alike, AlikeTexts) else none][order]
+            by_photo = alike.correlation[more] if isinstance(alike, AlikePhotos) else none
+            correlation = np.r_[correlation, by_photo][order]
+        cosine = as_cosine(others, found.reach)
+        return Leaks(train, test, distance, found.reach, cosine, overlap, correlation)
 
 
 def _nearest_in_group(

@@ -47,6 +47,6 @@ def leaks(
     written = "" if output is None else f"; wrote {output}"
     sentence = (
         f"{facts['rows']:,} rows of {train} are near-duplicates of {facts['test_rows']:,} rows of {test}"
-        f" (within {facts['reach']:.3g}, a cosine of {facts['cosine']:.4f}){written}"
+        f" ({found.how}){written}"
     )
     say(json.dumps(facts) if as_json else sentence, err=False)
