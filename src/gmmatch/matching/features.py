@@ -69,7 +69,7 @@ class MatchedRows(ViewOf):
         return scaled
 
     def of_known(self, point: Vector, other: Vector) -> Vector:
-        """Return a point among the features; its Fourier features, if they are not known, are those of another.
+        """Return a point among the features; where its Fourier features are not known, those of another.
 
         `point`: coordinates of the rows, behind them those of these Fourier features, where they are known.
         """
@@ -78,7 +78,7 @@ class MatchedRows(ViewOf):
         return np.concatenate([self.of_rows(point[:width]), fourier if len(fourier) else other[width:]])
 
     def to_known(self, point: Vector) -> Vector:
-        """Return a point among the features in the coordinates of the rows, its Fourier features behind them."""
+        """Return a point among the features in the coordinates of the rows, then its Fourier features."""
         width = self.rows.shape[1]
         return np.concatenate([self._origin + self._scale * point[:width], point[width:]])
 

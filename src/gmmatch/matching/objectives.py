@@ -87,7 +87,11 @@ class _Measure:
 
     def __call__(self, carried: Vector, picks: _Picks) -> tuple[Vector, tuple[Vector, Vector]]:
         total, rows = carried.copy(), np.asarray(self.rows[picks.order])
-        count, center, width = picks.first + self.elsewhere[picks.group], self.centers[picks.group], rows.shape[1]
+        count, center, width = (
+            picks.first + self.elsewhere[picks.group],
+            self.centers[picks.group],
+            rows.shape[1],
+        )
         if self.fourier is not None:  # in single precision, as they are matched
             features = self.fourier(rows).astype(np.float32)
             total[width:] += np.add.reduce(features, axis=0, dtype=np.float64) - len(rows) * center[width:]

@@ -150,7 +150,7 @@ def to_known(point: Vector, view: MatchedRows | None) -> Vector:
 
 
 def offset_before(group: Group, point: Vector, view: MatchedRows | None) -> Vector:
-    """Return the sum of the offsets of a competing group's picks from other data; `point` is what they match."""
+    """Return the sum of the offsets of a group's picks from other data from the point that is matched."""
     if (before := group.before) is None:
         return np.zeros(len(point))
     offset: Vector = before.count * (to_known(before.total / max(1, before.count), view) - point)

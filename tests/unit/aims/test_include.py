@@ -177,7 +177,8 @@ def test_other_data_goes_on_from_an_earlier_selection(tmp_path: Path, strategy: 
 
 def test_fourier_features_that_are_too_many_are_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     found = gmmatch.select(ROWS[:200], LABELS[:200], keep=20, strategy="fourier")
-    assert found.carried is not None and found.carried.fourier is not None
+    assert found.carried is not None
+    assert found.carried.fourier is not None
     monkeypatch.setattr("gmmatch.records._MOST_PACKED", 4 * ROWS.shape[1])
     packed = found.carried.pack()
     assert packed is not None
@@ -188,7 +189,8 @@ def test_fourier_features_that_are_too_many_are_not_saved(monkeypatch: pytest.Mo
     one, other = found.carried, gmmatch.select(ROWS[200:], LABELS[200:] + 4, keep=20, strategy="rows").carried
     assert other is not None
     joined = other.joined(one)
-    assert joined.fourier is None and len(joined.labels) == 8
+    assert joined.fourier is None
+    assert len(joined.labels) == 8
     monkeypatch.setattr("gmmatch.records._MOST_PACKED", 1)
     assert found.carried.pack() is None
 
