@@ -62,28 +62,52 @@ class Carried:
     totals: Vector  # the sum of each class's picks
     targets: Vector  # the mean of each class's believed rows
     rows: IntArray  # how many these are
+    # Origin and directions of the Fourier features whose sums and means follow those of the rows; None: none.
+    fourier: tuple[Vector, Vector] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """How many numbers a row has."""
+        return self.totals.shape[1] if self.fourier is None else len(self.fourier[0])
+
+    def without_fourier(self) -> Carried:
+        """Return what is known of the rows alone."""
+        width = self.n_features
+        totals, targets = self.totals[:, :width], self.targets[:, :width]
+        return replace(self, totals=totals, targets=targets, fourier=None)
 
     def joined(self, earlier: Carried | None) -> Carried:
         """Return it with the classes that only an earlier selection has."""
         if earlier is None:
             return self
         missing = [place for place, label in enumerate(earlier.labels) if label not in self.labels]
-        labels = self.labels + [earlier.labels[place] for place in missing]
-        both = {name: (getattr(self, name), getattr(earlier, name)[missing]) for name in _CARRIED}
-        return Carried(labels, **{name: np.concatenate(arrays) for name, arrays in both.items()})
+        own = self
+        if missing and earlier.totals.shape[1] != own.totals.shape[1]:
+            own, earlier = own.without_fourier(), earlier.without_fourier()
+        both = {name: (getattr(own, name), getattr(earlier, name)[missing]) for name in _CARRIED}
+        return Carried(
+            own.labels + [earlier.labels[place] for place in missing],
+            **{name: np.concatenate(arrays) for name, arrays in both.items()},
+            fourier=own.fourier,
+        )
 
     def pack(self) -> dict[str, Any] | None:
-        """Return it as data that JSON can hold; None where it is too much."""
+        """Return it as data that JSON can hold, without Fourier features or None where it is too much."""
         if self.totals.size > _MOST_PACKED:
-            return None
+            return None if self.fourier is None else self.without_fourier().pack()
         arrays = {name: pack_array(getattr(self, name)) for name in _CARRIED}
-        return {"labels": plain(dict(enumerate(self.labels))), **arrays}
+        fourier = None if self.fourier is None else [pack_array(array) for array in self.fourier]
+        return {"labels": plain(dict(enumerate(self.labels))), **arrays, "fourier": fourier}
 
     @classmethod
     def unpack(cls, packed: JsonObject) -> Carried:
         """Return what `pack` packed."""
         arrays = {name: unpack_array(packed[name]) for name in _CARRIED}
-        return cls(list(packed["labels"].values()), **arrays)
+        fourier = packed.get("fourier")
+        if fourier is not None:
+            origin, directions = (unpack_array(array) for array in fourier)
+            fourier = origin, directions
+        return cls(list(packed["labels"].values()), **arrays, fourier=fourier)
 
 
 @dataclass(frozen=True, eq=False)

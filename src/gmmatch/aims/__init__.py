@@ -19,7 +19,7 @@ from ..errors import InvalidInput, InvalidParameter
 from ..facts import Evidence
 from ..inputs import open_foreign
 from ..records import Selection
-from ..selectors.groups import Wanted, before_of
+from ..selectors.groups import Wanted
 from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
@@ -163,8 +163,8 @@ class OpenAims:
             if there < keep:
                 notes.append(f"only {there:,} rows are like match_to; {keep:,} were asked for")
             keep = min(keep, there)
-        before = before_of(None if self.include.earlier is None else self.include.earlier.carried)
-        wanted = Wanted(None if (allowed == checked.pickable()).all() else allowed, first, parts, before)
+        carried = None if self.include.earlier is None else self.include.earlier.carried
+        wanted = Wanted(None if (allowed == checked.pickable()).all() else allowed, first, parts, carried)
         if self.quality is None:
             return Resolved(wanted, tuple(notes), info, leaks, keep=keep)
         codes = parts.codes if parts is not None else checked.judged(by_class)[0]

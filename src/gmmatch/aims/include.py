@@ -169,9 +169,9 @@ def _check_earlier(selection: Selection, checked: CheckedRows) -> Selection:
             "include is a selection of other data that does not say how to go on from it: its labels were not"
             " judged, it is a part of a selection, or its file would have been too large"
         )
-    if carried.totals.shape[1] != checked.rows.shape[1]:
+    if carried.n_features != checked.rows.shape[1]:
         raise InvalidInput(
-            f"include was selected from rows of {carried.totals.shape[1]} numbers, and the data has rows of"
+            f"include was selected from rows of {carried.n_features} numbers, and the data has rows of"
             f" {checked.rows.shape[1]}; encode both with the same encoder"
         )
     return selection

@@ -44,7 +44,7 @@ class MatchedRows(ViewOf):
         # Not `verdict` itself, which has many numbers per row: a view may be sent to other machines.
         self._origin = verdict.origin
         self._scale = verdict.scale if fourier is None else _BESIDE_FOURIER * verdict.scale
-        self._fourier = fourier
+        self.fourier = fourier
         self.means: Vector | None = None
         if (
             fourier is None and verdict.means is not None
@@ -59,8 +59,8 @@ class MatchedRows(ViewOf):
         for start in range(0, len(read), step):
             part = slice(start, start + step)
             kernels.scale_rows(read[part], self._origin, self._scale, _FARTHEST, found[part])
-            if self._fourier is not None:
-                found[part, self.rows.shape[1] :] = self._fourier(read[part])
+            if self.fourier is not None:
+                found[part, self.rows.shape[1] :] = self.fourier(read[part])
         return found if isinstance(chosen, slice) or np.ndim(chosen) else found[0]
 
     def of_rows(self, point: Vector) -> Vector:
@@ -68,9 +68,19 @@ class MatchedRows(ViewOf):
         scaled: Vector = (point - self._origin) / self._scale
         return scaled
 
-    def to_rows(self, point: Vector) -> Vector:
-        """Return a point among the features in the coordinates of the rows."""
-        return self._origin + self._scale * point[: self.rows.shape[1]]
+    def of_known(self, point: Vector, other: Vector) -> Vector:
+        """Return a point among the features; where its Fourier features are not known, those of another.
+
+        `point`: coordinates of the rows, behind them those of these Fourier features, where they are known.
+        """
+        width = self.rows.shape[1]
+        fourier = point[width : self.shape[1]]
+        return np.concatenate([self.of_rows(point[:width]), fourier if len(fourier) else other[width:]])
+
+    def to_known(self, point: Vector) -> Vector:
+        """Return a point among the features in the coordinates of the rows, then its Fourier features."""
+        width = self.rows.shape[1]
+        return np.concatenate([self._origin + self._scale * point[:width], point[width:]])
 
 
 def choose_fourier_features(

@@ -10,6 +10,7 @@ from ..arrays import IntArray, Rows, Vector
 from ..compute import kernels
 from ..compute.blocks import block_rows
 from ..compute.runner import cut, runner_of
+from ..trust.inputs import FourierFeatures
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +46,23 @@ def running_objectives(
     rows: Rows,
     orders: Sequence[IntArray],
     centers: Sequence[Vector],
-    before: Sequence[tuple[int, Vector] | None] | None = None,
+    before: Sequence[tuple[int, Vector]] | None = None,
     sums: list[Vector] | None = None,
+    fourier: FourierFeatures | None = None,
 ) -> list[tuple[Vector, Vector]]:
     """Return for each group of picks what `running_objective` returns.
 
     `before`: of each group how many picks of other data there are, and the sum of their offsets from the
-    centre. `sums`: filled with the sum of the offsets of all picks of each group.
+    centre. `sums`: filled with the sum of the offsets of all picks of each group. `fourier`: Fourier features
+    whose offsets are added up as well; centres have theirs behind the coordinates of the rows.
 
     Blocks of picks are measured one after the other, each with the sum of the offsets before it.
     """
     step = block_rows(rows.shape[1])
     parts = [[_Picks(group, part.start, order[part]) for part in cut(slice(0, len(order)), step)]
              for group, order in enumerate(orders)]  # fmt: skip
-    begun = [own or (0, np.zeros(rows.shape[1])) for own in before or [None] * len(orders)]
-    measure = _Measure(rows, centers, [count for count, _ in begun])
+    begun = before or [(0, np.zeros(len(center))) for center in centers]
+    measure = _Measure(rows, centers, [count for count, _ in begun], fourier)
     runner = runner_of(rows)
     runner.count.gathered += sum(len(order) for order in orders)
     found = [(np.empty(len(order)), np.empty(len(order))) for order in orders]
@@ -80,8 +83,16 @@ class _Measure:
     rows: Rows
     centers: Sequence[Vector]
     elsewhere: list[int]  # by group how many picks of other data came before all
+    fourier: FourierFeatures | None
 
     def __call__(self, carried: Vector, picks: _Picks) -> tuple[Vector, tuple[Vector, Vector]]:
         total, rows = carried.copy(), np.asarray(self.rows[picks.order])
-        count = picks.first + self.elsewhere[picks.group]
-        return total, kernels.running_means(rows, self.centers[picks.group], count, total)
+        count, center, width = (
+            picks.first + self.elsewhere[picks.group],
+            self.centers[picks.group],
+            rows.shape[1],
+        )
+        if self.fourier is not None:  # in single precision, as they are matched
+            features = self.fourier(rows).astype(np.float32)
+            total[width:] += np.add.reduce(features, axis=0, dtype=np.float64) - len(rows) * center[width:]
+        return total, kernels.running_means(rows, center[:width], count, total[:width])

@@ -30,7 +30,7 @@ from ..trust.noise import MANY_CLASSES
 from ..validation import CheckedRows, as_seed, check_choice, check_input, describe_bad_rows, resolve_keep
 from ..version import __version__
 from .estimator import Estimator
-from .groups import Part, Wanted, carry_on, divide_rows, join_earlier, share_out
+from .groups import Part, Wanted, carry_on, divide_rows, join_earlier, offset_before, share_out, to_known
 
 GUARDS = ("auto", "off")
 _JUDGED_ROW_BYTES = 140  # what is found of each row, as long as it is needed
@@ -380,13 +380,14 @@ class Selector(Estimator):
                 replace(picks, scores=_padded(picks.scores, size), distances=_padded(picks.distances, size))
                 for picks, size in zip(found, sizes, strict=True)
             ]
-        centers = points if view is None else [view.to_rows(point) for point in points]
+        centers = [to_known(point, view) for point in points]
         before = [
-            None if earlier is None else (earlier.count, earlier.total - earlier.count * center)
-            for earlier, center in zip([groups[code].before for code in active], centers, strict=True)
+            (competing[code].n_before, offset_before(competing[code], center, view))
+            for code, center in zip(active, centers, strict=True)
         ]
-        sums: list[Vector] = []
-        results = running_objectives(measured, [picked[code] for code in active], centers, before, sums)
+        orders, sums = [picked[code] for code in active], list[Vector]()
+        fourier = None if view is None else view.fourier
+        results = running_objectives(measured, orders, centers, before, sums, fourier)
         judged = verdict is not None and groups[0].label is not None and wanted.parts is None
         if judged:
             targets = dict(zip(active.tolist(), centers, strict=True))
@@ -395,6 +396,7 @@ class Selector(Estimator):
         for picks, center, (objectives, distances) in zip(found, centers, results, strict=True):
             objective = np.nan if np.isnan(picks.objective) else float(objectives[-1])
             scores = objectives if self.scores_are_objectives else _padded(picks.scores, len(objectives))
+            center = center[: measured.shape[1]]
             picks = replace(picks, scores=scores, distances=distances, center=center, objective=objective)
             in_rows.append(picks)
         return picked, in_rows

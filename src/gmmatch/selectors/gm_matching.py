@@ -204,7 +204,11 @@ class GMMatching(Selector):
             return Advice(self.strategy, {"strategy": self.strategy, "reason": "asked for"})
         teaches = self.step == "teaching" and self.center in ("auto", "mean")
         weights = self._weigh(groups, k)[0]
-        allowed = teaches, self.fourier_features, self.learner, self.strategy, curve
+        fourier = self.fourier_features
+        if self._wanted.before and fourier == "auto":  # one sequence goes on with the features it began with
+            known = self._wanted.fourier
+            fourier = "off" if known is None else known.n_features
+        allowed = teaches, fourier, self.learner, self.strategy, curve
         return ask_students(groups, weights, verdict, *allowed)
 
     def _finds_clusters(self, labelled: bool) -> Divide | None:
@@ -247,6 +251,8 @@ class GMMatching(Selector):
         if single or any(group.center is not None for group in groups):
             wanted = "off"
         codes = None if groups[0].label is None else group_codes(groups)
+        if wanted != "off" and self._wanted.fourier is not None:  # those that picks elsewhere were matched by
+            return MatchedRows(groups[0].source, verdict, self._wanted.fourier)
         fourier = choose_fourier_features(groups[0].source, codes, verdict, wanted, groups[0].seed[0])
         if verdict.labels is None and fourier is None:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..matching.features import MatchedRows
 from ..matching.groups import Before, Group, Picks, Shares, group_codes, tier_lines, turns
 from ..records import Carried
 from ..trust import TRUSTED
+from ..trust.inputs import FourierFeatures
 from ..validation import CheckedRows
 
 __all__ = [
@@ -68,7 +70,21 @@ class Wanted:
     # Rows that are in already, in their order: they come first.
     first: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     parts: Parts | None = None  # what shares the budget in place of the classes
-    before: Mapping[Any, Before] = field(default_factory=dict)  # picks of each class from other data
+    carried: Carried | None = None  # what is needed to go on from picks of other data
+
+    @cached_property
+    def before(self) -> dict[Any, Before]:
+        """What was picked of each class from other data, by its label."""
+        if (carried := self.carried) is None:
+            return {}
+        columns = carried.counts.tolist(), carried.totals, carried.targets, carried.rows.tolist()
+        return {label: Before(*entry) for label, *entry in zip(carried.labels, *columns, strict=True)}
+
+    @property
+    def fourier(self) -> FourierFeatures | None:
+        """The Fourier features that picks of other data were matched by."""
+        known = None if self.carried is None else self.carried.fourier
+        return None if known is None else FourierFeatures(*known)
 
     @property
     def every(self) -> bool:
@@ -99,19 +115,11 @@ class Wanted:
         return found
 
 
-def before_of(carried: Carried | None) -> dict[Any, Before]:
-    """Return what an earlier selection has picked of each class, by its label."""
-    if carried is None:
-        return {}
-    columns = carried.counts.tolist(), carried.totals, carried.targets, carried.rows.tolist()
-    return {label: Before(*entry) for label, *entry in zip(carried.labels, *columns, strict=True)}
-
-
 def join_earlier(groups: list[Group], view: MatchedRows | None) -> list[Group]:
     """Return competing groups whose target is the mean of all data, earlier data among it.
 
-    Reads all rows once where the means of the groups are not known. Fourier features (of `view`) of earlier
-    data are not known: they are taken to be as those here.
+    Reads all rows once where the means of the groups are not known. Where Fourier features (of `view`) of
+    earlier data are not known, they are taken to be as those here.
     """
     if all(group.before is None for group in groups):
         return groups
@@ -123,16 +131,30 @@ def join_earlier(groups: list[Group], view: MatchedRows | None) -> list[Group]:
     for group in groups:
         before, mean = group.before, group.mean
         if before is not None and mean is not None:
-            if view is not None:
-                fourier = mean[len(before.target) :]
-                middle = np.concatenate([view.of_rows(before.total / max(1, before.count)), fourier])
-                target = np.concatenate([view.of_rows(before.target), fourier])
-                before = replace(before, total=before.count * middle, target=target)
+            middle, target = before.total / max(1, before.count), before.target
+            if view is None:
+                middle, target = middle[: len(mean)], target[: len(mean)]
+            else:
+                middle, target = view.of_known(middle, mean), view.of_known(target, mean)
+            before = replace(before, total=before.count * middle, target=target)
             rows = len(group.members)
             mean = (before.rows * before.target + rows * mean) / max(1, before.rows + rows)
             group = replace(group, before=before, mean=mean, center=(mean, 0.0))
         joined.append(group)
     return joined
+
+
+def to_known(point: Vector, view: MatchedRows | None) -> Vector:
+    """Return a point that competing rows match in the coordinates that selections keep."""
+    return point if view is None else view.to_known(point)
+
+
+def offset_before(group: Group, point: Vector, view: MatchedRows | None) -> Vector:
+    """Return the sum of the offsets of a group's picks from other data from the point that is matched."""
+    if (before := group.before) is None:
+        return np.zeros(len(point))
+    offset: Vector = before.count * (to_known(before.total / max(1, before.count), view) - point)
+    return offset
 
 
 def carry_on(
@@ -145,23 +167,26 @@ def carry_on(
 ) -> Carried:
     """Return what is needed to go on from the picks with other data.
 
+    Points are in the coordinates of the rows, those of their Fourier features behind them.
+
     `groups`, `competing`: the groups as they are given and as they are compared (by `view`). `picked`: the
     rows picked from each. `targets`: the point that the picks of each group match, by its number. `sums`: of
     the offsets of all picks of these from their targets.
     """
     points, offsets = dict(targets), list(sums)
     # Classes that have enough from other data have new rows to be matched all the same.
-    for code, (group, mean) in enumerate(zip(groups, (each.mean for each in competing), strict=True)):
-        if code not in points and group.before is not None and mean is not None:
-            points[code] = mean if view is None else view.to_rows(mean)
-            offsets.append(group.before.total - group.before.count * points[code])
+    for code, group in enumerate(competing):
+        if code not in points and group.before is not None and group.mean is not None:
+            points[code] = to_known(group.mean, view)
+            offsets.append(offset_before(group, points[code], view))
     own = [groups[code] for code in points]
     counts = np.array([group.n_before + len(picked[code]) for code, group in zip(points, own, strict=True)])
     believed = [0 if group.before is None else group.before.rows for group in own]
     rows = np.array(believed) + [len(competing[code].members) for code in points]
+    fourier = None if view is None or view.fourier is None else (view.fourier.origin, view.fourier.directions)
     stacked = np.stack(list(points.values()))
     totals = np.stack(offsets) + counts[:, None] * stacked
-    return Carried([group.label for group in own], counts, totals, stacked, rows)
+    return Carried([group.label for group in own], counts, totals, stacked, rows, fourier)
 
 
 def share_out(

@@ -11,6 +11,8 @@ import pytest
 import gmmatch
 from gmmatch.errors import InvalidInput, InvalidInputType
 from gmmatch.matching.budgets import Weights, sequence, share
+from gmmatch.records import Carried
+from gmmatch.trust.inputs import FourierFeatures
 from tests.unit.aims.blobs import blobs
 
 ROWS, LABELS = blobs()
@@ -148,10 +150,17 @@ def test_other_data_goes_on_from_an_earlier_selection(tmp_path: Path, strategy: 
     ]
     assert again.carried is not None
     assert again.carried.counts.tolist() == np.bincount(LABELS[every]).tolist()
+    known = ROWS.astype(np.float64)
+    if again.carried.fourier is not None:
+        known = np.hstack([known, FourierFeatures(*again.carried.fourier)(ROWS)])
+    assert (again.carried.fourier is None) == (strategy == "rows")
     for code in range(4):
-        own = ROWS[every][LABELS[every] == code]
-        assert np.allclose(again.carried.totals[code], own.sum(axis=0, dtype=np.float64), atol=1e-3)
-    # Not far from the error of one run over all rows; Fourier features are not carried.
+        own = known[every][LABELS[every] == code]
+        assert np.allclose(again.carried.totals[code], own.sum(axis=0), atol=1e-3)
+        believed = np.concatenate([shard[LABELS[shard] == code] for shard in shards])
+        if again.carried.rows[code] == len(believed):
+            assert np.allclose(again.carried.targets[code], known[believed].mean(axis=0), atol=1e-3)
+    # Not far from the error of one run over all rows.
     one = gmmatch.select(ROWS, LABELS, keep=80, strategy=strategy)
 
     def error(rows: Any) -> float:
@@ -164,6 +173,26 @@ def test_other_data_goes_on_from_an_earlier_selection(tmp_path: Path, strategy: 
     random = gmmatch.select(ROWS, LABELS, keep=80, method="random").indices
     most = 1.6 * error(one.indices) if strategy == "rows" else 0.7 * error(random)
     assert error(every) <= most
+
+
+def test_fourier_features_that_are_too_many_are_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = gmmatch.select(ROWS[:200], LABELS[:200], keep=20, strategy="fourier")
+    assert found.carried is not None
+    assert found.carried.fourier is not None
+    monkeypatch.setattr("gmmatch.records._MOST_PACKED", 4 * ROWS.shape[1])
+    packed = found.carried.pack()
+    assert packed is not None
+    rows_alone = Carried.unpack(packed)
+    assert rows_alone.fourier is None
+    assert np.array_equal(rows_alone.totals, found.carried.totals[:, : ROWS.shape[1]])
+    # Classes that only one of two selections has keep what both know of them.
+    one, other = found.carried, gmmatch.select(ROWS[200:], LABELS[200:] + 4, keep=20, strategy="rows").carried
+    assert other is not None
+    joined = other.joined(one)
+    assert joined.fourier is None
+    assert len(joined.labels) == 8
+    monkeypatch.setattr("gmmatch.records._MOST_PACKED", 1)
+    assert found.carried.pack() is None
 
 
 def test_a_total_counts_what_is_elsewhere() -> None:
