@@ -16,7 +16,7 @@ from typing import Any, NoReturn, Self, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector, is_tensor, kinds_of
+from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector, kinds_of
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief, first_line
 
 # Squares of larger numbers leave float64, as do squares of smaller ones; no embedding has them.
@@ -53,8 +53,7 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     Raises `InvalidInput`: not two-dimensional, empty, or with NaN or infinite values. Raises
     `InvalidInputType`: not numbers.
     """
-    if is_tensor(X):
-        X = array_of_tensor(X, name)
+    X = without_torch(X, name)
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.promote_types(X.dtype, np.float32)), np.nan)
     if any(library == "scipy" for library, _ in kinds_of(X)):
@@ -231,7 +230,7 @@ def as_numbers(given: object, n_rows: int, name: str) -> Vector:
     [1.0, 2.5]
     """
     try:
-        found = np.asanyarray(array_of_tensor(given, name) if is_tensor(given) else given)
+        found = np.asanyarray(without_torch(given, name))
         kind = found.dtype.kind
         values = np.ma.filled(found.astype(np.float64), np.nan) if kind in "biufUSO" else np.empty((0, 0))
     except (TypeError, ValueError, OverflowError):
@@ -473,9 +472,7 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
     >>> label_values(["cat", None, "dog"])
     (array(['cat', '', 'dog'], dtype='<U3'), array([1]))
     """
-    if is_tensor(labels):
-        labels = array_of_tensor(labels, name)
-    array = _as_column(labels, name)
+    array = _as_column(without_torch(labels, name), name)
     if array.dtype.kind == "O" or isinstance(array, np.ma.MaskedArray):
         return _object_labels(array, name)
     if array.dtype.kind == "f":
@@ -520,12 +517,17 @@ def number_classes(values: AnyArray) -> tuple[AnyArray, IntArray]:
     return classes, codes.astype(np.int64, copy=False)
 
 
-def array_of_tensor(tensor: Any, name: str) -> AnyArray:
-    """Return what a torch tensor holds, which NumPy refuses where it tracks gradients or is of few bits."""
-    if str(tensor.layout) != "torch.strided":
+def without_torch(value: Any, name: str) -> Any:
+    """Return what a tensor of torch holds, and anything else as it is.
+
+    NumPy refuses tensors that track gradients, or are of few bits.
+    """
+    if ("torch", "Tensor") not in kinds_of(value):
+        return value
+    if str(value.layout) != "torch.strided":
         raise InvalidInputType(f"{name} is a sparse tensor; pass a dense one: {name}.to_dense()")
     try:
-        tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+        tensor = value.detach().cpu().resolve_conj().resolve_neg()
         few_bits = str(tensor.dtype).startswith(("torch.bfloat", "torch.float8"))
         return np.asarray(tensor.float() if few_bits else tensor)
     except (TypeError, RuntimeError) as error:  # of no device, or of a type of torch's own
