@@ -17,11 +17,13 @@ from .compute.runner import Runner
 from .data import Dataset
 from .encoders.embed import embed as embed
 from .errors import InvalidInput, UnknownParameter
+from .estimating import Estimate, estimate
 from .former import called_like, takes_former, warn_former
 from .inputs import gather_known, open_data
 from .outputs import check_output, materialize_rows, write_labels, write_leaks, write_suspects
+from .planning import OwnDefault, Plan
 from .records import Selection
-from .run import Estimate, Outcome, OwnDefault, Plan
+from .run import Outcome
 from .trust import Suspects
 from .validation import as_seed, as_size, check_input, check_probability
 
@@ -263,7 +265,7 @@ def plan(
     (50, 1000, True)
     """
     _note_former(options, "plan")
-    return run.estimate(plan_of(data, keep, {"labels": labels} | options))
+    return estimate(plan_of(data, keep, {"labels": labels} | options))
 
 
 @takes_former(_SUSPECTS, ("labels", "random_state"))
