@@ -18,7 +18,7 @@ from .data import Dataset, open_dataset, values_of_rows
 from .data.dataset import PLURALS
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .trust import Known
-from .validation import CheckedRows, as_numbers, check_input, describe_bad_rows
+from .validation import CheckedRows, check_input, describe_bad_rows, without_torch
 
 if TYPE_CHECKING:
     from .encoders import Embedded
@@ -232,6 +232,23 @@ def _as_reference(
         raise InvalidInput(f"the reference has the label {foreign[0]!r}, which no row of the data has")
     places = np.array([names[str(name)] for name in checked.classes.tolist()], np.int64)
     return rows, places[checked.codes]
+
+
+def as_numbers(given: object, n_rows: int, name: str) -> Vector:
+    """Return a number for each row; entries that are masked are NaN.
+
+    >>> as_numbers([1, 2.5], 2, "cost").tolist()
+    [1.0, 2.5]
+    """
+    try:
+        found = np.asanyarray(without_torch(given, name))
+        kind = found.dtype.kind
+        values = np.ma.filled(found.astype(np.float64), np.nan) if kind in "biufUSO" else np.empty((0, 0))
+    except (TypeError, ValueError, OverflowError):
+        values = np.empty((0, 0))
+    if values.shape != (n_rows,):
+        raise InvalidInput(f"{name} takes a column or a number for each of {n_rows:,} rows")
+    return values
 
 
 def numbers_of_rows(

@@ -30,6 +30,7 @@ from .data import (
     send,
     values_of_rows,
 )
+from .data.columns import notes_on
 from .errors import InvalidInput, InvalidParameter
 from .facts import RunInfo
 from .inputs import gather_known
@@ -55,7 +56,6 @@ from .validation import (
     check_keep,
     describe_bad_rows,
     is_whole,
-    notes_on,
     resolve_keep,
 )
 

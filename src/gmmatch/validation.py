@@ -7,7 +7,6 @@ import difflib
 import hashlib
 import numbers
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,13 +29,6 @@ LARGEST_WHOLE_FLOAT = 2**53  # from here on float64 does not tell neighbours apa
 # Texts are held in arrays, each as wide as the longest: a single one can take the memory of all.
 _LONG_LABEL = 1000
 _MOST_BYTES = 1 << 30
-_MANY_NUMBERS = 30  # of classes, from which whole numbers may be amounts
-_MOST_NAMED = 4  # classes in a note
-_NO_LABEL = {"nan", "na", "n/a", "null", "none", "?", "-"}
-# Letters that are not seen but are none of those that only format: fillers, joiners, variants of emoji.
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
 _TEXTS_AT_ONCE = 1 << 16  # that are looked at together
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 _MOST_DIGITS = 18  # of a count
@@ -221,23 +213,6 @@ def as_labels(labels: object, n_rows: int, name: str = "labels") -> tuple[AnyArr
         rows = "row" if missing.size == 1 else "rows"
         raise InvalidInput(f"{name} has no value in {missing.size} {rows} ({first_rows(missing)})")
     return number_classes(array)
-
-
-def as_numbers(given: object, n_rows: int, name: str) -> Vector:
-    """Return a number for each row; entries that are masked are NaN.
-
-    >>> as_numbers([1, 2.5], 2, "cost").tolist()
-    [1.0, 2.5]
-    """
-    try:
-        found = np.asanyarray(without_torch(given, name))
-        kind = found.dtype.kind
-        values = np.ma.filled(found.astype(np.float64), np.nan) if kind in "biufUSO" else np.empty((0, 0))
-    except (TypeError, ValueError, OverflowError):
-        values = np.empty((0, 0))
-    if values.shape != (n_rows,):
-        raise InvalidInput(f"{name} takes a column or a number for each of {n_rows:,} rows")
-    return values
 
 
 def resolve_keep(keep: object, n_rows: int) -> int:
@@ -591,55 +566,6 @@ def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
     result = np.full(len(values), fill, np.asarray(found).dtype if found else None)
     result[good] = found
     return result, np.flatnonzero(~good)
-
-
-def notes_on(classes: AnyArray) -> list[str]:
-    """Return notes on classes that may be meant otherwise: that look alike, or read like none.
-
-    Alike are those that differ in spaces, capitals, the encoding of accents (NFC, NFD) or invisible letters.
-
-    >>> for note in notes_on(np.array(["Billing", "billing ", "n/a", "Login"])):
-    ...     print(note)
-    classes that differ in spaces or capitals only are taken as different: 'Billing' and 'billing '
-    class 'n/a' reads like a missing label; rows whose label is left empty can be dropped (on_bad_rows)
-    >>> notes_on(np.arange(18, 70))[0].partition(";")[0]
-    'the labels are 52 whole numbers from 18 to 69, each taken as a class'
-    """
-    if classes.dtype.kind in "iu" and len(classes) >= _MANY_NUMBERS:
-        low, high = int(classes.min()), int(classes.max())
-        if low not in (0, 1) and high - low < 2 * len(classes):
-            return [
-                f"the labels are {len(classes):,} whole numbers from {low} to {high}, each taken as a class;"
-                " if they are amounts, such as ages, divide them into bins first"
-            ]
-    if classes.dtype.kind != "U":
-        return []
-    alike: dict[str, list[str]] = {}
-    for name in classes.tolist():
-        alike.setdefault(" ".join(_visible(name).split()).casefold(), []).append(name)
-    notes = []
-    several = [names for names in alike.values() if len(names) > 1]
-    if several:
-        hidden = any(_visible(name) != name for name in several[0])
-        *others, last = map(ascii if hidden else repr, several[0][:_MOST_NAMED])
-        more = sum(map(len, several)) - len(others) - 1
-        notes.append(
-            f"classes that differ in spaces{', accents, invisible letters' if hidden else ''} or capitals"
-            " only are taken as different:"
-            f" {', '.join(others)} and {last}" + (f", and {more} more" if more else "")
-        )
-    for name in (names[0] for word, names in alike.items() if word in _NO_LABEL):
-        notes.append(
-            f"class {name!r} reads like a missing label; rows whose label is left empty can be dropped"
-            " (on_bad_rows)"
-        )
-    return notes
-
-
-def _visible(name: str) -> str:
-    """Return a name without letters that are not seen, such as zero-width spaces, with composed accents."""
-    seen = "".join(letter for letter in _UNSEEN.sub("", name) if unicodedata.category(letter) != "Cf")
-    return unicodedata.normalize("NFC", seen)
 
 
 def _check_letters(texts: list[str], name: str, first: int = 0) -> None:
