@@ -10,10 +10,10 @@ import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from .aims import Cost
-from .data import Dataset, ForwardRows, machine_memory, open_dataset, temporary_room
+from .data import Dataset, ForwardRows, machine_memory, temporary_room
 from .encoders import choose_encoder
 from .encoders.embed import try_encoder
-from .planning import READING, Plan, open_plan
+from .planning import Plan, open_plan
 from .run import fits, wants_verdict
 from .selectors import Selector
 from .validation import CheckedRows, check_input, resolve_keep
@@ -61,8 +61,9 @@ def estimate(plan: Plan) -> Estimate:
     """
     params = plan.parameters()
     items, encoding = 0, None
-    data = _before_encoding(plan)
+    data = open_plan(plan, encode=None)
     if data.rows is None or plan.encoder is not None:
+        plan.check_budget(data)
         # Some are encoded, more where that is quick; nothing is fetched and nothing is kept.
         tried = try_encoder(choose_encoder(data, plan.encoder, plan.text, plan.image)[0], data)
         if tried is None:  # the encoder would have to be fetched first
@@ -100,20 +101,6 @@ def estimate(plan: Plan) -> Estimate:
         trains=plan.entry.needs_training,
         seconds=round(seconds + (encoding or 0.0), 3),
     )
-
-
-def _before_encoding(plan: Plan) -> Dataset:
-    """Open rows, or images or texts that are not encoded yet; refuse a budget that cannot be."""
-    if plan.encoder is None and plan.text is None and plan.image is None:
-        found = open_plan(plan, encode=False)
-        if found.rows is None:
-            plan.check_budget(found)
-        return found
-    holds = choose_encoder(plan.source, plan.encoder, plan.text, plan.image)[1]
-    options = {name: getattr(plan, name) for name in READING}
-    found = open_dataset(plan.source, plan.labels, plan.ids, holds=holds, **options)
-    plan.check_budget(found)
-    return found
 
 
 def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:

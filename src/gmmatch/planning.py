@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from .checkpoints import outputs_of, state_files
 from .compute.engine import ENGINES
 from .compute.runner import Runner
 from .data import Dataset, as_address, check_free
+from .encoders import Encoder
+from .encoders.registry import parameters
 from .errors import InvalidParameter
 from .inputs import open_data
 from .matching.budgets import check_share
@@ -36,9 +38,6 @@ from .validation import (
     is_whole,
     resolve_keep,
 )
-
-if TYPE_CHECKING:
-    from .encoders import Encoder
 
 # What can be written, by the names of the parameters, in the order in which it is.
 OUTPUTS = ("output", "suspects", "save_scores", "materialize", "report")
@@ -265,13 +264,11 @@ class Plan:
         return None if path is None else self.elsewhere.get(path, str(path))
 
 
-def open_plan(plan: Plan, encode: bool = True) -> Dataset:
-    """Open what a plan names; without `encode`, images and texts are left as they are."""
+def open_plan(plan: Plan, encode: bool | None = True) -> Dataset:
+    """Open what a plan names; without `encode` (None), images and texts are left as they are."""
     names = ("encoder", "embedding", "groups", "engine", *READING)
     options = {name: getattr(plan, name) for name in names}
     if plan.device != "auto" and isinstance(plan.encoder, str):
-        from .encoders.registry import parameters
-
         options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
     given = plan.source, plan.labels, plan.ids
     return open_data(*given, encode=encode, memory=plan.cap, before_encoding=plan.check_all, **options)
