@@ -120,7 +120,7 @@ def gather_known(
             data.check_index(column, "probabilities")
         found = as_probabilities(probabilities, classes, checked.classes, len(checked.rows))
         known = replace(known, probabilities=found)
-        usable = np.arange(len(found)) if checked.usable is None else np.flatnonzero(checked.usable)
+        usable = np.flatnonzero(checked.usable)
         given = np.searchsorted(present, checked.codes[usable])
         if float(np.mean(found[usable].argmax(axis=1) == given)) > _SEEN:
             notes.append(

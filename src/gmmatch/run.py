@@ -228,15 +228,15 @@ def look_at_all(
     """
     usable = np.ones(len(checked.rows), dtype=bool)
     usable[data.bad_rows] = False
-    checked = replace(checked, usable=None if usable.all() else usable)
+    checked = replace(checked, usable=usable)
     checked, good = look(checked, seed, None if selector is None else selector.running_means(checked))
     if not good.all() and on_bad_rows == "error" and not data.drop:
         bad = describe_bad_rows(np.flatnonzero(~good))
         raise InvalidInput(f"{data.name} has {bad}; on_bad_rows='drop' leaves them out")
-    usable &= good
+    usable = usable & good
     if not usable.any():
         raise InvalidInput(f"all {len(usable)} rows of {data.name} are bad; nothing is left to choose from")
-    return replace(checked, usable=None if usable.all() else usable)
+    return replace(checked, usable=usable)
 
 
 def open_checkpoint(
@@ -256,7 +256,7 @@ def train_if_needed(plan: Plan, params: dict[str, Any], checked: CheckedRows) ->
     """Make the training run that a method needs, put what it gives into `params`; return how it was made."""
     entry, images = plan.entry, plan.images if plan.trains_on_images else None
     has_signal = any(params.get(name) is not None for name in ("scores", "influence"))
-    codes, usable = checked.codes, checked.pickable()
+    codes, usable = checked.codes, checked.usable
     if entry.needs_labels and not has_signal and codes is None:
         raise InvalidInput(f"method {entry.name!r} needs labels, one per row; got none")
     if has_signal or entry.train is None or codes is None:
@@ -353,7 +353,7 @@ def pick_rows(
     budget = 0.0  # the most that the picks may cost, those that are in already among them
     if aims.cost is not None:
         shared = (met.without_quality or met.wanted).allowed
-        budget = aims.cost.budget(plan.keep, checked.pickable() if shared is None else shared)
+        budget = aims.cost.budget(plan.keep, checked.usable if shared is None else shared)
         if isinstance(check_keep(plan.keep), Beyond):
             budget += float(aims.cost.values[aims.include.rows].sum())
 
@@ -365,7 +365,7 @@ def pick_rows(
     def pick(wanted: Wanted, state: FileCheckpoint | None = None) -> Selection:
         if aims.cost is None:
             return fit(wanted, params["keep"], state)
-        allowed = checked.pickable() if wanted.allowed is None else wanted.allowed
+        allowed = checked.usable if wanted.allowed is None else wanted.allowed
         # One of each class.
         least = len(checked.judged(params.get("by_class", True))[1]) if wanted.parts is None else 1
         return aims.cost.pick(partial(fit, wanted), budget, allowed, len(wanted.first), least)

@@ -80,6 +80,9 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     return array
 
 
+_EVERY: Any = None  # all rows may be picked
+
+
 @dataclass(frozen=True, eq=False)
 class CheckedRows:
     """Rows and labels that were checked once, for all that follows."""
@@ -88,15 +91,15 @@ class CheckedRows:
     # The sorted labels, and the class of each row; None without labels.
     classes: AnyArray | None = None
     codes: IntArray | None = None
-    usable: Mask | None = None  # which rows may be picked; None: all of them
+    usable: Mask = _EVERY  # which rows may be picked, as far as their values and labels say
     # A seed and the hashes of the rows by it, and a digest of all rows, where they were looked at already.
     hashes: tuple[int, Keys] | None = None
     digest: str | None = None
     means: Vector | None = None  # of each class, or of all rows, where they were added up
 
-    def pickable(self) -> Mask:
-        """Return True for rows that may be picked, as far as their values and labels say."""
-        return np.ones(len(self.rows), bool) if self.usable is None else self.usable
+    def __post_init__(self) -> None:
+        if self.usable is _EVERY:
+            object.__setattr__(self, "usable", np.ones(len(self.rows), bool))
 
     def keys(self, seed: int) -> Keys | None:
         """Return the hashes of the rows by this seed, if they are known."""
@@ -117,7 +120,7 @@ class CheckedRows:
     @property
     def n_usable(self) -> int:
         """How many rows may be picked."""
-        return len(self.rows) if self.usable is None else int(self.usable.sum())
+        return int(self.usable.sum())
 
     def judged(self, by_class: bool = True) -> tuple[IntArray | None, IntArray]:
         """Return the classes as they are judged: the code of each row, and which class each code is.
@@ -128,12 +131,11 @@ class CheckedRows:
         given = self.codes if by_class else None
         if given is None:
             given = np.zeros(len(self.rows), np.int64)
-        usable = self.pickable()
-        present, positions = number_classes(given if usable.all() else given[usable])
-        if len(present) == 1 and usable.all():
+        present, positions = number_classes(given[self.usable])
+        if len(present) == 1 and self.usable.all():
             return None, present
         codes = np.full(len(given), -1)
-        codes[usable] = positions
+        codes[self.usable] = positions
         return codes, present
 
 
@@ -169,7 +171,7 @@ def check_input(
             f" squares of smaller {rows.dtype} numbers vanish: multiply all of them{way}"
         )
     classes, codes = (None, None) if y is None else as_labels(y, len(rows), label_name)
-    return CheckedRows(rows, classes, codes, usable)
+    return CheckedRows(rows, classes, codes, _EVERY if usable is None else usable)
 
 
 def bad_rows(rows: AnyArray) -> IntArray:

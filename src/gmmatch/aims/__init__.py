@@ -151,7 +151,7 @@ class OpenAims:
                 notes.append(f"only {there:,} rows are like match_to; {keep:,} were asked for")
             keep = min(keep, there)
         before = before_of(None if self.include.earlier is None else self.include.earlier.carried)
-        wanted = Wanted(None if (allowed == checked.pickable()).all() else allowed, first, parts, before)
+        wanted = Wanted(None if (allowed == checked.usable).all() else allowed, first, parts, before)
         if self.quality is None:
             return Resolved(wanted, tuple(notes), info, leaks, keep=keep)
         codes = parts.codes if parts is not None else checked.judged(by_class)[0]
@@ -170,7 +170,7 @@ class OpenAims:
     ) -> tuple[Mask, list[str], dict[str, Any], Leaks | None]:
         """Return which rows may be picked, notes on that, what was found as plain data, and leaks."""
         first, earlier = self.include.rows, self.include.earlier
-        allowed = checked.pickable().copy()
+        allowed = checked.usable.copy()
         notes: list[str] = []
         info: dict[str, Any] = {}
         leaks = None
@@ -197,7 +197,7 @@ class OpenAims:
         """Return how much to keep, as selectors take it."""
         asked = check_keep(keep)
         if self.cost is not None:  # whatever is paid for is cut later
-            return len(checked.pickable())
+            return len(checked.rows)
         if isinstance(asked, Beyond):
             return int(asked) + len(self.include.rows)
         earlier = self.include.earlier

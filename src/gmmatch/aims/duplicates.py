@@ -36,7 +36,7 @@ def drop_duplicates(
     Of each group of near-duplicates that is the row of the label most believed in it, as in the list of
     suspects. Rows that are in already stand for their groups. Time: one read.
     """
-    usable = checked.pickable()
+    usable = checked.usable
     found = find_copies(checked.rows, hashes_of(checked, seed), usable)
     if texts is not None:
         found = replace(found, groups=_joined(found.groups, np.where(usable, texts, -1)))

@@ -138,7 +138,7 @@ class Holdout:
 
         Time: one read, and O(rows log rows).
         """
-        rows, usable, alike = checked.rows, checked.pickable(), self.alike
+        rows, usable, alike = checked.rows, checked.usable, self.alike
         with np.errstate(over="ignore"):
             others = np.asarray(self.rows, rows.dtype)
         if not np.isfinite(others).all():
