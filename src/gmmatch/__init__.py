@@ -9,17 +9,18 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import corrupt, errors
-    from .api import embed, leaks, open, plan, select, suspects  # noqa: A004 - the name that users know
+    from .api import leaks, open, plan, select, suspects  # noqa: A004 - the name that users know
     from .compute.engine import Ray
     from .data import register_format
     from .encoders import register_encoder
+    from .encoders.embed import embed
     from .exporting import export
     from .facts import RunInfo
     from .location import geometric_median
     from .matching.features import label_aware
+    from .planning import Plan
     from .records import GeometricMedian, Selection, load_selection
     from .reporting import report
-    from .run import Plan
     from .selectors import GMMatching, methods, register_method
     from .trust import Suspects
 
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "GMMatching": "selectors",
     "GeometricMedian": "records",
-    "Plan": "run",
+    "Plan": "planning",
     "Ray": "compute.engine",
     "RunInfo": "facts",
     "Selection": "records",
     "Suspects": "trust",
-    "embed": "api",
+    "embed": "encoders.embed",
     "export": "exporting",
     "geometric_median": "location",
     "label_aware": "matching.features",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +15,19 @@ from .aims import Holdout, Leaks
 from .compute.engine import Ray, open_runner
 from .compute.runner import Runner
 from .data import Dataset
+from .encoders.embed import embed as embed
 from .errors import InvalidInput, UnknownParameter
+from .estimating import Estimate, estimate
 from .former import called_like, takes_former, warn_former
 from .inputs import gather_known, open_data
 from .outputs import check_output, materialize_rows, write_labels, write_leaks, write_suspects
-from .records import VERBS, Selection
-from .run import Estimate, Outcome, OwnDefault, Plan
+from .planning import OwnDefault, Plan
+from .records import Selection
+from .run import Outcome
 from .trust import Suspects
 from .validation import as_seed, as_size, check_input, check_probability
 
 if TYPE_CHECKING:
-    from .encoders import Embedded, Encoder
     from .reporting import Report
 
 _SELECT = "gmmatch.select(data, labels, keep=0.1)"
@@ -263,7 +265,7 @@ def plan(
     (50, 1000, True)
     """
     _note_former(options, "plan")
-    return run.estimate(plan_of(data, keep, {"labels": labels} | options))
+    return estimate(plan_of(data, keep, {"labels": labels} | options))
 
 
 @takes_former(_SUSPECTS, ("labels", "random_state"))
@@ -417,66 +419,6 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
 
 
-@takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
-def embed(
-    data: object,
-    encoder: str | Encoder | None = None,
-    *,
-    text: str | None = None,
-    image: str | None = None,
-    labels: object = None,
-    ids: str | None = None,
-    split: str = "train",
-    on_bad_rows: str = "error",
-    unlabelled: str = "error",
-    header: str = "auto",
-    batch_size: int | None = None,
-    cache: bool = True,
-    cache_dir: str | os.PathLike[str] | None = None,
-    output: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
-    engine: str | Ray = "local",
-    address: str | None = None,
-    workers: int | None = None,
-    **encoder_params: object,
-) -> Embedded:
-    """Turn images or texts into vectors, on this machine or on a Ray cluster.
-
-    Parameters
-    ----------
-    data, encoder, text, image, labels, ids, on_bad_rows, unlabelled, header
-        As for `gmmatch.open`.
-    split
-        Which part, where `data` has both: `train` or `test`.
-    batch_size
-        Rows encoded together, in place of the encoder's number.
-    cache, cache_dir
-        Whether vectors are kept by content, so that nothing is encoded twice, and where.
-    output, overwrite
-        A `.npy` to write, with a `.parquet` beside it, and whether it may replace one.
-    engine, address, workers
-        As for `gmmatch.select`; the last two are those of `gmmatch.Ray`. On a cluster every node must see the
-        input, the cache and the output under the same paths.
-    encoder_params
-        Parameters of the encoder, such as `size` or `device`.
-
-    Examples
-    --------
-    >>> import numpy as np, gmmatch
-    >>> gmmatch.embed(np.zeros((3, 8, 8), "uint8"), "pixels").embeddings.shape
-    (3, 64)
-    """
-    from .encoders import embed_input
-
-    with open_runner(engine, None, address, workers) as runner:
-        spread = runner.map if runner.workers else None
-        return embed_input(
-            data, encoder, text=text, image=image, labels=labels, ids=ids, split=split,
-            on_bad_rows=on_bad_rows, unlabelled=unlabelled, header=header, batch_size=batch_size, cache=cache,
-            cache_dir=cache_dir, output=output, overwrite=overwrite, spread=spread, **encoder_params,
-        )  # fmt: skip
-
-
 def _made(selection: Selection, data: object, verb: str) -> Outcome | None:
     """Return the run that made a selection; None where data was given. Refuse where there is neither."""
     if data is None and selection.made is None:
@@ -575,16 +517,15 @@ def _settings(selection: Selection) -> dict[str, Any]:
     return found
 
 
-VERBS.update(
-    {
-        "report": _report,
-        "materialize": _materialize,
-        "suspects": _suspects,
-        "settings": _settings,
-        "show": _show,
-        "plot": _plot,
-        "html": _html,
-        "save suspects": _save_suspects,
-        "save leaks": _save_leaks,
-    }
-)
+VERBS: dict[str, Callable[..., Any]] = {
+    "report": _report,
+    "materialize": _materialize,
+    "suspects": _suspects,
+    "settings": _settings,
+    "show": _show,
+    "plot": _plot,
+    "html": _html,
+    "save suspects": _save_suspects,
+    "save leaks": _save_leaks,
+}
+"""What the verbs of results call, which know nothing of what is above them."""

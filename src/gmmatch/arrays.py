@@ -38,11 +38,6 @@ def kinds_of(value: object) -> set[tuple[str, str]]:
     return {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
 
 
-def is_tensor(value: object) -> bool:
-    """Return True if a value is a tensor of torch."""
-    return ("torch", "Tensor") in kinds_of(value)
-
-
 class Rows(Protocol):
     """What every kind of rows can do: an array, a memory map, or a view that reads like one.
 

@@ -58,8 +58,8 @@ def takes_former(
 ) -> Callable[[Function], Function]:
     """Return a decorator: a function of `(data, labels=None, *, ...)` takes the calls of version 0.2, too.
 
-    `right`: the call to show. `positions`: what version 0.2 took by position after the data. `names`: former
-    names, and what they are called now.
+    The function says itself which other words it does not know. `right`: the call to show. `positions`: what
+    version 0.2 took by position after the data. `names`: former names, and what they are called now.
     """
     former = {"X": "data", "y": "labels", **(names or {})}
 
@@ -85,10 +85,6 @@ def takes_former(
                     raise UnknownParameter(f"{name} has no {word}; it is called {_MISTAKEN[word]}: {right}")
             if not given and "data" not in named:
                 raise UnknownParameter(f"{name} needs data: {right}")
-            if all(entry.kind is not inspect.Parameter.VAR_KEYWORD for entry in known.values()):
-                for word in named:
-                    if word not in known:
-                        raise UnknownParameter(f"{name} has no {word}: {right}")
             return function(*given, **named)
 
         return call  # type: ignore[return-value]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,10 @@ from pyarrow import csv
 from .arrays import FloatArray, IntArray, Labels, Vector
 from .data import Dataset, open_dataset, values_of_rows
 from .data.dataset import PLURALS
+from .encoders import Embedded, choose_encoder, embed_input
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .trust import Known
-from .validation import CheckedRows, as_numbers, check_input, describe_bad_rows
-
-if TYPE_CHECKING:
-    from .encoders import Embedded
+from .validation import CheckedRows, check_input, describe_bad_rows, without_torch
 
 _SUM_ERROR = 1e-2  # of the probabilities of a row
 _SEEN = 0.999  # share of labels that a model predicts only if it learned from them, or all are right
@@ -36,49 +34,49 @@ def open_data(
     groups: object = None,
     text: str | None = None,
     image: str | None = None,
+    embedding: str | None = None,
     on_bad_rows: str = "error",
     unlabelled: str = "error",
     split: str = "train",
     header: str = "auto",
+    memory: int | str | None = None,
     engine: object = "local",
-    encode: bool = False,
+    encode: bool | None = False,
+    before_encoding: Callable[[Dataset], None] | None = None,
     **options: Any,
 ) -> Dataset:
     """Open whatever holds rows, images or texts; see `gmmatch.open`.
 
-    `encode`: images and texts become rows by the usual encoder where none is named, and a note says so.
-    `engine`: `ray` leaves columns in their files, so that other processes can read them. `options`: without
-    encoding, others of `gmmatch.data.open_dataset`: `embedding`, `memory`, `mapped`; with it, others of
-    `gmmatch.encoders.embed_input`, and `before_encoding`, called with the images or texts, which can refuse
-    them before they are encoded.
+    `encode`: images and texts become rows by the usual encoder where none is named, and a note says so; None:
+    not even where one is. `engine`: `ray` leaves columns in their files, so that other processes can read
+    them. `before_encoding`: called with the images or texts, which can refuse them before they are encoded.
+    `options`: of `gmmatch.embed` where an encoder, texts or images are named; elsewhere `mapped`, see
+    `gmmatch.data.open_dataset`.
     """
-    handling: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unlabelled": unlabelled, "header": header}
-    check: Callable[[Dataset], None] | None = options.pop("before_encoding", None)
-    if encoder is None and text is None and image is None:
-        options["mapped"] = options.get("mapped", False) or engine == "ray"
-        found = open_dataset(x, labels, ids, split=split, **handling, **options)
-        if groups is not None:
-            found = found.replace(groups=values_of_rows(found, groups, "groups"))
-        if not encode or found.rows is not None or found.content is None:
-            return found
-        x, labels, ids, groups = found, None, None, None
-        options = {name: value for name, value in options.items() if name == "memory"}
+    named = encoder is not None or text is not None or image is not None
+    if named:
+        chosen, kind = choose_encoder(x, encoder, text, image)
+        opening: dict[str, Any] = {"text": text, "image": image, "holds": kind}
+        options.pop("mapped", None)
+    else:
+        mapped = options.pop("mapped", False) or engine == "ray"
+        opening, options = {"embedding": embedding, "mapped": mapped, **options}, {}
+    opening |= {"split": split, "memory": memory, "on_bad_rows": on_bad_rows, "header": header}
+    found = open_dataset(x, labels, ids, unlabelled=unlabelled, **opening)
+    if groups is not None:
+        found = found.replace(groups=values_of_rows(found, groups, "groups"))
+    done = not named and (not encode or found.rows is not None or found.content is None)
+    if done or encode is None:
+        return found
     if engine != "local":
         raise InvalidParameter(
             f"engine={engine!r} selects from embeddings; encode first with gmmatch embed, in Python"
             " gmmatch.embed"
         )
-    from .encoders import choose_encoder, embed_input
-
-    handling["memory"] = options.pop("memory", None)
-    for name in ("embedding", "mapped"):
-        options.pop(name, None)  # what has to do with rows that are there already
-    chosen, kind = choose_encoder(x, encoder, text, image)
-    found = open_dataset(x, labels, ids, text=text, image=image, holds=kind, split=split, **handling)
-    if groups is not None:
-        found = found.replace(groups=values_of_rows(found, groups, "groups"))
-    if check is not None:
-        check(found)
+    if not named:
+        chosen, kind = choose_encoder(found, None)
+    if before_encoding is not None:
+        before_encoding(found)
     if encoder is None:
         told = f"the {PLURALS[kind]} were encoded by {chosen}; encoder=... chooses another"
         found = found.replace(notes=(*found.notes, told))
@@ -122,7 +120,7 @@ def gather_known(
             data.check_index(column, "probabilities")
         found = as_probabilities(probabilities, classes, checked.classes, len(checked.rows))
         known = replace(known, probabilities=found)
-        usable = np.arange(len(found)) if checked.usable is None else np.flatnonzero(checked.usable)
+        usable = np.flatnonzero(checked.usable)
         given = np.searchsorted(present, checked.codes[usable])
         if float(np.mean(found[usable].argmax(axis=1) == given)) > _SEEN:
             notes.append(
@@ -232,6 +230,23 @@ def _as_reference(
         raise InvalidInput(f"the reference has the label {foreign[0]!r}, which no row of the data has")
     places = np.array([names[str(name)] for name in checked.classes.tolist()], np.int64)
     return rows, places[checked.codes]
+
+
+def as_numbers(given: object, n_rows: int, name: str) -> Vector:
+    """Return a number for each row; entries that are masked are NaN.
+
+    >>> as_numbers([1, 2.5], 2, "cost").tolist()
+    [1.0, 2.5]
+    """
+    try:
+        found = np.asanyarray(without_torch(given, name))
+        kind = found.dtype.kind
+        values = np.ma.filled(found.astype(np.float64), np.nan) if kind in "biufUSO" else np.empty((0, 0))
+    except (TypeError, ValueError, OverflowError):
+        values = np.empty((0, 0))
+    if values.shape != (n_rows,):
+        raise InvalidInput(f"{name} takes a column or a number for each of {n_rows:,} rows")
+    return values
 
 
 def numbers_of_rows(

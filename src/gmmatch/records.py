@@ -497,15 +497,9 @@ class Selection:
         return load_selection(path)
 
 
-VERBS: dict[str, Callable[..., Any]] = {}
-"""What the verbs of a selection call; the layers above put their functions here."""
-
-
 def verb(name: str) -> Callable[..., Any]:
-    """Return what a verb of a result calls."""
-    if name not in VERBS:
-        import_module(".api", __package__)
-    return VERBS[name]
+    """Return what a verb of a result calls, from the one table of calls upwards."""
+    return import_module(".api", __package__).VERBS[name]  # type: ignore[no-any-return]
 
 
 def load_selection(path: str | os.PathLike[str]) -> Selection:

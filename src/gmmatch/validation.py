@@ -7,7 +7,6 @@ import difflib
 import hashlib
 import numbers
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ from typing import Any, NoReturn, Self, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector, is_tensor, kinds_of
+from .arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector, kinds_of
 from .errors import InvalidInput, InvalidInputType, InvalidParameter, UnknownParameter, brief, first_line
 
 # Squares of larger numbers leave float64, as do squares of smaller ones; no embedding has them.
@@ -30,13 +29,6 @@ LARGEST_WHOLE_FLOAT = 2**53  # from here on float64 does not tell neighbours apa
 # Texts are held in arrays, each as wide as the longest: a single one can take the memory of all.
 _LONG_LABEL = 1000
 _MOST_BYTES = 1 << 30
-_MANY_NUMBERS = 30  # of classes, from which whole numbers may be amounts
-_MOST_NAMED = 4  # classes in a note
-_NO_LABEL = {"nan", "na", "n/a", "null", "none", "?", "-"}
-# Letters that are not seen but are none of those that only format: fillers, joiners, variants of emoji.
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
 _TEXTS_AT_ONCE = 1 << 16  # that are looked at together
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 _MOST_DIGITS = 18  # of a count
@@ -53,8 +45,7 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     Raises `InvalidInput`: not two-dimensional, empty, or with NaN or infinite values. Raises
     `InvalidInputType`: not numbers.
     """
-    if is_tensor(X):
-        X = array_of_tensor(X, name)
+    X = without_torch(X, name)
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.promote_types(X.dtype, np.float32)), np.nan)
     if any(library == "scipy" for library, _ in kinds_of(X)):
@@ -89,6 +80,9 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     return array
 
 
+_EVERY: Any = None  # all rows may be picked
+
+
 @dataclass(frozen=True, eq=False)
 class CheckedRows:
     """Rows and labels that were checked once, for all that follows."""
@@ -97,15 +91,15 @@ class CheckedRows:
     # The sorted labels, and the class of each row; None without labels.
     classes: AnyArray | None = None
     codes: IntArray | None = None
-    usable: Mask | None = None  # which rows may be picked; None: all of them
+    usable: Mask = _EVERY  # which rows may be picked, as far as their values and labels say
     # A seed and the hashes of the rows by it, and a digest of all rows, where they were looked at already.
     hashes: tuple[int, Keys] | None = None
     digest: str | None = None
     means: Vector | None = None  # of each class, or of all rows, where they were added up
 
-    def pickable(self) -> Mask:
-        """Return True for rows that may be picked, as far as their values and labels say."""
-        return np.ones(len(self.rows), bool) if self.usable is None else self.usable
+    def __post_init__(self) -> None:
+        if self.usable is _EVERY:
+            object.__setattr__(self, "usable", np.ones(len(self.rows), bool))
 
     def keys(self, seed: int) -> Keys | None:
         """Return the hashes of the rows by this seed, if they are known."""
@@ -126,7 +120,7 @@ class CheckedRows:
     @property
     def n_usable(self) -> int:
         """How many rows may be picked."""
-        return len(self.rows) if self.usable is None else int(self.usable.sum())
+        return int(self.usable.sum())
 
     def judged(self, by_class: bool = True) -> tuple[IntArray | None, IntArray]:
         """Return the classes as they are judged: the code of each row, and which class each code is.
@@ -137,12 +131,11 @@ class CheckedRows:
         given = self.codes if by_class else None
         if given is None:
             given = np.zeros(len(self.rows), np.int64)
-        usable = self.pickable()
-        present, positions = number_classes(given if usable.all() else given[usable])
-        if len(present) == 1 and usable.all():
+        present, positions = number_classes(given[self.usable])
+        if len(present) == 1 and self.usable.all():
             return None, present
         codes = np.full(len(given), -1)
-        codes[usable] = positions
+        codes[self.usable] = positions
         return codes, present
 
 
@@ -178,7 +171,7 @@ def check_input(
             f" squares of smaller {rows.dtype} numbers vanish: multiply all of them{way}"
         )
     classes, codes = (None, None) if y is None else as_labels(y, len(rows), label_name)
-    return CheckedRows(rows, classes, codes, usable)
+    return CheckedRows(rows, classes, codes, _EVERY if usable is None else usable)
 
 
 def bad_rows(rows: AnyArray) -> IntArray:
@@ -222,23 +215,6 @@ def as_labels(labels: object, n_rows: int, name: str = "labels") -> tuple[AnyArr
         rows = "row" if missing.size == 1 else "rows"
         raise InvalidInput(f"{name} has no value in {missing.size} {rows} ({first_rows(missing)})")
     return number_classes(array)
-
-
-def as_numbers(given: object, n_rows: int, name: str) -> Vector:
-    """Return a number for each row; entries that are masked are NaN.
-
-    >>> as_numbers([1, 2.5], 2, "cost").tolist()
-    [1.0, 2.5]
-    """
-    try:
-        found = np.asanyarray(array_of_tensor(given, name) if is_tensor(given) else given)
-        kind = found.dtype.kind
-        values = np.ma.filled(found.astype(np.float64), np.nan) if kind in "biufUSO" else np.empty((0, 0))
-    except (TypeError, ValueError, OverflowError):
-        values = np.empty((0, 0))
-    if values.shape != (n_rows,):
-        raise InvalidInput(f"{name} takes a column or a number for each of {n_rows:,} rows")
-    return values
 
 
 def resolve_keep(keep: object, n_rows: int) -> int:
@@ -473,9 +449,7 @@ def label_values(labels: object, name: str = "labels") -> tuple[AnyArray, IntArr
     >>> label_values(["cat", None, "dog"])
     (array(['cat', '', 'dog'], dtype='<U3'), array([1]))
     """
-    if is_tensor(labels):
-        labels = array_of_tensor(labels, name)
-    array = _as_column(labels, name)
+    array = _as_column(without_torch(labels, name), name)
     if array.dtype.kind == "O" or isinstance(array, np.ma.MaskedArray):
         return _object_labels(array, name)
     if array.dtype.kind == "f":
@@ -520,12 +494,17 @@ def number_classes(values: AnyArray) -> tuple[AnyArray, IntArray]:
     return classes, codes.astype(np.int64, copy=False)
 
 
-def array_of_tensor(tensor: Any, name: str) -> AnyArray:
-    """Return what a torch tensor holds, which NumPy refuses where it tracks gradients or is of few bits."""
-    if str(tensor.layout) != "torch.strided":
+def without_torch(value: Any, name: str) -> Any:
+    """Return what a tensor of torch holds, and anything else as it is.
+
+    NumPy refuses tensors that track gradients, or are of few bits.
+    """
+    if ("torch", "Tensor") not in kinds_of(value):
+        return value
+    if str(value.layout) != "torch.strided":
         raise InvalidInputType(f"{name} is a sparse tensor; pass a dense one: {name}.to_dense()")
     try:
-        tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+        tensor = value.detach().cpu().resolve_conj().resolve_neg()
         few_bits = str(tensor.dtype).startswith(("torch.bfloat", "torch.float8"))
         return np.asarray(tensor.float() if few_bits else tensor)
     except (TypeError, RuntimeError) as error:  # of no device, or of a type of torch's own
@@ -589,55 +568,6 @@ def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
     result = np.full(len(values), fill, np.asarray(found).dtype if found else None)
     result[good] = found
     return result, np.flatnonzero(~good)
-
-
-def notes_on(classes: AnyArray) -> list[str]:
-    """Return notes on classes that may be meant otherwise: that look alike, or read like none.
-
-    Alike are those that differ in spaces, capitals, the encoding of accents (NFC, NFD) or invisible letters.
-
-    >>> for note in notes_on(np.array(["Billing", "billing ", "n/a", "Login"])):
-    ...     print(note)
-    classes that differ in spaces or capitals only are taken as different: 'Billing' and 'billing '
-    class 'n/a' reads like a missing label; rows whose label is left empty can be dropped (on_bad_rows)
-    >>> notes_on(np.arange(18, 70))[0].partition(";")[0]
-    'the labels are 52 whole numbers from 18 to 69, each taken as a class'
-    """
-    if classes.dtype.kind in "iu" and len(classes) >= _MANY_NUMBERS:
-        low, high = int(classes.min()), int(classes.max())
-        if low not in (0, 1) and high - low < 2 * len(classes):
-            return [
-                f"the labels are {len(classes):,} whole numbers from {low} to {high}, each taken as a class;"
-                " if they are amounts, such as ages, divide them into bins first"
-            ]
-    if classes.dtype.kind != "U":
-        return []
-    alike: dict[str, list[str]] = {}
-    for name in classes.tolist():
-        alike.setdefault(" ".join(_visible(name).split()).casefold(), []).append(name)
-    notes = []
-    several = [names for names in alike.values() if len(names) > 1]
-    if several:
-        hidden = any(_visible(name) != name for name in several[0])
-        *others, last = map(ascii if hidden else repr, several[0][:_MOST_NAMED])
-        more = sum(map(len, several)) - len(others) - 1
-        notes.append(
-            f"classes that differ in spaces{', accents, invisible letters' if hidden else ''} or capitals"
-            " only are taken as different:"
-            f" {', '.join(others)} and {last}" + (f", and {more} more" if more else "")
-        )
-    for name in (names[0] for word, names in alike.items() if word in _NO_LABEL):
-        notes.append(
-            f"class {name!r} reads like a missing label; rows whose label is left empty can be dropped"
-            " (on_bad_rows)"
-        )
-    return notes
-
-
-def _visible(name: str) -> str:
-    """Return a name without letters that are not seen, such as zero-width spaces, with composed accents."""
-    seen = "".join(letter for letter in _UNSEEN.sub("", name) if unicodedata.category(letter) != "Cf")
-    return unicodedata.normalize("NFC", seen)
 
 
 def _check_letters(texts: list[str], name: str, first: int = 0) -> None:

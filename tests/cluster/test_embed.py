@@ -54,7 +54,7 @@ def test_the_vectors_are_those_of_one_machine_though_a_worker_is_lost(tickets, t
 
     with ray_engine(None, workers=2) as engine, progress.listen(listener):
         found = embed_input(tickets, "wordllama", output=tmp_path / "b.npy", cache_dir=tmp_path / "two",
-                            spread=engine.map, **OPTIONS)  # fmt: skip
+                            engine=engine, **OPTIONS)  # fmt: skip
     assert killed
     assert files(tmp_path / "a.npy") == files(tmp_path / "b.npy")
     assert found.ids.tolist() == expected.ids.tolist()

@@ -232,7 +232,7 @@ def test_a_dry_run_counts_the_reads_that_happen(folder, more):
 
 
 def test_a_dry_run_keeps_nothing_and_says_where_memory_is_short(folder, monkeypatch):
-    monkeypatch.setattr("gmmatch.encoders.embed.embed_input", None)
+    monkeypatch.setattr("gmmatch.inputs.embed_input", None)
     done = run("select photos/ --encoder pixels --labels l.csv --keep 10% --dry-run")
     assert "would keep 12 of 120 rows of 108 numbers in 2 classes by gm-matching" in done.stdout
     assert "to encode 120 rows; nothing was written" in done.stdout

@@ -6,7 +6,6 @@ into what selectors understand: rows that may be picked, rows that come first, a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays import IntArray, Mask
+from ..checkpoints import pack
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
-from ..facts import Evidence
+from ..facts import Evidence, digest_of_arrays
 from ..inputs import open_foreign
 from ..records import Selection
 from ..selectors.groups import Wanted
@@ -109,24 +109,11 @@ class OpenAims:
     def recipe(self) -> dict[str, str]:
         """Return what a saved run must have in common with this one: a digest of all that was read."""
         earlier = self.include.earlier
-        found: list[Any] = [self.include.rows] if len(self.include.rows) else []
-        if earlier is not None:
-            found += [np.frombuffer(earlier.info.fingerprint.encode(), np.uint8), earlier.indices]
-        found += [] if self.exclude is None else [self.exclude.rows]
-        found += [] if self.holdout is None else [self.holdout.rows]
-        found += [np.ones(1)] if self.drop else []
-        found += [] if self.cost is None else [self.cost.values]
-        if self.strata is not None:
-            found += [np.char.encode(values.astype(str), "utf-8") for values in self.strata.columns.values()]
-        if self.match_to is not None:
-            for reference in self.match_to.references:
-                found += [reference.rows, np.array([reference.share])]
-        if self.quality is not None:
-            found += [self.quality.values, np.array([self.quality.weight])]
-        digest = hashlib.blake2b(digest_size=8)
-        for array in found:
-            digest.update(np.ascontiguousarray(array).tobytes() + b"|")
-        return {"aims": digest.hexdigest()} if found else {}
+        told = {name: own for name, own in vars(self).items() if name not in ("include", "texts") and own}
+        if len(self.include.rows) or earlier is not None:
+            others = None if earlier is None else (earlier.info.fingerprint, earlier.indices)
+            told["include"] = self.include.rows, others
+        return {"aims": digest_of_arrays(pack(told))} if told else {}
 
     def resolve(
         self,
@@ -164,7 +151,7 @@ class OpenAims:
                 notes.append(f"only {there:,} rows are like match_to; {keep:,} were asked for")
             keep = min(keep, there)
         carried = None if self.include.earlier is None else self.include.earlier.carried
-        wanted = Wanted(None if (allowed == checked.pickable()).all() else allowed, first, parts, carried)
+        wanted = Wanted(None if (allowed == checked.usable).all() else allowed, first, parts, carried)
         if self.quality is None:
             return Resolved(wanted, tuple(notes), info, leaks, keep=keep)
         codes = parts.codes if parts is not None else checked.judged(by_class)[0]
@@ -183,7 +170,7 @@ class OpenAims:
     ) -> tuple[Mask, list[str], dict[str, Any], Leaks | None]:
         """Return which rows may be picked, notes on that, what was found as plain data, and leaks."""
         first, earlier = self.include.rows, self.include.earlier
-        allowed = checked.pickable().copy()
+        allowed = checked.usable.copy()
         notes: list[str] = []
         info: dict[str, Any] = {}
         leaks = None
@@ -210,7 +197,7 @@ class OpenAims:
         """Return how much to keep, as selectors take it."""
         asked = check_keep(keep)
         if self.cost is not None:  # whatever is paid for is cut later
-            return len(checked.pickable())
+            return len(checked.rows)
         if isinstance(asked, Beyond):
             return int(asked) + len(self.include.rows)
         earlier = self.include.earlier

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Keys, Mask
+from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
 from ..compute.keys import row_keys
 from ..facts import Evidence
 from ..trust import find_copies, make_table
@@ -15,6 +15,15 @@ from ..validation import CheckedRows
 
 _SAMPLE_ROWS = 1024
 _LISTED = 1000  # dropped rows that the information of a run lists, with the row that stands for each
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Pairs of a text or photo and the foreign one that it is most like, and how alike they are."""
+
+    train: IntArray
+    test: IntArray
+    likeness: Vector
 
 
 def drop_duplicates(
@@ -27,7 +36,7 @@ def drop_duplicates(
     Of each group of near-duplicates that is the row of the label most believed in it, as in the list of
     suspects. Rows that are in already stand for their groups. Time: one read.
     """
-    usable = checked.pickable()
+    usable = checked.usable
     found = find_copies(checked.rows, hashes_of(checked, seed), usable)
     if texts is not None:
         found = replace(found, groups=_joined(found.groups, np.where(usable, texts, -1)))

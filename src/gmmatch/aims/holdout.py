@@ -18,9 +18,9 @@ from ..inputs import rows_of
 from ..records import verb
 from ..trust import find_copies
 from ..validation import CheckedRows
-from .duplicates import as_cosine, hashes_of
-from .photos import AlikePhotos, find_alike_photos
-from .texts import AlikeTexts, find_alike
+from .duplicates import Alike, as_cosine, hashes_of
+from .photos import find_alike_photos
+from .texts import find_alike
 
 _LISTED = 1000  # pairs that the information of a run lists
 
@@ -121,22 +121,24 @@ class Holdout:
     """Foreign rows, and which texts or photos of the data are nearly the same as theirs."""
 
     rows: FloatArray
-    alike: AlikeTexts | AlikePhotos | None = None
+    alike: Alike | None = None
+    texts: bool = False  # whether those are texts
 
     @classmethod
     def of(cls, foreign: Dataset, data: Dataset, name: str, n_features: int) -> Holdout:
         """Return the rows of other data; where both are texts or photos, these are compared as well."""
-        rows, mine, theirs, alike = rows_of(foreign, name, n_features), data.content, foreign.content, None
-        if mine is not None and theirs is not None and mine.kind == theirs.kind != "rows":
-            alike = (find_alike if mine.kind == "text" else find_alike_photos)(mine, theirs)
-        return cls(rows, alike)
+        rows, mine, theirs = rows_of(foreign, name, n_features), data.content, foreign.content
+        if mine is None or theirs is None or not mine.kind == theirs.kind != "rows":
+            return cls(rows)
+        texts = mine.kind == "text"
+        return cls(rows, (find_alike if texts else find_alike_photos)(mine, theirs), texts)
 
     def leaks(self, checked: CheckedRows, seed: int) -> Leaks:
         """Find the rows that are near-duplicates of the foreign ones.
 
         Time: one read, and O(rows log rows).
         """
-        rows, usable, alike = checked.rows, checked.pickable(), self.alike
+        rows, usable, alike = checked.rows, checked.usable, self.alike
         with np.errstate(over="ignore"):
             others = np.asarray(self.rows, rows.dtype)
         if not np.isfinite(others).all():
@@ -155,7 +157,7 @@ class Holdout:
         )
         near = distance <= found.reach
         train, test, distance = mine[near], theirs[test[near]], distance[near]
-        overlap, correlation = np.full((2, len(train)), np.nan)
+        measured = np.full((2, len(train)), np.nan)  # overlap and correlation
         if alike is not None:
             more = usable[alike.train] & ~np.isin(alike.train, train)
             one, other = alike.train[more], alike.test[more]
@@ -163,12 +165,12 @@ class Holdout:
             order = np.argsort(np.r_[train, one], kind="stable")
             train, test = np.r_[train, one][order], np.r_[test, other][order]
             distance = np.r_[distance, np.sqrt(np.square(apart).sum(axis=1))][order]
-            none = np.full(len(one), np.nan)
-            overlap = np.r_[overlap, alike.overlap[more] if isinstance(alike, AlikeTexts) else none][order]
-            by_photo = alike.correlation[more] if isinstance(alike, AlikePhotos) else none
-            correlation = np.r_[correlation, by_photo][order]
+            unlike = np.full(len(one), np.nan)
+            likeness = alike.likeness[more]
+            by = (likeness, unlike) if self.texts else (unlike, likeness)
+            measured = np.concatenate([measured, by], axis=1)[:, order]
         cosine = as_cosine(others, found.reach)
-        return Leaks(train, test, distance, found.reach, cosine, overlap, correlation)
+        return Leaks(train, test, distance, found.reach, cosine, *measured)
 
 
 def _nearest_in_group(

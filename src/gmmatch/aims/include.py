@@ -32,7 +32,7 @@ class Include:
         if isinstance(given, Selection) and not _of_this(given, data, checked):
             return cls(earlier=_check_earlier(given, checked))
         rows = find_rows(given, data, checked, "include")
-        _refuse(rows, ~checked.pickable(), "include names", "is bad, and cannot be kept")
+        _refuse(rows, ~checked.usable, "include names", "is bad, and cannot be kept")
         return cls(rows)
 
     def joined(self, selection: Selection) -> Selection:

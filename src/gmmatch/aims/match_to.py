@@ -86,7 +86,7 @@ class MatchTo:
 
         Time: one read, O(rows * features * reference rows).
         """
-        believed = checked.pickable() & (True if verdict is None else verdict.tiers == TRUSTED)
+        believed = checked.usable & (True if verdict is None else verdict.tiers == TRUSTED)
         codes, present = checked.judged(by_class)
         if verdict is None or verdict.labels is None or len(present) < 2:
             codes = None  # labels were not judged

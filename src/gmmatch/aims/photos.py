@@ -11,16 +11,16 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Float32Array, IntArray, Mask, UInt8Array, Vector
+from ..arrays import Float32Array, IntArray, Mask, UInt8Array
 from ..data import Items, Unreadable
 from ..data.images import as_pixels, image_of, open_image
 from ..encoders.base import cores
 from ..errors import require
 from ..progress import task
+from .duplicates import Alike
 
 _SHARE = 0.1  # of the usual distance (1 - correlation) that photos which are nearly the same may have
 _FLAT = 4.0  # greys of 255: photos that vary less are not compared
@@ -30,21 +30,12 @@ _STEPS = 4  # in which the best crop is found: rows and columns in turn
 _AT_ONCE, _PAIRS, _BLOCK = 1 << 10, 1 << 22, 1 << 9
 
 
-@dataclass(frozen=True, eq=False)
-class AlikePhotos:
-    """Pairs of a photo and the foreign photo that it is most like."""
-
-    train: IntArray
-    test: IntArray
-    correlation: Vector  # of their greys, under the best crop
-
-
-def find_alike_photos(photos: Items, foreign: Items) -> AlikePhotos:
+def find_alike_photos(photos: Items, foreign: Items) -> Alike:
     """Return the photos that are nearly the same as a foreign one, and the most similar of these.
 
-    They correlate by at least 0.97, or by more where all are much alike, such as scanned digits: they are at
-    most a tenth as far apart as a photo and its fourth candidate usually are. Photos of hardly any contrast,
-    and those that cannot be read, are like none.
+    How alike they are is the correlation of their greys, under the best crop: at least 0.97, or more where
+    all are much alike, such as scanned digits. They are at most a tenth as far apart as a photo and its
+    fourth candidate usually are. Photos of hardly any contrast, and those that cannot be read, are like none.
 
     Time: O(photos * foreign photos), and one read of both. Memory: 3 kB for each foreign photo.
     """
@@ -70,7 +61,7 @@ def find_alike_photos(photos: Items, foreign: Items) -> AlikePhotos:
             found.append((first + rows, numbers[candidates[row, best]], scores[row, best], usual))
     train, test, correlation, usual = (np.concatenate(column) for column in zip(*found, strict=True))
     near = correlation >= 1 - _SHARE * (1 - np.median(usual)) if len(usual) else np.empty(0, bool)
-    return AlikePhotos(train[near], test[near], correlation[near])
+    return Alike(train[near], test[near], correlation[near])
 
 
 def _read(items: Items) -> Iterator[tuple[int, UInt8Array]]:

@@ -50,7 +50,7 @@ class Strata:
         most rows as a pair, and the parts of a value share these by their sizes; otherwise parts share the
         budget as classes do.
         """
-        usable = checked.pickable()
+        usable = checked.usable
         columns = dict(self.columns)
         if by_class and checked.classes is not None and checked.codes is not None:
             columns = {"class": checked.classes[checked.codes], **columns}

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import IntArray, Keys, Vector
+from ..arrays import IntArray, Keys
 from ..data import Items, Unreadable
+from .duplicates import Alike
 
 LEAST = 0.6  # shared among all sequences of two texts that are nearly the same
 _LETTERS = 4
@@ -22,27 +22,18 @@ _LONGEST = 10_000  # letters that are compared: in longer texts most sequences a
 _BANDS, _PER_BAND = 40, 4
 _AT_ONCE = 1 << 13
 
-_Keys = Keys
 
-
-@dataclass(frozen=True, eq=False)
-class AlikeTexts:
-    """Pairs of a text and the foreign text that it is most like."""
-
-    train: IntArray
-    test: IntArray
-    overlap: Vector  # the share of sequences that both have
-
-
-def find_alike(texts: Items, foreign: Items) -> AlikeTexts:
+def find_alike(texts: Items, foreign: Items) -> Alike:
     """Return the texts that are nearly the same as a foreign one, and the most similar of these.
+
+    How alike they are is the share of sequences that both have.
 
     Time: O(letters), and the comparison of candidates. Memory: the sequences of the foreign texts.
 
     >>> def items(*texts):
     ...     return Items("text", len(texts), lambda start, stop: list(texts[start:stop]))
     >>> found = find_alike(items("Call my mother!", "play some jazz"), items("please call my mother"))
-    >>> found.train.tolist(), found.test.tolist(), found.overlap.round(2).tolist()
+    >>> found.train.tolist(), found.test.tolist(), found.likeness.round(2).tolist()
     ([0], [0], [0.65])
     """
     known = [sequences(text) for text in _read(foreign)]
@@ -64,7 +55,7 @@ def find_alike(texts: Items, foreign: Items) -> AlikeTexts:
                 train.append(start + row)
                 test.append(int(others[best]))
                 overlap.append(scores[best])
-    return AlikeTexts(np.array(train, np.int64), np.array(test, np.int64), np.array(overlap, np.float64))
+    return Alike(np.array(train, np.int64), np.array(test, np.int64), np.array(overlap, np.float64))
 
 
 def same_texts(texts: Items) -> IntArray:
@@ -90,7 +81,7 @@ def _words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-def sequences(text: str) -> _Keys:
+def sequences(text: str) -> Keys:
     """Return the sequences of four letters of a text as numbers, each once; signs and capitals do not count.
 
     >>> len(sequences("Abba")), bool((sequences("Ab, ba!") == sequences("ab ba")).all())
@@ -105,14 +96,14 @@ def sequences(text: str) -> _Keys:
     return np.unique(found)
 
 
-def _mixed(keys: _Keys) -> _Keys:
+def _mixed(keys: Keys) -> Keys:
     """Return numbers that look random, the same for the same (the end of MurmurHash3)."""
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         keys = (keys ^ keys >> np.uint64(33)) * np.uint64(factor)
     return keys ^ keys >> np.uint64(33)
 
 
-def _bands(texts: list[_Keys]) -> _Keys:
+def _bands(texts: list[Keys]) -> Keys:
     """Return a number for each band of the signature of each text; those of empty texts are their own."""
     salts = _mixed(np.arange(1, _BANDS * _PER_BAND + 1, dtype=np.uint64))
     found = np.empty((len(texts), _BANDS), np.uint64)
@@ -128,7 +119,7 @@ def _bands(texts: list[_Keys]) -> _Keys:
     return found
 
 
-def _overlap(one: _Keys, other: _Keys) -> float:
+def _overlap(one: Keys, other: Keys) -> float:
     shared = len(np.intersect1d(one, other, assume_unique=True))
     return shared / max(1, len(one) + len(other) - shared)
 

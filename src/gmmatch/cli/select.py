@@ -13,7 +13,9 @@ from .. import run
 from ..aims.quality import WEIGHT
 from ..checkpoints import is_there
 from ..errors import InvalidParameter
+from ..estimating import Estimate, estimate
 from ..facts import RunInfo
+from ..planning import Plan
 from ..records import load_selection
 from ..validation import check_keep
 from . import exit_code, options
@@ -205,10 +207,10 @@ def select(
             "keep says how many rows to keep, such as 10% or 5000; name it, or a selection to repeat:"
             " settings=..."
         )
-    plan = run.Plan.of(source, check_keep(keep), asked)
+    plan = Plan.of(source, check_keep(keep), asked)
     with show_progress(quiet):
         if dry_run:
-            found = run.estimate(plan)
+            found = estimate(plan)
             typer.echo(json.dumps(found.as_dict()) if as_json else describe(found))
             return
         plan.check_read([scores])
@@ -281,7 +283,7 @@ def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
     return [done, *notes([*([learned] if learned else []), *(facts.hint or "").splitlines()])]
 
 
-def describe(found: run.Estimate) -> str:
+def describe(found: Estimate) -> str:
     """Say in words what would be done."""
     classes = f" in {found.classes:,} classes" if found.classes else ""
     start = f"would keep {found.keep:,} of {found.rows:,} rows"

@@ -11,23 +11,18 @@ import json
 import os
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..arrays import IntArray, Labels
 from ..errors import InvalidInput, InvalidInputType
 from ..files import SHARDS, file_and_column
-from ..records import METADATA_KEY
-from ..validation import LARGEST_WHOLE_FLOAT, first_rows, is_missing, label_values, nearest
-from .dataset import Dataset, Entries, Unreadable, spelled
+from ..validation import first_rows, is_missing, label_values, nearest
+from .dataset import Dataset, Entries, Unreadable
 from .formats.arrays import load_npz, map_npy, npz_shapes
 from .formats.arrow import Columns, file_columns
 from .formats.image_files import is_idx, read_idx
@@ -41,6 +36,18 @@ from .formats.text_files import (
     json_table,
     read_delimited,
 )
+from .joining import (
+    WHOLE,
+    Values,
+    id_column,
+    id_text,
+    join,
+    one_of,
+    pair_files,
+    position_notes,
+    read_column,
+    whole_numbers,
+)
 from .remote import fetched, is_remote
 from .request import (
     all_bad,
@@ -48,7 +55,6 @@ from .request import (
     listed,
     names_file,
     names_shards,
-    natural_order,
     no_column,
     no_file,
     order_notes,
@@ -62,51 +68,14 @@ NAMES = {
     "scores": ("score", "scores"),
 }
 KINDS = ".npy, .npz, IDX, .txt, .csv, .tsv, .jsonl, .parquet or .arrow"
+_MANY_NUMBERS = 30  # of classes, from which whole numbers may be amounts
+_MOST_NAMED = 4  # classes in a note
+_NO_LABEL = {"nan", "na", "n/a", "null", "none", "?", "-"}
+# Letters that are not seen but are none of those that only format: fillers, joiners, variants of emoji.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 UNLABELLED = "unlabelled"
-# What a column of ids is called, most usual first.
-ID_NAMES = ("id", "ids", "path", "file", "file_name", "filename")
-ROW_COLUMN = "row"  # holds row numbers, in the files that gmmatch writes
-# What else it may be called; without a name, or with such a one, it is an index that pandas wrote.
-_LIKE_IDS = re.compile(
-    r"|(.*[ _-])?(id|path|file|filename|name|key|index|idx|image|img)s?|filepaths?|[ug]?uid"
-    r"|unnamed: ?[0-9]+|__index_level_[0-9]+__"
-)
-_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
-_WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})\.0")
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
-
-
-_composed = partial(unicodedata.normalize, "NFC")
-# What of two names must agree: all of them; all but `.0` behind a whole number; all but how accents are
-# encoded; their last parts; or these without the ending.
-NAME_FORMS: tuple[Callable[[str], str], ...] = (
-    str,
-    lambda name: name[:-2] if _WHOLE_FLOAT.fullmatch(name) else name,
-    _composed,
-    lambda name: _composed(name).rpartition("/")[2],
-    lambda name: _ENDING.sub("", _composed(name).rpartition("/")[2]),
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Values:
-    """Values as a file holds them."""
-
-    entries: Entries
-    keys: Entries | None  # the ids beside them, where there are some
-    name: str
-    key_column: str = ""  # what their column is called
-    # What was found when they were put in the order of the rows: the rows whose ids it does not have, and
-    # sentences for the user.
-    absent: Mapping[int, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-
-def whole_numbers(cells: Entries) -> list[object]:
-    """Return text as whole numbers where all of it is, else as it stands; '007' is no number."""
-    if all(cell is None or _WHOLE.fullmatch(cell) for cell in cells):
-        return [None if cell is None else int(cell) for cell in cells]
-    return list(cells)
 
 
 def read_values(given: Any, what: str, n_rows: int | None = None) -> Labels:
@@ -141,7 +110,7 @@ def _complete(values: Values, what: str, bad: Mapping[int, str] | None = None) -
     missing = np.setdiff1d(missing, list(bad or ()))
     if missing.size:
         rows = f"{missing.size} of {len(array)} rows ({first_rows(missing)})"
-        raise InvalidInput(f"{values.name} has no {_one(what)} in {rows}")
+        raise InvalidInput(f"{values.name} has no {one_of(what)} in {rows}")
     return array
 
 
@@ -200,6 +169,55 @@ def repeated_ids(ids: Labels, missing: IntArray) -> tuple[str, ...]:
     )
 
 
+def notes_on(classes: Labels) -> list[str]:
+    """Return notes on classes that may be meant otherwise: that look alike, or read like none.
+
+    Alike are those that differ in spaces, capitals, the encoding of accents (NFC, NFD) or invisible letters.
+
+    >>> for note in notes_on(np.array(["Billing", "billing ", "n/a", "Login"])):
+    ...     print(note)
+    classes that differ in spaces or capitals only are taken as different: 'Billing' and 'billing '
+    class 'n/a' reads like a missing label; rows whose label is left empty can be dropped (on_bad_rows)
+    >>> notes_on(np.arange(18, 70))[0].partition(";")[0]
+    'the labels are 52 whole numbers from 18 to 69, each taken as a class'
+    """
+    if classes.dtype.kind in "iu" and len(classes) >= _MANY_NUMBERS:
+        low, high = int(classes.min()), int(classes.max())
+        if low not in (0, 1) and high - low < 2 * len(classes):
+            return [
+                f"the labels are {len(classes):,} whole numbers from {low} to {high}, each taken as a class;"
+                " if they are amounts, such as ages, divide them into bins first"
+            ]
+    if classes.dtype.kind != "U":
+        return []
+    alike: dict[str, list[str]] = {}
+    for name in classes.tolist():
+        alike.setdefault(" ".join(_visible(name).split()).casefold(), []).append(name)
+    notes = []
+    several = [names for names in alike.values() if len(names) > 1]
+    if several:
+        hidden = any(_visible(name) != name for name in several[0])
+        *others, last = map(ascii if hidden else repr, several[0][:_MOST_NAMED])
+        more = sum(map(len, several)) - len(others) - 1
+        notes.append(
+            f"classes that differ in spaces{', accents, invisible letters' if hidden else ''} or capitals"
+            " only are taken as different:"
+            f" {', '.join(others)} and {last}" + (f", and {more} more" if more else "")
+        )
+    for name in (names[0] for word, names in alike.items() if word in _NO_LABEL):
+        notes.append(
+            f"class {name!r} reads like a missing label; rows whose label is left empty can be dropped"
+            " (on_bad_rows)"
+        )
+    return notes
+
+
+def _visible(name: str) -> str:
+    """Return a name without letters that are not seen, such as zero-width spaces, with composed accents."""
+    seen = "".join(letter for letter in _UNSEEN.sub("", name) if unicodedata.category(letter) != "Cf")
+    return unicodedata.normalize("NFC", seen)
+
+
 def _filled(array: Labels, missing: IntArray, bad: dict[int, str], unlabelled: str) -> Labels:
     """Give rows without a label one that exists, or one of their own."""
     if not missing.size and not bad:
@@ -223,17 +241,13 @@ def _filled(array: Labels, missing: IntArray, bad: dict[int, str], unlabelled: s
     return array
 
 
-def _one(what: str) -> str:
-    return "stratum" if what == "strata" else what[:-1]
-
-
 def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None) -> Values:
     """Return values that are a column of the data, a file, or given."""
     if not isinstance(given, (str, os.PathLike)):
         dataset.check_index(given, parameter or what)
         values = Values(given, None, what, notes=position_notes(dataset, given, what))
     elif isinstance(given, str) and given in dataset.columns:
-        values = Values(_column(dataset, given), None, f"column {given!r} of {dataset.name}")
+        values = Values(read_column(dataset, given), None, f"column {given!r} of {dataset.name}")
     elif isinstance(given, os.PathLike) or names_file(given):
         name = os.fspath(given)
         shards = not is_remote(name) and names_shards(name)
@@ -246,14 +260,6 @@ def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None)
         raise no_column(given, parameter or what, dataset.columns, dataset.name)
     _check_length(values, len(dataset), what, dataset.name)
     return values
-
-
-def _column(dataset: Dataset, name: str) -> Entries:
-    """Return the values of a column of the data, None where one cannot be read."""
-    entries = () if dataset.read_column is None else dataset.read_column(name)
-    if isinstance(entries, list):
-        entries = [None if isinstance(entry, Unreadable) else entry for entry in entries]
-    return whole_numbers(entries) if dataset.kind == "csv" else entries
 
 
 def _check_length(values: Values, n_rows: int, what: str, where: str) -> None:
@@ -354,7 +360,7 @@ def _flat(array: Labels, path: Path, what: str) -> Labels:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InvalidInput(f"{path} has shape {array.shape}; expected one {_one(what)} per row")
+        raise InvalidInput(f"{path} has shape {array.shape}; expected one {one_of(what)} per row")
     return np.asarray(array)
 
 
@@ -411,7 +417,7 @@ def _pandas_index(table: Table, taken: str) -> str | None:
 def _count_of_rows(name: str, entries: Entries, path: Path) -> str | None:
     """Point out a column of all row numbers that are in another order."""
     first = next(iter(entries), None)
-    if isinstance(first, (str, int, np.integer)) and _WHOLE.fullmatch(str(first)):
+    if isinstance(first, (str, int, np.integer)) and WHOLE.fullmatch(str(first)):
         numbers = [id_text(entry) for entry in entries]
         rows = list(map(str, range(len(numbers))))
         if numbers != rows and set(numbers) == set(rows):
@@ -464,219 +470,3 @@ def label_column(
     if numbers:
         return 0, not is_number(first[0])
     return 0, n_rows is not None and len(found.records) == n_rows + 1 and first[0] not in below
-
-
-# ---- which value belongs to which row ----
-
-
-def id_column(names: Sequence[str], taken: str, read: Callable[[str], Iterable[Any]]) -> str | None:
-    """Return the column that holds the ids of a file of values: one with a usual name, or of row numbers.
-
-    A column called `doc_id`, `image`, `name`, `index` or the like holds ids where each of its values is there
-    once.
-    `taken`: the column of the values. `read`: function of a column's name that returns its values.
-    """
-    lower = {name.strip().lower(): name for name in reversed(names) if name != taken}
-    for usual in ID_NAMES:
-        if usual in lower:
-            return lower[usual]
-    for word, name in lower.items():
-        if _LIKE_IDS.fullmatch(word):
-            entries = [entry for entry in read(name) if not is_missing(entry)]
-            if entries and len(set(map(id_text, entries))) == len(entries):
-                return name
-    return lower.get(ROW_COLUMN)
-
-
-def join(values: Values, dataset: Dataset, what: str) -> Values:
-    """Return values in the order of the rows, by their ids.
-
-    The rows' ids are those they were given, a column of the data, the names of the files, or those that
-    `gmmatch embed` wrote beside its vectors. Without any, ids that are exactly the row numbers will do.
-
-    Raises `InvalidInput`: ids that are missing, that occur twice, or that are not the rows'.
-    """
-    keys = _checked_keys(values, what)
-    numbered = values.key_column.strip().lower() == ROW_COLUMN
-    found = None if numbered else _row_ids(dataset, values.key_column)
-    if found is None:
-        if set(keys) != set(map(str, range(len(dataset)))):
-            raise InvalidInput(
-                f"{values.name} has ids ({named(keys)}), and the rows of {dataset.name} have none but their"
-                f" numbers, 0 to {len(dataset) - 1}; give the rows' ids as well (ids), or, if the file is in"
-                f" the order of the rows, its own (ids='{values.name}:{values.key_column}')"
-            )
-        found = list(range(len(dataset)))
-    names = [None if is_missing(entry) else id_text(entry) for entry in found]
-    places = match_names(keys, names)
-    if places is None:
-        raise _not_the_rows(values, keys, names, dataset)
-    absent = {
-        row: f"no id, so no {_one(what)}" if name is None else f"no {_one(what)} for its id {name!r}"
-        for row, (name, place) in enumerate(zip(names, places, strict=True))
-        if place is None
-    }
-    ordered = [None if place is None else values.entries[place] for place in places]
-    surplus = sorted(set(range(len(keys))).difference(places))
-    notes = []
-    if surplus:
-        foreign = named([keys[place] for place in surplus])
-        notes.append(f"{values.name} has {what} for {len(surplus):,} ids that no row has: {foreign}")
-    shared = [name for name, count in Counter(names).items() if name is not None and count > 1]
-    if shared:
-        notes.append(
-            f"{len(shared):,} ids of {dataset.name} are those of several rows, whose {what} are the same:"
-            f" {named(shared)}"
-        )
-    return Values(ordered, None, values.name, absent=absent, notes=tuple(notes))
-
-
-def id_text(entry: object) -> str:
-    """Return an id as text: 7, 7.0 and '7' are the same, '007' is another.
-
-    >>> [id_text(entry) for entry in (7, 7.0, "7", "007", 7.5)]
-    ['7', '7', '7', '007', '7.5']
-    """
-    if isinstance(entry, bytes):
-        return entry.decode("utf-8", "backslashreplace")
-    if isinstance(entry, (float, np.floating)):
-        number = float(entry)
-        return str(int(number) if number.is_integer() and abs(number) < LARGEST_WHOLE_FLOAT else number)
-    return str(entry)
-
-
-def named(ids: Sequence[str]) -> str:
-    """Return the first two ids of several, and how many more there are.
-
-    >>> named(["a", "b", "c"])
-    "'a', 'b' and 1 more"
-    """
-    shown = [repr(entry if len(entry) <= 80 else f"{entry[:80]}...") for entry in ids[:2]]
-    return " and ".join(shown) if len(ids) <= 2 else f"{', '.join(shown)} and {len(ids) - 2:,} more"
-
-
-def pair_files(files: Sequence[str], others: Sequence[str], name: str, other_name: str) -> list[str]:
-    """Return files in the order of the others that they belong to: by name, or by the numbers in it.
-
-    >>> pair_files(["y/part0.npy", "y/part1.npy"], ["x/part1.npy", "x/part0.npy"], "y", "x")
-    ['y/part1.npy', 'y/part0.npy']
-    """
-    forms: tuple[Callable[[str], object], ...] = (
-        lambda file: Path(file).stem,
-        lambda file: tuple(map(int, re.findall("[0-9]+", Path(file).stem))),
-    )
-    for form in forms:
-        known = {form(file): file for file in files}
-        wanted = [form(other) for other in others]
-        if len(known) == len(files) == len(wanted) == len(set(wanted)) and known.keys() == set(wanted):
-            return [known[form(other)] for other in others]
-    raise InvalidInput(
-        f"the {len(files):,} files of {name} ({named(files)}) are not those of {other_name}, {len(others):,}"
-        f" ({named(others)}); expected a file for each, of the same name or number"
-    )
-
-
-def position_notes(dataset: Dataset, given: object, what: str) -> tuple[str, ...]:
-    """Report in which order images are that values belong to by position, where it could be another.
-
-    Images are in the order of the letters of their paths, as `ImageFolder` of torchvision has them.
-    """
-    if dataset.kind != "image-folder" or given is dataset.labels:
-        return ()
-    for file, other in zip(dataset.files, natural_order(dataset.files), strict=True):
-        if file != other:
-            first, then = (spelled(os.path.basename(path)) for path in (file, other))
-            return (
-                f"the {what} belong to the images of {dataset.name} by position, and these are in the order"
-                f" of their letters: {first} before {then}",
-            )
-    return ()
-
-
-def _checked_keys(values: Values, what: str) -> list[str]:
-    """Return the ids of a file as text: each row has one, and each is there once."""
-    given = () if values.keys is None else list(values.keys)
-    missing = [row for row, key in enumerate(given) if is_missing(key) or isinstance(key, Unreadable)]
-    if missing:
-        raise InvalidInput(
-            f"{values.name} has no id in {len(missing):,} of its {len(given):,} rows ({first_rows(missing)});"
-            f" expected an id for each of its {what}"
-        )
-    keys = [id_text(key) for key in given]
-    twice = [key for key, count in Counter(keys).items() if count > 1]
-    if twice:
-        raise InvalidInput(
-            f"{values.name} has {len(twice):,} ids more than once: {named(twice)}; expected each id once"
-        )
-    return keys
-
-
-def _row_ids(dataset: Dataset, key_column: str) -> list[Any] | None:
-    """Return the id of each row, wherever there is one; None: the rows have none."""
-    if dataset.ids is not None:
-        return list(dataset.ids.tolist())
-    for name in (key_column, *ID_NAMES):
-        if name in dataset.columns:
-            return list(_column(dataset, name))
-    if dataset.content is not None and dataset.content.paths is not None:
-        return list(dataset.content.paths)
-    if dataset.kind != "npy" or len(dataset.files) != 1 or is_remote(dataset.files[0]):
-        return None
-    path = Path(dataset.files[0]).with_suffix(".parquet")  # that `gmmatch embed` wrote beside its vectors
-    try:
-        with path.open("rb") as file:
-            table = pq.read_table(file, columns=["id"])
-        written = json.loads((table.schema.metadata or {})[METADATA_KEY])
-    except (OSError, KeyError, ValueError, pa.ArrowException):
-        return None
-    ours = isinstance(written, dict) and "encoder" in written and table.num_rows == len(dataset)
-    return list(table.column("id").to_pylist()) if ours else None
-
-
-def match_names(keys: Sequence[str], names: Sequence[str | None]) -> list[int | None] | None:
-    """Return the place of each name among the keys, by the form of names that finds most of them.
-
-    A form by which two names, or two keys, would be one is left out. None: no form finds any.
-
-    >>> match_names(["1.png", "2.png"], ["a/2.png", "a/3.png"])
-    [1, None]
-    >>> match_names(["1.png"], ["a/1.png", "b/1.png"]) is None
-    True
-    """
-    best: list[int | None] | None = None
-    most = 0
-    for form in NAME_FORMS:
-        formed = [form(key) for key in keys]
-        known = {key: place for place, key in enumerate(formed)}
-        wanted = [None if name is None else form(name) for name in names]
-        found = [(name, to) for name, to in zip(names, wanted, strict=True) if to in known]
-        if len(found) <= most:
-            continue
-        owners = {to: name for name, to in found}
-        # A row could be meant by two keys, or a key by two rows of other names.
-        several = any(count > 1 and key in owners for key, count in Counter(formed).items())
-        if form is not str and (several or any(owners[to] != name for name, to in found)):
-            continue
-        best, most = [None if name is None else known.get(name) for name in wanted], len(found)
-        if most == len(names):
-            break
-    return best
-
-
-def _not_the_rows(values: Values, keys: list[str], names: list[str | None], dataset: Dataset) -> InvalidInput:
-    there = [name for name in names if name is not None]
-    for form in NAME_FORMS[1:]:
-        formed = {form(key): key for key in keys}
-        shared = [(name, formed[form(name)]) for name in there if form(name) in formed]
-        if shared:  # by a form that cannot tell them apart
-            key = shared[0][1]
-            could_be = sorted({name for name, other in shared if other == key})
-            meant = [other for other in keys if form(other) == form(key)]
-            return InvalidInput(
-                f"the ids in {values.name} do not tell the rows of {dataset.name} apart: {named(meant)} could"
-                f" be {named(could_be)}; expected ids like {named(there[:2])}"
-            )
-    return InvalidInput(
-        f"the ids in {values.name} are not the rows' ids: it has {named(keys[:2])}, {dataset.name} has"
-        f" {named(there[:2])}"
-    )

@@ -13,7 +13,7 @@ import tempfile
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..arrays import Float32Array, IntArray, Labels
+from ..compute.engine import Ray, open_runner
+from ..compute.runner import Runner
 from ..data import Dataset, Items, Kind, Unreadable, open_dataset
 from ..data.dataset import PLURALS
 from ..data.request import first_reasons
@@ -40,6 +42,7 @@ from ..files import (
     remove_partials,
     whole_files,
 )
+from ..former import takes_former
 from ..progress import task
 from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
@@ -57,9 +60,6 @@ _LOOKED_UP = 64  # rows that are looked up among the vectors that are kept
 _BATCHES = 8  # of a slice of the input that another process encodes
 TEXT_ENDINGS = frozenset([".csv", ".tsv", ".jsonl", ".ndjson", ".txt"])
 DEFAULT_ENCODERS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "wordllama"}
-
-Spread = Callable[[Callable[[slice], "Encoded"], Sequence[slice]], Iterator["Encoded"]]
-"""Yields the results of a function of slices of the input, in order, wherever they are made."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,9 @@ class Embedded:
         return len(self.ids)
 
 
-def embed_input(
-    source: object,
+@takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data", "source": "data"})
+def embed(
+    data: object,
     encoder: str | Encoder | None = None,
     *,
     text: str | None = None,
@@ -131,40 +132,44 @@ def embed_input(
     cache_dir: PathLike | None = None,
     output: PathLike | None = None,
     overwrite: bool = False,
-    spread: Spread | None = None,
-    **params: object,
+    engine: str | Ray | Runner = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    **encoder_params: object,
 ) -> Embedded:
-    """Turn images or texts into vectors.
+    """Turn images or texts into vectors, on this machine or on a Ray cluster.
 
     Parameters
     ----------
-    source
-        What :func:`gmmatch.data.open_dataset` opens, or a dataset that is open.
+    data
+        What `gmmatch.open` opens, or a dataset that is open.
     encoder
-        A spec string, or any object with the members of :class:`Encoder`. By default
+        A spec string, or any object with the members of :class:`gmmatch.encoders.Encoder`. By default
         ``efficientnet-lite0`` for images and ``wordllama`` for texts.
     text, image
         The column of a table that holds the texts, or the images.
-    labels, ids, split, unlabelled, header
-        See :func:`gmmatch.data.open_dataset`.
+    labels, ids, unlabelled, header
+        As for `gmmatch.open`.
+    split
+        Which part, where `data` has both: `train` or `test`.
     on_bad_rows
         ``error``: refuse the input if any row is unreadable, once all were tried. ``drop``: leave such
         rows out and list them in the result.
     batch_size
-        How many rows to encode together, in place of the encoder's own number.
+        Rows encoded together, in place of the encoder's number.
     cache
         Keep vectors by content and encoder revision, so that nothing is encoded twice. Without it,
         they are kept beside `output` until that is written.
     cache_dir
         Folder of the cache; by default that named by ``GMMATCH_CACHE``, or the user's cache folder.
-    output
-        A ``.npy`` file to write, with a ``.parquet`` of ids, labels and paths beside it.
-    overwrite
-        Whether these may replace files.
-    spread
-        What encodes parts of the input in other processes, which must see the same files.
-    **params
-        Parameters of the encoder, such as `size`.
+    output, overwrite
+        A `.npy` to write, with a `.parquet` of ids, labels and paths beside it, and whether these may replace
+        files.
+    engine, address, workers
+        As for `gmmatch.select`; the last two are those of `gmmatch.Ray`. On a cluster every node must see the
+        input, the cache and the output under the same paths.
+    encoder_params
+        Parameters of the encoder, such as `size` or `device`.
 
     Returns
     -------
@@ -179,25 +184,27 @@ def embed_input(
 
     Examples
     --------
+    >>> import numpy as np, gmmatch
     >>> pictures = np.random.default_rng(0).integers(0, 256, (5, 8, 8), dtype=np.uint8)
-    >>> embedded = embed_input(pictures, "pixels", labels=[0, 1, 0, 1, 1])
+    >>> embedded = gmmatch.embed(pictures, "pixels", labels=[0, 1, 0, 1, 1])
     >>> embedded.embeddings.shape, embedded.ids
     ((5, 64), array([0, 1, 2, 3, 4]))
     """
     check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
-    chosen, kind = choose_encoder(source, encoder, text, image)
+    chosen, kind = choose_encoder(data, encoder, text, image)
     columns: dict[str, Any] = {"text": text, "image": image, "split": split, "header": header}
     handling: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unlabelled": unlabelled}
-    if isinstance(source, Dataset) and labels is None and ids is None:
-        found = source
+    if isinstance(data, Dataset) and labels is None and ids is None:
+        found = data
     else:
-        found = open_dataset(source, labels, ids, holds=kind, **handling, **columns)
-    target = None if output is None else _check_output(output, (source, labels, ids, *found.files), overwrite)
-    made = make_encoder(chosen, cache_dir, params)
+        found = open_dataset(data, labels, ids, holds=kind, **handling, **columns)
+    target = None if output is None else _check_output(output, (data, labels, ids, *found.files), overwrite)
+    made = make_encoder(chosen, cache_dir, encoder_params)
     size = made.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
-    with _open_store(made, target, cache, cache_dir) as store:
+    opening = open_runner(engine, None, address, workers)
+    with opening as runner, _open_store(made, target, cache, cache_dir) as store:
         run = Run(found, made, store)
-        if spread is None:
+        if not runner.workers:
             try:
                 run.encode(0, len(found), size)
             except KeyboardInterrupt as interrupt:
@@ -205,8 +212,8 @@ def embed_input(
                     interrupt.add_note("what was encoded is kept: the same command goes on from there")
                 raise
         else:
-            shard = EncodeShard(source, columns, encoder or made.name, params, store.folder, size)
-            _encode_spread(shard, run, spread)
+            shard = EncodeShard(data, columns, encoder or made.name, encoder_params, store.folder, size)
+            _encode_spread(shard, run, runner)
         _check_reasons(run, on_bad_rows)
         found.check_unchanged()
         return _finished(run, target)
@@ -519,12 +526,12 @@ class EncodeShard:
         return Encoded(keys, reasons, run.encoded - before)
 
 
-def _encode_spread(function: EncodeShard, run: Run, spread: Spread) -> None:
+def _encode_spread(function: EncodeShard, run: Run, runner: Runner) -> None:
     """Encode a whole input in shards, and let its run know where the vectors are.
 
     Shards are whole batches, so that contents are encoded together as they would be on one machine.
 
-    `function`: what encodes a shard. `spread`: what runs the function.
+    `function`: what encodes a shard. `runner`: what runs the function.
     """
     step = function.batch_size * _BATCHES
     n_rows = len(run.dataset)
@@ -532,7 +539,7 @@ def _encode_spread(function: EncodeShard, run: Run, spread: Spread) -> None:
     run.store.close()
     found: list[Encoded] = []
     with task(f"encoding with {run.encoder.name}", n_rows) as advance:
-        for part, encoded in zip(parts, spread(function, parts), strict=True):
+        for part, encoded in zip(parts, runner.map(function, parts), strict=True):
             found.append(encoded)
             advance(part.stop - part.start)
     run.store = VectorStore(function.store)

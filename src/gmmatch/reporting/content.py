@@ -13,8 +13,8 @@ import numpy as np
 from ..arrays import AnyArray, IntArray
 from ..compute.blocks import map_in_order
 from ..data import Dataset, Items, Unreadable, open_dataset
-from ..data.columns import id_text, match_names
 from ..data.images import as_pixels
+from ..data.joining import id_text, match_names
 from ..data.remote import is_remote
 from ..errors import InvalidInput, InvalidParameter
 from ..progress import task

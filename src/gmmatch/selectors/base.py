@@ -284,8 +284,8 @@ class Selector(Estimator):
         with count_reads(checked.rows) as counter:
             if checked.digest is None:
                 checked, good = look(checked, seed, self.running_means(checked))
-                if checked.usable is None and not good.all():
-                    raise InvalidInput(f"X has {describe_bad_rows(np.flatnonzero(~good))}")
+                if len(bad := np.flatnonzero(checked.usable & ~good)):
+                    raise InvalidInput(f"X has {describe_bad_rows(bad)}")
             selection = self._fit(checked, seed, verdict)
         self.selection_ = replace(selection, info=replace(selection.info, reads=counter.reads))
         self.sample_indices_ = self.selection_.indices
@@ -501,8 +501,7 @@ class Selector(Estimator):
         objective = np.average([p.objective for p in picks], weights=[len(p.scores) for p in picks])
         hint = None
         if checked.classes is not None and checked.codes is not None and self.by_class:
-            usable = slice(None) if checked.usable is None else checked.usable
-            sizes = np.bincount(checked.codes[usable], minlength=len(checked.classes))
+            sizes = np.bincount(checked.codes[checked.usable], minlength=len(checked.classes))
             hint = advise(self.budgets, checked.classes, sizes, resolve_keep(self.keep, checked.n_usable))
         return RunInfo(
             rows=len(checked.rows),
@@ -525,8 +524,7 @@ class Selector(Estimator):
 def look(checked: CheckedRows, seed: int, totals: Sums[Totals] | None = None) -> tuple[CheckedRows, Mask]:
     """Look at all rows in one read: return them with what was found, and which are ordinary numbers."""
     good, keys, digest = look_at_rows(checked.rows, seed, totals)
-    unusable = ~good if checked.usable is None else ~(good & checked.usable)
-    keys[unusable] = 0  # as if they were rows of zeros, so that their values change nothing
+    keys[~(good & checked.usable)] = 0  # as if they were rows of zeros, so that their values change nothing
     means = None if totals is None else means_of(totals.result())
     return replace(checked, digest=digest, hashes=(seed, keys), means=means), good
 

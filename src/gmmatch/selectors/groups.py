@@ -300,15 +300,13 @@ def _least_first(rows: IntArray, doubt: FloatArray, keys: Keys | None) -> IntArr
 
 def divide_rows(checked: CheckedRows, by_class: bool, seed: int) -> list[Group]:
     """Divide the usable rows by class; classes without a usable row are left out."""
-    rows, classes, codes, usable = checked.rows, checked.classes, checked.codes, checked.usable
+    rows, classes, codes = checked.rows, checked.classes, checked.codes
     if classes is None or codes is None or not by_class:
-        members = np.arange(len(rows)) if usable is None else np.flatnonzero(usable)
+        members = np.flatnonzero(checked.usable)
         mean = None if checked.means is None or len(checked.means) > 1 else checked.means[0]
         return [Group(rows, members, None, (seed, 0), 1, mean)]
     means = checked.means if checked.means is not None and len(checked.means) == len(classes) else None
-    parts = split(codes, len(classes))
-    if usable is not None:
-        parts = [members[usable[members]] for members in parts]
+    parts = [members[checked.usable[members]] for members in split(codes, len(classes))]
     found = [
         Group(rows, members, classes[code].item(), (seed, code), len(classes))
         for code, members in enumerate(parts)

@@ -6,12 +6,12 @@ keeps the beginning of it. So a smaller budget's picks of a class are always a p
 
 import numpy as np
 
-from ..arrays import IntArray, Vector, is_tensor
+from ..arrays import IntArray, Vector
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import center_reads, find_centers
 from ..location.distances import group_distances
 from ..matching.groups import Group, Outline, Picks, group_codes, known_means
-from ..validation import array_of_tensor
+from ..validation import without_torch
 from .base import Selector
 
 
@@ -109,10 +109,8 @@ def gap_to_median(values: Vector) -> Vector:
 
 def as_scores(scores: object, n_rows: int) -> Vector:
     """Return given scores as float64: finite, one per row of the input."""
-    if is_tensor(scores):
-        scores = array_of_tensor(scores, "scores")
     try:
-        array = np.asarray(scores, dtype=np.float64)
+        array = np.asarray(without_torch(scores, "scores"), dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInputType(f"scores must be numbers, one per row; got {type(scores).__name__}") from None
     if array.shape != (n_rows,):

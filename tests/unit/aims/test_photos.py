@@ -76,7 +76,7 @@ def test_an_edited_photo_is_found_with_its_own(edit: str) -> None:
     found = find_alike_photos(items(photos), items(test))
     assert found.train.tolist() == list(range(10, 50))
     assert found.test.tolist() == list(range(40))
-    assert (found.correlation >= 0.97).all()
+    assert (found.likeness >= 0.97).all()
     # Whichever of both was edited.
     back = find_alike_photos(items(test), items(photos))
     assert back.train.tolist() == list(range(40))
@@ -130,7 +130,7 @@ def test_chunks_and_order_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     again = find_alike_photos(items(photos), items(test))
     assert (again.train == first.train).all()
     assert (again.test == first.test).all()
-    assert np.allclose(again.correlation, first.correlation)
+    assert np.allclose(again.likeness, first.likeness)
 
 
 def write(folder: Path, photos: list[Any]) -> Path:

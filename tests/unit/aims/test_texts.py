@@ -42,7 +42,7 @@ def test_as_by_comparing_all_with_all() -> None:
     every = np.array([[overlap(one, other) for other in test] for one in train])
     found = find_alike(items(train), items(test))
     assert (every[found.train, found.test] >= LEAST).all()
-    assert np.allclose(found.overlap, every[found.train, found.test])
+    assert np.allclose(found.likeness, every[found.train, found.test])
     # Every text that is surely alike, with the one that it is most like.
     sure = np.flatnonzero(every.max(axis=1) >= 0.7)
     assert np.isin(sure, found.train).mean() >= 0.99
@@ -67,7 +67,7 @@ def test_texts_without_letters_are_like_none() -> None:
     assert find_alike(items([Unreadable("broken"), "Hi"]), items(["hi"])).train.tolist() == [1]
     assert not len(find_alike(items(["call me"]), items([])).train)
     other = "žluťoučký kůň"
-    assert find_alike(items([other.upper()]), items([other])).overlap.tolist() == [1.0]
+    assert find_alike(items([other.upper()]), items([other])).likeness.tolist() == [1.0]
 
 
 def edited() -> tuple[Dataset, Dataset, list[str]]:

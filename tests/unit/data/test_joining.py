@@ -14,7 +14,7 @@ import gmmatch
 from gmmatch.checkpoints import FileCheckpoint
 from gmmatch.cli import app
 from gmmatch.data import open_dataset
-from gmmatch.data.columns import id_column
+from gmmatch.data.joining import id_column
 from gmmatch.data.request import natural_order
 from gmmatch.errors import InvalidInput, InvalidParameter
 

@@ -12,7 +12,7 @@ import typer
 
 from ...arrays import IntArray
 from ...data import Dataset, open_dataset
-from ...data.columns import match_names
+from ...data.joining import match_names
 from ...errors import InvalidInput, InvalidParameter
 from ...files import check_apart, check_new
 from ...lab import training

@@ -1,0 +1,144 @@
+"""What a plan would take, without doing it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from .aims import Cost
+from .data import Dataset, ForwardRows, machine_memory, temporary_room
+from .encoders import choose_encoder
+from .encoders.embed import try_encoder
+from .planning import Plan, open_plan
+from .run import fits, wants_verdict
+from .selectors import Selector
+from .validation import CheckedRows, check_input, resolve_keep
+
+# Time beside reads and picks, by a few measured runs: to start, and for each row.
+_START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
+_PRODUCTS, _PRODUCT_SECONDS = 40, 0.5  # that measure how fast this machine multiplies
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a selection would take."""
+
+    # What is there, and what was asked for; `features` is None for what has to be encoded first.
+    rows: int
+    features: int | None
+    classes: int | None
+    keep: int
+    method: str
+    encode: int = 0  # how many images or texts would be encoded first
+    encode_seconds: float | None = None  # about how long that would take, a part of `seconds`
+    batch_size: int | str | None = None  # rows of a batch, or `auto`; None: all rows of a class at once
+    reads: int | None = None  # how often all rows would be read; see `RunInfo`
+    # Memory that is needed, and whether the cap (a quarter of the machine by default) allows it.
+    memory_bytes: int | None = None
+    enough_memory: bool | None = None
+    disk_bytes: int = 0  # room for the selection
+    # Room in the temporary folder for rows that are decoded once, and whether it is there; if not, they are
+    # decoded at every read.
+    temporary_bytes: int = 0
+    enough_temporary: bool = True
+    seconds: float | None = None  # an estimate of the time, beside that of a training run if there is one
+    trains: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return dict(vars(self))
+
+
+def estimate(plan: Plan) -> Estimate:
+    """Return what a plan would take; nothing is written, and of the rows at most 64 MB are read.
+
+    The time comes from reading these and from one matrix product on this machine; of images and texts a few
+    are encoded.
+    """
+    params = plan.parameters()
+    items, encoding = 0, None
+    data = open_plan(plan, encode=None)
+    if data.rows is None or plan.encoder is not None:
+        plan.check_budget(data)
+        # Some are encoded, more where that is quick; nothing is fetched and nothing is kept.
+        tried = try_encoder(choose_encoder(data, plan.encoder, plan.text, plan.image)[0], data)
+        if tried is None:  # the encoder would have to be fetched first
+            k = _rows_kept(plan, data, len(data))
+            classes = None if data.labels is None else len(np.unique(data.labels))
+            return Estimate(len(data), None, classes, k, plan.method, encode=len(data), disk_bytes=48 * k)
+        items = round(len(data) * (1 - tried.known))
+        encoding = items * tried.seconds
+        # Rows of the right shape that take no memory.
+        empty: Any = np.broadcast_to(np.zeros(1, np.float32), (len(data), tried.dimension))
+        data = data.replace(rows=empty)
+    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
+    rows, selector = checked.rows, plan.entry.build(**params)
+    costs, reads = selector.costs(checked), expected_reads(plan, selector, checked)
+    read_rate, work_rate = _rates(data)
+    rest = _START_SECONDS + _ROW_SECONDS * len(rows)
+    k = _rows_kept(plan, data, len(rows))
+    seconds = 2 * reads * data.nbytes / read_rate + costs.work / work_rate + rest
+    decoded = data.nbytes if isinstance(data.rows, ForwardRows) else 0
+    return Estimate(
+        rows=len(rows),
+        features=rows.shape[1],
+        classes=None if checked.classes is None else len(checked.classes),
+        keep=k,
+        method=plan.method,
+        encode=items,
+        encode_seconds=None if encoding is None else round(encoding, 3),
+        batch_size=costs.batch_size,
+        reads=reads,
+        memory_bytes=costs.most_bytes,
+        enough_memory=fits(costs.most_bytes, machine_memory() // 4 if plan.cap is None else plan.cap),
+        disk_bytes=48 * k + 4 * items * rows.shape[1],
+        temporary_bytes=decoded,
+        enough_temporary=decoded <= temporary_room(),
+        trains=plan.entry.needs_training,
+        seconds=round(seconds + (encoding or 0.0), 3),
+    )
+
+
+def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:
+    """Return how many rows would be kept; where rows have a cost, about how many it pays for."""
+    if plan.aims.cost is None:
+        return resolve_keep(plan.keep, n_rows)
+    cost, every = Cost.of(plan.aims.cost, data), np.ones(n_rows, bool)
+    return min(n_rows, max(1, round(cost.budget(plan.keep, every) / float(cost.values.mean()))))
+
+
+def expected_reads(plan: Plan, selector: Selector, checked: CheckedRows) -> int:
+    """Return how often a run reads all rows, from what is known before any is read; see `Selector`."""
+    trains = plan.entry.needs_training and not plan.trains_on_images
+    judged_for_others = wants_verdict(plan, selector, checked) and not selector.judges
+    several = checked.classes is not None and len(checked.classes) > 1
+    # Duplicates, and the nearest other class.
+    suspects = 0 if plan.suspects is None else 1 + several
+    # Near-duplicates, and rows like a reference.
+    wishes = plan.aims
+    aims = (wishes.holdout is not None) + (wishes.duplicates == "drop") + (wishes.match_to is not None)
+    return selector.expected_reads(checked) + trains + judged_for_others + suspects + aims
+
+
+def _rates(source: Dataset) -> tuple[float, float]:
+    """Return bytes read per second and multiply-adds per second on this machine."""
+    rows = source.rows
+    started = time.perf_counter()
+    part = np.asarray(rows[: max(1, (64 << 20) // (source.shape[1] * rows.dtype.itemsize))])
+    part.sum()
+    read_rate = part.nbytes / max(time.perf_counter() - started, 1e-6)
+    block = np.ones((512, 512), part.dtype)
+    threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+    took: list[float] = []
+    # One thread, and the quickest of many: threads that wait for each other beside other work would make a
+    # product look twenty times as slow as the run will be.
+    with threadpool_limits(1):
+        while len(took) < _PRODUCTS and sum(took) < _PRODUCT_SECONDS:
+            started = time.perf_counter()
+            np.dot(block, block.T)
+            took.append(time.perf_counter() - started)
+    return read_rate, threads * 512.0**3 / max(min(took), 1e-6)
