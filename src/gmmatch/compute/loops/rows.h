@@ -14,7 +14,9 @@ static inline X N(add_lanes)(N(vector) *sum) {
     for (int apart = N(vectors) / 2; apart; apart /= 2)
         for (int v = 0; v < apart; v++) sum[v] += sum[apart + v];
     memcpy(parts, sum, sizeof parts);
-    half last = VECTOR_BYTES == 32 ? parts[0] + parts[VECTOR_BYTES / 32] : parts[0];
+    for (int apart = VECTOR_BYTES / 32; apart; apart /= 2)
+        for (int p = 0; p < apart; p++) parts[p] += parts[apart + p];
+    half last = parts[0];
     return sizeof(X) == 8 ? last[0] + last[1] : (last[0] + last[2 % N(two)]) + (last[1] + last[3 % N(two)]);
 }
 
