@@ -212,7 +212,7 @@ class _Scores:
         new, self.seen = slice(self.seen, learner.made), learner.made
         if new.start == new.stop:
             return
-        a, b = self.inputs @ learner.u[new].T, self.inputs @ learner.v[new].T
+        a, b = np.split(self.inputs @ np.concatenate([learner.u[new], learner.v[new]]).T, 2, axis=1)
         e, s, g = learner.e[new], learner.s[new], learner.g[new]
         self.leverage -= (a * a) @ (1.0 / s)
         self.curve += (a * a) @ (g / s**2) - (a * b) @ (2.0 / s)

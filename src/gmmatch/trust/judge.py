@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -394,11 +395,14 @@ def _learn(
 
     `numbers`: of the rows, ascending, among all.
     """
-    stands = _stand_ins(rows, codes, keys) if judged and codes is not None else None
-    # In a table of few categories cells of many rows are no fault.
-    clumps = divide is None and not (judged and stands is None)
-    limits = find_gate(rows, codes, n_classes, keys, divide is None, clumps)
-    rules = Rules(*_origin(rows, keys), limits)
+    gate = partial(find_gate, rows, codes, n_classes, keys, divide is None)
+    copies = partial(_stand_ins, rows, codes, keys) if judged and codes is not None else lambda: None
+    work: list[Callable[[], Any]] = [copies, gate, partial(_origin, rows, keys)]
+    with threadpool_limits(1):
+        stands, limits, middle = map_in_order(lambda do: do(), work)
+    if judged and stands is None:  # in a table of few categories cells of many rows are no fault
+        limits = gate(clumps=False)
+    rules = Rules(*middle, limits)
     if divide is not None:
         inside = ~limits.judge(rows, np.zeros(len(rows), np.int64))[1]
         return replace(rules, clusters=divide(rows, keys, inside, seed))
