@@ -26,6 +26,9 @@ LOOPS = Path(__file__).parent / "src" / "gmmatch" / "compute" / "loops"
 # Never -ffast-math: the loops give the same bits whoever compiles them.
 FLAGS = ("-O3", "-std=c11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 FLAGS += ("-fvisibility=hidden", "-shared", "-fPIC")
+# What each build may use beyond the least that x86-64 has.
+FEATURES = {"base": (), "avx2": ("avx2",)}
+FEATURES["avx512"] = (*FEATURES["avx2"], "avx512f", "avx512dq", "avx512bw", "avx512vl")
 TARGETS = {
     "x86_64-linux-gnu.2.17": "manylinux_2_17_x86_64",
     "aarch64-linux-gnu.2.17": "manylinux_2_17_aarch64",
@@ -49,10 +52,10 @@ def digest():
 
 
 def outputs(folder, target=None):
-    """Return the files of a build: one for every processor and, on x86-64, one for those with AVX2."""
+    """Return the files of a build: one for every processor and, on x86-64, those for AVX2 and AVX-512."""
     machine = (target or platform.machine()).partition("-")[0].lower()
     windows = "windows" in target if target else sys.platform == "win32"
-    names = ("base", "avx2") if machine in ("x86_64", "amd64") else ("base",)
+    names = FEATURES if machine in ("x86_64", "amd64") else ("base",)
     return [Path(folder) / f"{name}{'.dll' if windows else '.so'}" for name in names]
 
 
@@ -64,9 +67,10 @@ def compile_loops(compiler, files, target=None, flags=FLAGS):
             options += ["-target", target]
         if "ziglang" in compiler:  # which else builds for this very processor
             base = "x86_64" if len(files) > 1 else "baseline"
-            options += [f"-mcpu={base}{'+avx2' if file.stem == 'avx2' else ''}"]
-        elif file.stem == "avx2":
-            options += ["-mavx2"]
+            options += ["-mcpu=" + "+".join((base, *FEATURES[file.stem]))]
+        else:
+            options += [f"-m{feature}" for feature in FEATURES[file.stem]]
+        options += ["-mprefer-vector-width=512"] * (file.stem == "avx512")
         caches = {f"ZIG_{kind}_CACHE_DIR": str(file.parent / "zig") for kind in ("GLOBAL", "LOCAL")}
         subprocess.run(
             [*compiler, *options, "-o", file, LOOPS / "loops.c", "-lm"],
@@ -76,14 +80,14 @@ def compile_loops(compiler, files, target=None, flags=FLAGS):
 
 def check(files):
     """Refuse a build that is not of these sources or fails its self-test here."""
-    for file in files:
+    for level, file in enumerate(files):
         if not file.exists():
             raise OSError(f"{file.name} is missing")
         library = ctypes.CDLL(str(file))
         library.source.restype = ctypes.c_char_p
         if library.source().decode() != digest():
             raise OSError(f"{file.name} was built from other sources")
-        if (file == files[0] or library.runs_avx2()) and not library.self_test():
+        if level <= library.level() and not library.self_test():
             raise OSError(f"{file.name} fails its self-test")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ..compute.blocks import map_in_order
 from ..compute.keys import draw_usable
 from ..compute.runner import gather
 from ..trust import TRUSTED, Verdict
@@ -116,17 +117,23 @@ def ask_students(
             wanted = AUTO_FOURIER_FEATURES if isinstance(fourier_features, str) else fourier_features
             view = MatchedRows(source, verdict, choose_fourier_features(source, codes, verdict, wanted, seed))
             features[True] = gather(view, drawn)
+        lessons = {
+            one.fourier: sample.lesson(features[one.fourier], seed, None if one.fourier else students.view)
+            for one in map(Advice, candidates)
+            if one.teaches
+        }
 
-        def learned(name: str, at: list[int]) -> Learned:
+        def learned(name: str, at: list[int] = budgets) -> Learned:
             one = Advice(name)
-            picks = list_picks(sample, features[one.fourier], one.teaches, one.strict, at[-1], seed)
+            lesson = lessons[one.fourier] if one.teaches else None
+            picks = list_picks(sample, features[one.fourier], lesson, one.strict, at[-1])
             return students.learn(name, picks, at)
 
-        lists = [learned(name, budgets) for name in candidates]
+        lists = list(map_in_order(learned, candidates))
         chosen = best_of(lists, learner)
         # How strict to be is decided for the best of them alone.
         if strategy == "auto" and Advice(chosen.name).teaches:
-            lists.append(learned(chosen.name + _LENIENT, budgets))
+            lists.append(learned(chosen.name + _LENIENT))
             chosen = best_of([chosen, lists[-1]], learner)
         # Rows in the order of the sample, believed or not, as random picks would be.
         random = students.learn("random", np.flatnonzero(~sample.asked), budgets)

@@ -61,14 +61,18 @@ class Sample:
         """The rows that may be picked."""
         return np.flatnonzero(self.believed & ~self.asked)
 
+    def lesson(self, features: FloatArray, seed: int, view: LinearView | None = None) -> Lesson:
+        """Return what the rows that may be picked have to teach, by these features of all rows."""
+        return Lesson.of(features[self.open], self.codes[self.open], self.n_classes, seed, view)
+
 
 def list_picks(
-    sample: Sample, features: FloatArray, teaches: bool, strict: bool, most: int, seed: int
+    sample: Sample, features: FloatArray, lesson: Lesson | None, strict: bool, most: int
 ) -> IntArray:
     """Return the first `most` picks of the sample by one strategy, as places in it.
 
-    `features`: what is matched, of all rows of the sample. `teaches`: whether the first picks are teaching
-    ones. `strict`: whether only rows that are hardly doubted compete for those.
+    `features`: what is matched, of all rows of the sample. `lesson`: what the first picks are to teach; None:
+    they are not teaching ones. `strict`: whether only rows that are hardly doubted compete for those.
     """
     open_rows = sample.open
     own = sample.codes[open_rows]
@@ -78,8 +82,7 @@ def list_picks(
     values = [features[part] for part in parts]
     means = [np.add.reduce(part, axis=0, dtype=np.float64) / max(1, len(part)) for part in values]
     first: list[list[int]] = [[] for _ in parts]
-    if teaches:
-        lesson = Lesson.of(features[open_rows], own, sample.n_classes, seed)
+    if lesson is not None:
         start = np.zeros(features.shape[1])
         places = [
             np.flatnonzero(surely_right(sample.wrong[part])) if strict else np.arange(len(part))

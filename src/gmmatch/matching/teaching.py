@@ -107,12 +107,15 @@ class Lesson:
     mean: Vector  # what each class counts, as a share
 
     @classmethod
-    def of(cls, rows: FloatArray, codes: IntArray, n_classes: int, seed: int) -> Lesson:
+    def of(
+        cls, rows: FloatArray, codes: IntArray, n_classes: int, seed: int, view: LinearView | None = None
+    ) -> Lesson:
         """Add up believed rows, which are in an order that follows from their values.
 
-        Classes count alike, whatever their sizes: else nobody would learn the rare ones.
+        Classes count alike, whatever their sizes: else nobody would learn the rare ones. `view`: of these
+        rows, where it is known.
         """
-        view = LinearView.of(rows, seed)
+        view = view or LinearView.of(rows, seed)
         gram, products = np.zeros((view.width, view.width)), np.zeros((view.width, n_classes))
         counts = np.bincount(codes, minlength=n_classes)
         weights = len(codes) / (np.count_nonzero(counts) * np.maximum(counts, 1.0))
@@ -209,7 +212,7 @@ class _Scores:
         new, self.seen = slice(self.seen, learner.made), learner.made
         if new.start == new.stop:
             return
-        a, b = self.inputs @ learner.u[new].T, self.inputs @ learner.v[new].T
+        a, b = np.split(self.inputs @ np.concatenate([learner.u[new], learner.v[new]]).T, 2, axis=1)
         e, s, g = learner.e[new], learner.s[new], learner.g[new]
         self.leverage -= (a * a) @ (1.0 / s)
         self.curve += (a * a) @ (g / s**2) - (a * b) @ (2.0 / s)

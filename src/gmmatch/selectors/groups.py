@@ -235,7 +235,7 @@ def share_out(
     for code, group in enumerate(groups):
         if not len(members[code]) and group.label is not None:
             members[code] = _least_first(group.members, doubt, keys)[:1]
-    waiting = [np.setdiff1d(group.members, own) for group, own in zip(groups, members, strict=True)]
+    waiting = [_others(group.members, own) for group, own in zip(groups, members, strict=True)]
     trusted = np.minimum([len(rows) for rows in members], most)
     right = [0 if groups[0].label is None else _expected_right(evidence, rows) for rows in waiting]
     first = np.minimum(trusted + right, most)
@@ -247,7 +247,7 @@ def share_out(
     ]
     rest, rest_groups = nothing, nothing
     if (left := k - int(got.sum())) > 0:
-        waiting = [np.setdiff1d(rows, own) for rows, own in zip(waiting, followers, strict=True)]
+        waiting = [_others(rows, own) for rows, own in zip(waiting, followers, strict=True)]
         numbers = np.empty(len(tiers), np.int64)
         for code, own in enumerate(waiting):
             numbers[own] = code
@@ -290,6 +290,11 @@ def _expected_right(evidence: Evidence, rows: IntArray) -> int:
     """Return how many of some rows that are not trusted have a right label, by what is known of them."""
     doubtful = rows[~(evidence.far[rows] | evidence.clumped[rows])]
     return int(np.floor(np.add.reduce(1.0 - evidence.wrong[doubtful].astype(np.float64)) + 1e-6))
+
+
+def _others(rows: IntArray, taken: IntArray) -> IntArray:
+    """Return the rows that are not taken, in their order; no row is there twice."""
+    return rows[np.isin(rows, taken, assume_unique=True, invert=True)]
 
 
 def _least_first(rows: IntArray, doubt: FloatArray, keys: Keys | None) -> IntArray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector
 from ..compute import kernels
-from ..compute.blocks import by_group, map_in_order
+from ..compute.blocks import by_group, map_in_order, present_groups
 from ..compute.keys import draw_order, draw_usable, row_keys
 from ..compute.reads import EachRow
 from ..compute.runner import (
@@ -72,7 +73,7 @@ _FEWEST_ROWS = 5  # with labels, below which nothing can be learned
 _LEAST_SAID = 0.2  # what then is left of the probability that a label is wrong
 _LITTLE_KNOWN = 0.02  # gain over guessing by class size, as a share of it, below which rows say little
 
-_DECIDING = np.array([WRONG, _SURE, SURELY_RIGHT])
+_DECIDING = WRONG, _SURE, SURELY_RIGHT
 
 Recall = Callable[[str, Callable[[], Any]], Any]
 """Returns what a run before finished under a name, or what the function makes."""
@@ -394,11 +395,14 @@ def _learn(
 
     `numbers`: of the rows, ascending, among all.
     """
-    stands = _stand_ins(rows, codes, keys) if judged and codes is not None else None
-    # In a table of few categories cells of many rows are no fault.
-    clumps = divide is None and not (judged and stands is None)
-    limits = find_gate(rows, codes, n_classes, keys, divide is None, clumps)
-    rules = Rules(*_origin(rows, keys), limits)
+    gate = partial(find_gate, rows, codes, n_classes, keys, divide is None)
+    copies = partial(_stand_ins, rows, codes, keys) if judged and codes is not None else lambda: None
+    work: list[Callable[[], Any]] = [copies, gate, partial(_origin, rows, keys)]
+    with threadpool_limits(1):
+        stands, limits, middle = map_in_order(lambda do: do(), work)
+    if judged and stands is None:  # in a table of few categories cells of many rows are no fault
+        limits = gate(clumps=False)
+    rules = Rules(*middle, limits)
     if divide is not None:
         inside = ~limits.judge(rows, np.zeros(len(rows), np.int64))[1]
         return replace(rules, clusters=divide(rows, keys, inside, seed))
@@ -439,10 +443,10 @@ def _learn_labels(
         some = order[: fitted_rows(n_classes)]
         noise = fit_noise(root_scores(known.probabilities[numbers[some]]), codes[some])
         return replace(rules, noise=noise, thin=np.zeros(n_classes, bool))
-    _, far, clumped = rules.limits.judge(rows, codes)
+    distances, far, clumped = rules.limits.judge(rows, codes)
     # Rows in the long tail of their class teach; those that are where another class is, or no class, do not.
     with threadpool_limits(1):
-        strays, misplaced = rules.limits.misplaced(rows, codes, far)
+        strays, misplaced = rules.limits.misplaced(rows, codes, far, distances)
     teaching = (stands == np.arange(len(codes))) & ~(misplaced | clumped)
     thin = np.bincount(codes[teaching], minlength=n_classes) < 2
     folds = known.folds(seed)
@@ -555,16 +559,16 @@ class Judge(EachRow):
         distances, far, clumped = place = rules.limits.judge(values, code)
         if rules.noise is None:
             return place if self._assign is None else (*place, self._assign(values))
-        strays = rules.limits.strays(values, far)
+        strays = rules.limits.strays(values, code, far, distances)
         given = None if self._given is None else self._given[block]
         labels = _judge_block(rules, values, code, self._leverage[block], strays, given)
         # A label that is sure speaks for the place of its row.
         far &= (labels[0] >= _SURE) | (distances > SURE_REACH * rules.limits.thresholds[code])
         passed = ~(far | clumped) & (code >= 0)
         believed = np.where(passed & (labels[0] < WRONG), code, -1)
-        present, counts = np.unique(believed[believed >= 0], return_counts=True)
-        among = np.where(believed >= 0, np.searchsorted(present, believed), -1)
-        return *place, *labels, present, counts, kernels.group_sums(values, among, len(present))[0]
+        present, among = present_groups(believed, len(self._counts))
+        sums, counts = kernels.group_sums(values, among, len(present))
+        return *place, *labels, present, counts.astype(np.int64), sums
 
     def add(self, part: tuple[AnyArray, ...]) -> None:
         """Take what was found in the next block."""
@@ -606,7 +610,8 @@ def _judge_block(
     found = rules.noise.judge(scores, code)
     if scores.dtype == np.float32 and rules.classifier is not None:
         # Where single precision may have decided, double precision does.
-        close = np.flatnonzero(np.abs(found.wrong[:, None] - _DECIDING).min(axis=1) < _CLOSE)
+        near = [np.abs(found.wrong - share) < _CLOSE for share in _DECIDING]
+        close = np.flatnonzero(np.logical_or.reduce(near))
         exact = rules.classifier.scores(values[close], code[close], leverage[close], np.float64)
         found = found.with_rows(close, rules.noise.judge(exact, code[close]))
     # Where the rows say little about the labels, their order stands, and they are believed.

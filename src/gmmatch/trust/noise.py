@@ -19,9 +19,10 @@ Bayes' rule gives the rest.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
@@ -66,8 +67,17 @@ class NoiseModel:
     frequency: Vector  # how often each label occurs
     spread: Vector  # (classes + 1, 2): how far the share of wrong labels may be below and above; last: of all
 
-    def tables(self, precision: npt.DTypeLike) -> tuple[FloatArray, ...]:
+    @cached_property
+    def _made(self) -> dict[np.dtype[Any], tuple[FloatArray, ...]]:
+        return {}
+
+    def tables(self, precision: np.dtype[Any]) -> tuple[FloatArray, ...]:
         """Return the model as `kernels.judge_labels` reads it, the classifier alone before its parts."""
+        if precision not in self._made:
+            self._made[precision] = self._tables(precision)
+        return self._made[precision]
+
+    def _tables(self, precision: np.dtype[Any]) -> tuple[FloatArray, ...]:
         bias = np.full((len(self.weights) + 1, _width(len(self.frequency))), -np.inf)
         bias[0, : len(self.frequency)] = 0.0
         bias[1:, : len(self.frequency) + 1] = self.bias

@@ -30,10 +30,8 @@ def hook(tmp_path, monkeypatch):
 
 def builds():
     """The builds in the package that this processor runs."""
-    found = {"base": loops.load(loops.FOLDER / f"base{loops.SUFFIX}")}
-    if found["base"].runs_avx2():
-        found["avx2"] = loops.load(loops.FOLDER / f"avx2{loops.SUFFIX}")
-    return found
+    level = loops.load(loops.FOLDER / f"base{loops.SUFFIX}").level()
+    return {name: loops.load(loops.FOLDER / f"{name}{loops.SUFFIX}") for name in loops.BUILDS[: level + 1]}
 
 
 def cases(seed, kind):
@@ -142,7 +140,7 @@ def outcome(build, loop, given):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["base", "avx2"])
+@pytest.mark.parametrize("name", loops.BUILDS)
 def test_every_loop_fills_in_the_bits_of_its_twin(name, kind):
     build = builds().get(name)
     if build is None:

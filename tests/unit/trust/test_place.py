@@ -260,9 +260,9 @@ def test_rows_in_the_long_tail_of_their_class_are_not_misplaced() -> None:
     # One in the tail of its class, one in the other class, one far outside both.
     rows[:3] = [[0.0, 9.0, 0.0], [20.0, 0.0, 0.0], [0.0, 900.0, 0.0]]
     limits = find_gate(rows, codes, 2, row_keys(rows, 0))
-    far = limits.judge(rows, codes)[1]
+    distances, far, _ = limits.judge(rows, codes)
     assert far[:3].all()
-    strays, misplaced = limits.misplaced(rows, codes, far)
+    strays, misplaced = limits.misplaced(rows, codes, far, distances)
     assert misplaced[:3].tolist() == [False, True, True]
     assert strays[:3].tolist() == [False, False, True]
 
@@ -276,9 +276,9 @@ def test_what_another_class_allows_says_nothing_where_classes_allow_most_rows_of
         [0.0, 900.0, 0.0],
     ]  # of the narrow class: one is allowed by the other, one by none
     limits = find_gate(rows, codes, 2, row_keys(rows, 0))
-    far = limits.judge(rows, codes)[1]
+    distances, far, _ = limits.judge(rows, codes)
     assert far[:2].all()
-    assert limits.misplaced(rows, codes, far)[1][:2].tolist() == [False, True]
+    assert limits.misplaced(rows, codes, far, distances)[1][:2].tolist() == [False, True]
 
 
 def test_dense_clusters_are_no_fault_where_they_are_not_looked_for() -> None:

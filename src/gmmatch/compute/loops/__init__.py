@@ -19,6 +19,7 @@ import numpy.typing as npt
 from . import twin
 
 FOLDER = Path(__file__).parent
+BUILDS = ("base", "avx2", "avx512")
 SUFFIX = ".dll" if sys.platform == "win32" else ".so"
 
 # The arguments of each loop, as name:type:sizes. Types: x that of the rows (float32 or float64), f float64,
@@ -119,8 +120,9 @@ def _checked(name: str, value: Any, kind: np.dtype[Any], filled: bool) -> npt.ND
 def library() -> ctypes.CDLL | None:
     """Return the fastest build that this processor runs; None, with a warning, where there is none."""
     try:
-        base = load(FOLDER / f"base{SUFFIX}")
-        return load(FOLDER / f"avx2{SUFFIX}") if base.runs_avx2() else base
+        base = load(FOLDER / f"{BUILDS[0]}{SUFFIX}")
+        level = base.level()
+        return load(FOLDER / f"{BUILDS[level]}{SUFFIX}") if level else base
     except OSError as error:
         script = FOLDER.parents[3] / "hatch_build.py"  # there is one in a checkout
         again = f"run: python {script}" if script.exists() else "install gmmatch again, beside a C compiler"

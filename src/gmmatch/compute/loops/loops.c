@@ -13,7 +13,9 @@
 #else
 #define EXPORT __attribute__((visibility("default")))
 #endif
-#ifdef __AVX__
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX__)
 #define VECTOR_BYTES 32
 #else
 #define VECTOR_BYTES 16
@@ -139,17 +141,18 @@ EXPORT void cosines_and_sines(const double *angles, double factor, double *found
 /* The digest of the files that this was built from. */
 EXPORT const char *source(void) { return SOURCE; }
 
-/* Return 1 where this processor runs the build for AVX2. */
+/* Return which builds this processor runs: that for every processor (0), for AVX2 too (1), for AVX-512 too (2). */
 #if defined(__x86_64__)
 #include <cpuid.h>
-EXPORT int runs_avx2(void) {
+EXPORT int level(void) {
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & 0x18000000u) != 0x18000000u) return 0; /* AVX, and XGETBV works */
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 0x20) != 0;
+    if ((low & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & 0x20)) return 0;
+    return (low & 0xe6) == 0xe6 && (b & 0xc0030000u) == 0xc0030000u ? 2 : 1; /* F, DQ, BW and VL */
 }
 #else
-EXPORT int runs_avx2(void) { return 0; }
+EXPORT int level(void) { return 0; }
 #endif
 
 /* Return 1 where every loop fills in what it should for made-up numbers, bit for bit. */

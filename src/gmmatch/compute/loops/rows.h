@@ -14,7 +14,9 @@ static inline X N(add_lanes)(N(vector) *sum) {
     for (int apart = N(vectors) / 2; apart; apart /= 2)
         for (int v = 0; v < apart; v++) sum[v] += sum[apart + v];
     memcpy(parts, sum, sizeof parts);
-    half last = VECTOR_BYTES == 32 ? parts[0] + parts[VECTOR_BYTES / 32] : parts[0];
+    for (int apart = VECTOR_BYTES / 32; apart; apart /= 2)
+        for (int p = 0; p < apart; p++) parts[p] += parts[apart + p];
+    half last = parts[0];
     return sizeof(X) == 8 ? last[0] + last[1] : (last[0] + last[2 % N(two)]) + (last[1] + last[3 % N(two)]);
 }
 
@@ -458,17 +460,26 @@ static inline N(vector) N(power)(N(vector) x) {
     return sum * (N(vector))((N(mask))moved << DIGITS);
 }
 
-/* Return the largest of p numbers, a multiple of the width of a vector. */
-static inline X N(largest)(const X *x, i64 p) {
-    N(vector) top = (N(vector)){0} - (X)INFINITY;
-    X most = -(X)INFINITY;
-    for (i64 i = 0; i < p; i += N(width)) {
-        N(vector) value = *(const N(vector) *)(x + i);
-        N(mask) above = value > top;
-        top = (N(vector))((above & (N(mask))value) | (~above & (N(mask))top));
-    }
-    for (int j = 0; j < N(width); j++) most = top[j] > most ? top[j] : most;
-    return most;
+/* Return the largest number of a vector. */
+static inline X N(most)(N(vector) top) {
+    typedef X quarter __attribute__((vector_size(16)));
+    typedef INTEGER which __attribute__((vector_size(16)));
+    quarter part[VECTOR_BYTES / 16];
+    memcpy(part, &top, sizeof part);
+    for (int apart = VECTOR_BYTES / 32; apart; apart /= 2)
+        for (int p = 0; p < apart; p++) {
+            which above = part[apart + p] > part[p];
+            part[p] = (quarter)((above & (which)part[apart + p]) | (~above & (which)part[p]));
+        }
+    X one = part[0][0];
+    for (int j = 1; j < N(two); j++) one = part[0][j] > one ? part[0][j] : one;
+    return one;
+}
+
+/* Return the larger of each two numbers. */
+static inline N(vector) N(larger)(N(vector) value, N(vector) top) {
+    N(mask) above = value > top;
+    return (N(vector))((above & (N(mask))value) | (~above & (N(mask))top));
 }
 
 /* Return the sum of p numbers, a multiple of the lanes. */
@@ -479,12 +490,26 @@ static inline X N(total)(const X *x, i64 p) {
     return N(add_lanes)(sum);
 }
 
+/* Fill in the products of p numbers each; return their sum. */
+static inline X N(multiply)(const X *x, const X *y, X *found, i64 p) {
+    N(vector) sum[N(vectors)] = {{0}};
+    for (i64 i = 0; i < p; i += N(lanes))
+        UNROLL for (int v = 0; v < N(vectors); v++) {
+            i64 at = i + v * N(width);
+            sum[v] += *(N(vector) *)(found + at) = *(const N(vector) *)(x + at) * *(const N(vector) *)(y + at);
+        }
+    return N(add_lanes)(sum);
+}
+
 /* Fill in e^(factor * x + bias), all divided by the largest; return their sum. `p` is a multiple of the lanes. */
 static inline X N(powers)(const X *x, X factor, const X *bias, X *found, i64 p) {
-    N(vector) sum[N(vectors)] = {{0}};
-    for (i64 i = 0; i < p; i += N(width))
-        *(N(vector) *)(found + i) = *(const N(vector) *)(x + i) * factor + *(const N(vector) *)(bias + i);
-    X most = N(largest)(found, p);
+    N(vector) sum[N(vectors)] = {{0}}, top = (N(vector)){0} - (X)INFINITY;
+    for (i64 i = 0; i < p; i += N(width)) {
+        N(vector) value = *(const N(vector) *)(x + i) * factor + *(const N(vector) *)(bias + i);
+        top = N(larger)(value, top);
+        *(N(vector) *)(found + i) = value;
+    }
+    X most = N(most)(top);
     for (i64 i = 0; i < p; i += N(lanes))
         UNROLL for (int v = 0; v < N(vectors); v++) {
             N(vector) *own = (N(vector) *)(found + i + v * N(width));
@@ -496,8 +521,8 @@ static inline X N(powers)(const X *x, X factor, const X *bias, X *found, i64 p) 
 /* Fill in what a noise model concludes of rows from their scores and given classes; see trust/noise.py.
 
    `factors`, `bias`: of each of the model's parts, behind those of the classifier alone. `given`, `right`, `empty`:
-   by part and given class the probability of that class by true class (one line for all classes where they are
-   many), from the class itself, and from none. The c classes are followed by the open set, and by bias of minus
+   by part and given class the probability of that class by true class; where classes are many, one line for all,
+   and beside it the probability from the class itself, and from none. The c classes are followed by the open set, and by bias of minus
    infinity and zeros up to p. Memory: three lines. */
 EXPORT void N(judge_labels)(const X *scores, const i64 *codes, const X *factors, const X *bias, const double *weights,
                             const X *given, const X *right, const X *empty, X *memory, double *wrong, i64 *suggested,
@@ -517,10 +542,13 @@ EXPORT void N(judge_labels)(const X *scores, const i64 *codes, const X *factors,
             const X *by = given + (at * g + (g > 1 ? code : 0)) * p;
             all = N(powers)(own, factors[at + 1], bias + (at + 1) * p, part, p);
             X mine = part[code] * right[at * c + code], none = part[c] * empty[at * c + code];
-            for (i64 i = 0; i < p; i += N(width)) *(N(vector) *)(part + i) *= *(const N(vector) *)(by + i);
-            part[code] = mine;
-            part[c] = none;
-            X total = N(total)(part, p), share = (X)(weights[at] / total);
+            X total = N(multiply)(part, by, part, p), share;
+            if (g == 1) {
+                part[code] = mine;
+                part[c] = none;
+                total = N(total)(part, p);
+            }
+            share = (X)(weights[at] / total);
             evidence[row] += weights[at] * (double)(total / all);
             for (i64 i = 0; i < p; i += N(width)) *(N(vector) *)(joint + i) += *(N(vector) *)(part + i) * share;
         }
@@ -528,7 +556,9 @@ EXPORT void N(judge_labels)(const X *scores, const i64 *codes, const X *factors,
         wrong[row] = doubt < 0.0 ? 0.0 : doubt;
         outside[row] = joint[c];
         joint[code] = joint[c] = -1;
-        X top = N(largest)(joint, p);
+        N(vector) tops = (N(vector)){0} - (X)INFINITY;
+        for (i64 i = 0; i < p; i += N(width)) tops = N(larger)(*(const N(vector) *)(joint + i), tops);
+        X top = N(most)(tops);
         while (best + 1 < c && joint[best] != top) best++;
         suggested[row] = best;
         likely[row] = joint[best] < 0 ? 0.0 : joint[best];
@@ -555,8 +585,7 @@ EXPORT void N(noise_step)(const X *likelihood, const i64 *codes, const X *odds, 
         i64 code = codes[row];
         const X *x = likelihood + row * p, *by = given + (g > 1 ? code : 0) * p;
         X *restrict seen = counts ? counts + code * p : NULL;
-        for (i64 i = 0; i < p; i += N(width)) AT(memory) = READ(x) * READ(odds);
-        X share = 1 / N(total)(memory, p);
+        X share = 1 / N(multiply)(x, odds, memory, p);
         X mine = memory[code] * share * right[code], none = memory[c] * share * empty[code];
         for (i64 i = 0; i < p; i += N(width)) {
             N(vector) likely = AT(memory) * share;
@@ -564,11 +593,13 @@ EXPORT void N(noise_step)(const X *likelihood, const i64 *codes, const X *odds, 
             AT(squares) += likely * likely;
             AT(memory) = likely * READ(by);
         }
-        memory[code] = mine;
-        memory[c] = none;
+        if (g == 1) {
+            memory[code] = mine;
+            memory[c] = none;
+        }
         totals[row] = N(total)(memory, p);
         share = 1 / totals[row];
-        own[code] += mine * share;
+        own[code] += memory[code] * share;
         for (i64 i = 0; i < p; i += N(width)) {
             N(vector) likely = AT(memory) * share;
             AT(truth) += likely;

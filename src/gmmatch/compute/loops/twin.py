@@ -384,7 +384,8 @@ def judge_labels(
         part, total = _powers(own, factors[at + 1], bias[at + 1])
         mine, none = part[place, codes] * right[at, codes], part[:, n_classes] * empty[at, codes]
         part *= given[at, codes if given.shape[1] > 1 else 0]
-        part[place, codes], part[:, n_classes] = mine, none
+        if given.shape[1] == 1:
+            part[place, codes], part[:, n_classes] = mine, none
         every = _lane_sums(part, 64 // scores.itemsize)
         evidence += weight * (every / total).astype(np.float64)
         joint += part * (weight / every.astype(np.float64)).astype(scores.dtype)[:, None]
@@ -417,7 +418,8 @@ def noise_step(
     expected[:], squares[:] = np.add.reduce(part), np.add.reduce(part * part)
     mine, none = part[place, codes] * right[codes], part[:, n_classes] * empty[codes]
     part *= given[codes if len(given) > 1 else 0]
-    part[place, codes], part[:, n_classes] = mine, none
+    if len(given) == 1:
+        part[place, codes], part[:, n_classes] = mine, none
     totals[:] = _lane_sums(part, lanes)
     part *= (1 / totals)[:, None]
     truth[:], own[:] = np.add.reduce(part), 0.0

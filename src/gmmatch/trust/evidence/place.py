@@ -37,6 +37,7 @@ SURE_REACH = 1.5
 """Times the distance that a class allows: so far are rows believed whose label is sure."""
 
 _BEYOND = 3.0  # times that distance, of every class, from which a row is of none; heavy tails reach far
+_SURELY_WITHIN = 0.99  # of a reach: up to there no rounding decides
 _FEW_FEATURES = 64  # up to which classes may overlap as tables do; texts have 256 and more
 _OVERLAP_ROWS = 1024  # by which it is told how far classes overlap
 _REACH = 1.25
@@ -80,26 +81,30 @@ class Limits:
         far = ~clumped & (codes >= 0) & (distances > self.thresholds[codes] * _TOLERANCE)
         return distances, far, clumped
 
-    def strays(self, rows: FloatArray, far: Mask) -> Mask:
+    def strays(self, rows: FloatArray, codes: IntArray, far: Mask, distances: Vector) -> Mask:
         """Return True for rows of a block, of those that are far, that lie far outside every class.
 
-        A class reaches at least as far as the typical one does.
+        A class reaches at least as far as the typical one does. `distances`: to the centre of their own.
         """
-        strays, members, typical = np.zeros(len(rows), bool), np.flatnonzero(far), self._typical
-        if not len(members) or typical == 0:
+        strays, typical = np.zeros(len(rows), bool), self._typical
+        if typical == 0:
             return strays
         known = np.where(np.isfinite(self.thresholds), self.thresholds, typical)
-        strays[members] = ~self._within(rows[members], _BEYOND * np.maximum(known, typical))
+        reach = _BEYOND * np.maximum(known, typical)
+        members = np.flatnonzero(far & (distances > _SURELY_WITHIN * reach[codes]))
+        if len(members):
+            strays[members] = ~self._within(rows[members], reach)
         return strays
 
-    def misplaced(self, rows: FloatArray, codes: IntArray, far: Mask) -> tuple[Mask, Mask]:
+    def misplaced(self, rows: FloatArray, codes: IntArray, far: Mask, distances: Vector) -> tuple[Mask, Mask]:
         """Return which of the rows that are far are strays, and which are strays or allowed by another class.
 
         The others are in the long tail of their class. Where classes of few features allow most rows of each
         other, that another one allows a row says nothing. (In many dimensions they always do: rows stand in
-        shells, and one that is far from its own class is rarely of it.) `codes`: class of each row.
+        shells, and one that is far from its own class is rarely of it.) `codes`, `distances`: class of each
+        row, and how far it is from the centre of that.
         """
-        strays, members = self.strays(rows, far), np.flatnonzero(far)
+        strays, members = self.strays(rows, codes, far, distances), np.flatnonzero(far)
         found, reach = strays.copy(), np.where(np.isfinite(self.thresholds), self.thresholds, 0.0)
         near = np.flatnonzero(~far)[: _OVERLAP_ROWS if rows.shape[1] <= _FEW_FEATURES else 0]
         if len(members) and 2 * np.count_nonzero(self._within(rows[near], reach, codes[near])) <= len(near):
