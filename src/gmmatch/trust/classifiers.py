@@ -39,6 +39,9 @@ MOST_DIRECTIONS = 1024
 
 KERNEL_FEATURES = 1024
 _ROW_WEIGHTS = (0.0, 0.1, 1.0)  # of a row beside a row of the reference
+# What a difference in loss on the reference counts, in parts of its standard error, and from which
+# difference on a classifier has no share.
+_TRUST_IN_LOSS, _MOST_BEHIND = 2.0, 2.0
 _ROWS_PER_CLASS = 32  # that the choice of the kernel needs, unless all rows are fewer
 _CHOICE_WORK = 1e10  # multiply-adds that the Gram matrix of the choice may take
 _CHOICE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
@@ -92,6 +95,8 @@ class Classifier:
     loss: float  # mean of -log(probability of the label), classes alike, each row left out
     folds: int = 1
     precision: str = "float64"  # of products of blocks of rows
+    # Of an average of classifiers, whose weights are side by side: the factor of the scores of each.
+    shares: tuple[float, ...] = ()
 
     @property
     def kernel(self) -> bool:
@@ -109,7 +114,8 @@ class Classifier:
         """Return the scores of some rows for every class, each as if it had not been learned from.
 
         `codes`, `leverage`: the given class of each row, and its leverage from `fit`, 0 where it taught
-        nothing; its fold, where the classifier has folds. `precision`: by default the classifier's own.
+        nothing; its fold, where the classifier has folds; in an average, of each of its classifiers.
+        `precision`: by default the classifier's own.
         Time: O(rows * inputs * classes).
         """
         kind = np.dtype(self.precision if precision is None else precision)
@@ -117,6 +123,10 @@ class Classifier:
         if self.folds == 1:
             return leave_out(scores, codes, leverage, self.sharpness)
         by_fold = scores.reshape(len(rows), self.folds, self.weights.shape[1] // self.folds)
+        if self.shares:
+            parts = zip(np.moveaxis(by_fold, 1, 0), leverage.T, self.shares, strict=True)
+            average: FloatArray = np.add.reduce([leave_out(part, codes, *own) for part, *own in parts])
+            return average
         chosen: FloatArray = by_fold[np.arange(len(rows)), leverage.astype(np.int64)]
         return chosen
 
@@ -243,30 +253,40 @@ def fit(taught: Taught, like: Classifier, order: IntArray) -> tuple[Classifier, 
 def fit_with_reference(
     taught: Taught, like: Classifier, reference: FloatArray, codes: IntArray
 ) -> tuple[Classifier, FloatArray, float]:
-    """Fit a classifier to rows and to a reference, whose labels are known to be right.
+    """Fit classifiers to rows and to a reference, whose labels are known to be right, and average them.
 
-    How much a row counts beside a row of the reference, the ridge, and whether Fourier features are read is
-    chosen by the loss on the reference, each of its rows left out. Returns the classifier, the leverage of
-    each row, and how much a row counts: 0 where the reference alone teaches best.
+    They differ in how much a row counts beside a row of the reference, in the ridge, and in whether Fourier
+    features are read. Each has a share by its loss on the reference, each of whose rows is left out: a small
+    reference hardly tells which is best, and the average is steadier. Returns it, the leverage of each row in
+    each of them, and how much a row counts on average.
     """
-    n_rows = len(taught.rows)
+    n_rows, width = len(taught.rows), like.inputs.width
     rows = np.concatenate([taught.rows, reference.astype(taught.rows.dtype, copy=False)])
     every = np.concatenate([taught.codes, codes])
     sizes = np.bincount(codes, minlength=taught.n_classes)
     # Alone, the reference teaches nothing of classes that it has hardly a row of.
     counts = _ROW_WEIGHTS if (sizes >= 2).all() else _ROW_WEIGHTS[1:]
     kinds = [replace(like.inputs, fourier=None), like.inputs][: 1 + like.kernel]
-    best: tuple[Classifier, FloatArray, float] | None = None
+    # Loss, factor of the scores, weights, leverage, and how much a row counts.
+    found: list[tuple[float, float, Vector, FloatArray, float]] = []
     for inputs, count in itertools.product(kinds, counts):
         both = Taught(rows, every, taught.n_classes, np.r_[count * taught.weights, np.ones(len(codes))])
         balanced, read = both.balanced()[n_rows:], inputs(reference)
-        for penalty, weights, leverage in _solve(both, inputs, None, np.dtype(np.float64)):
+        for _, weights, leverage in _solve(both, inputs, None, np.dtype(np.float64)):
             sharpness, loss = _sharpness(leave_out(read @ weights, codes, leverage[n_rows:]), codes, balanced)
-            if best is None or loss < best[0].loss:
-                found = Classifier(weights * sharpness, inputs, sharpness, penalty, loss)
-                best = found, leverage[:n_rows], count
-    assert best is not None
-    return best
+            unread = np.zeros((width - inputs.width, taught.n_classes))
+            weights = np.concatenate([weights[:-1], unread, weights[-1:]])
+            found.append((loss, sharpness, weights, leverage[:n_rows], count))
+        most = min(one[0] for one in found) + _MOST_BEHIND / np.sqrt(len(codes))
+        found = [one for one in found if one[0] <= most]
+    losses, factors, solved, leverages, row_weights = (list(column) for column in zip(*found, strict=True))
+    shares = np.exp(-_TRUST_IN_LOSS * np.sqrt(len(codes)) * (np.array(losses) - min(losses)))
+    shares /= shares.sum()
+    own = tuple((shares * factors).tolist())
+    weights = np.concatenate([part * factor for part, factor in zip(solved, own, strict=True)], axis=1)
+    loss = round(float(shares @ losses), 6)
+    average = Classifier(weights, like.inputs, 1.0, like.penalty, loss, folds=len(own), shares=own)
+    return average, np.stack(leverages, axis=1), round(float(shares @ row_weights), 3)
 
 
 def left_out_loss(scores: FloatArray, codes: IntArray, n_classes: int) -> float:

@@ -412,7 +412,7 @@ def _leverage(rules: Rules, folds: IntArray | None, sample: IntArray, n_rows: in
     """Return by row how much the classifier learned from it, or its fold where rows belong together."""
     if rules.classifier is not None and folds is not None:
         return folds.astype(np.float32)
-    leverage = np.zeros(n_rows, np.float32)
+    leverage = np.zeros((n_rows, *rules.leverage.shape[1:]), np.float32)
     if len(rules.leverage):
         leverage[sample] = rules.leverage
     return leverage
