@@ -38,10 +38,7 @@ MOST_DIRECTIONS = 1024
 """That classifiers of wide rows are fitted to, those of more than twice as many features."""
 
 KERNEL_FEATURES = 1024
-_ROW_WEIGHTS = (0.0, 0.1, 1.0)  # of a row beside a row of the reference
-# What a difference in loss on the reference counts, in parts of its standard error, and from which
-# difference on a classifier has no share.
-_TRUST_IN_LOSS, _MOST_BEHIND = 2.0, 2.0
+_ROW_WEIGHTS = (0.0, 0.1)  # of a row beside a row of the reference
 _ROWS_PER_CLASS = 32  # that the choice of the kernel needs, unless all rows are fewer
 _CHOICE_WORK = 1e10  # multiply-adds that the Gram matrix of the choice may take
 _CHOICE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
@@ -96,7 +93,7 @@ class Classifier:
     folds: int = 1
     precision: str = "float64"  # of products of blocks of rows
     # Of an average of classifiers, whose weights are side by side: the factor of the scores of each.
-    shares: tuple[float, ...] = ()
+    factors: tuple[float, ...] = ()
 
     @property
     def kernel(self) -> bool:
@@ -123,8 +120,8 @@ class Classifier:
         if self.folds == 1:
             return leave_out(scores, codes, leverage, self.sharpness)
         by_fold = scores.reshape(len(rows), self.folds, self.weights.shape[1] // self.folds)
-        if self.shares:
-            parts = zip(np.moveaxis(by_fold, 1, 0), leverage.T, self.shares, strict=True)
+        if self.factors:
+            parts = zip(np.moveaxis(by_fold, 1, 0), leverage.T, self.factors, strict=True)
             average: FloatArray = np.add.reduce([leave_out(part, codes, *own) for part, *own in parts])
             return average
         chosen: FloatArray = by_fold[np.arange(len(rows)), leverage.astype(np.int64)]
@@ -255,10 +252,10 @@ def fit_with_reference(
 ) -> tuple[Classifier, FloatArray, float]:
     """Fit classifiers to rows and to a reference, whose labels are known to be right, and average them.
 
-    They differ in how much a row counts beside a row of the reference, in the ridge, and in whether Fourier
-    features are read. Each has a share by its loss on the reference, each of whose rows is left out: a small
-    reference hardly tells which is best, and the average is steadier. Returns it, the leverage of each row in
-    each of them, and how much a row counts on average.
+    They differ in how much a row counts beside a row of the reference, and in whether Fourier features are
+    read; each has the ridge of the lowest loss on the reference, every row of it left out. A small reference
+    hardly tells which of them is best: each has a share by its loss, in parts of what chance may make of it.
+    Returns the average, the leverage of each row in each of them, and how much a row counts on average.
     """
     n_rows, width = len(taught.rows), like.inputs.width
     rows = np.concatenate([taught.rows, reference.astype(taught.rows.dtype, copy=False)])
@@ -267,26 +264,35 @@ def fit_with_reference(
     # Alone, the reference teaches nothing of classes that it has hardly a row of.
     counts = _ROW_WEIGHTS if (sizes >= 2).all() else _ROW_WEIGHTS[1:]
     kinds = [replace(like.inputs, fourier=None), like.inputs][: 1 + like.kernel]
-    # Loss, factor of the scores, weights, leverage, and how much a row counts.
-    found: list[tuple[float, float, Vector, FloatArray, float]] = []
-    for inputs, count in itertools.product(kinds, counts):
+    found: list[tuple[float, float, Vector, FloatArray]] = []
+    tried = list(itertools.product(kinds, counts))
+    for inputs, count in tried:
         both = Taught(rows, every, taught.n_classes, np.r_[count * taught.weights, np.ones(len(codes))])
         balanced, read = both.balanced()[n_rows:], inputs(reference)
+        best = None
         for _, weights, leverage in _solve(both, inputs, None, np.dtype(np.float64)):
             sharpness, loss = _sharpness(leave_out(read @ weights, codes, leverage[n_rows:]), codes, balanced)
-            unread = np.zeros((width - inputs.width, taught.n_classes))
-            weights = np.concatenate([weights[:-1], unread, weights[-1:]])
-            found.append((loss, sharpness, weights, leverage[:n_rows], count))
-        most = min(one[0] for one in found) + _MOST_BEHIND / np.sqrt(len(codes))
-        found = [one for one in found if one[0] <= most]
-    losses, factors, solved, leverages, row_weights = (list(column) for column in zip(*found, strict=True))
-    shares = np.exp(-_TRUST_IN_LOSS * np.sqrt(len(codes)) * (np.array(losses) - min(losses)))
-    shares /= shares.sum()
-    own = tuple((shares * factors).tolist())
-    weights = np.concatenate([part * factor for part, factor in zip(solved, own, strict=True)], axis=1)
-    loss = round(float(shares @ losses), 6)
-    average = Classifier(weights, like.inputs, 1.0, like.penalty, loss, folds=len(own), shares=own)
-    return average, np.stack(leverages, axis=1), round(float(shares @ row_weights), 3)
+            if best is None or loss < best[0]:
+                best = loss, sharpness, weights, leverage[:n_rows]
+        assert best is not None
+        found.append(best)
+    losses = np.array([loss for loss, *_ in found])
+    odds = np.exp(-np.sqrt(len(codes)) * (losses - losses.min()))
+    shares = odds / odds.sum()
+    factors = tuple(float(share * sharpness) for share, (_, sharpness, *_) in zip(shares, found, strict=True))
+    weights = np.zeros((width, len(found), taught.n_classes))
+    for at, (_, _, part, _) in enumerate(found):
+        weights[: len(part) - 1, at], weights[-1, at] = factors[at] * part[:-1], factors[at] * part[-1]
+    average = replace(
+        like,
+        weights=weights.reshape(width, -1),
+        sharpness=1.0,
+        loss=round(float(shares @ losses), 6),
+        folds=len(found),
+        factors=factors,
+    )
+    leverage = np.stack([leverage for *_, leverage in found], axis=1)
+    return average, leverage, round(float(shares @ [count for _, count in tried]), 3)
 
 
 def left_out_loss(scores: FloatArray, codes: IntArray, n_classes: int) -> float:
