@@ -462,7 +462,7 @@ def _learn_labels(
     best, losses = choose(taught, order, inputs, seed)
     if reference is not None and known.reference_codes is not None:
         classifier, leverage, count = fit_with_reference(taught, best, reference, known.reference_codes)
-        noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given)
+        noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given, pooled=True)
         losses, thin = {"reference": round(classifier.loss, 3), "weight of a row": count}, 0 * thin > 0
         loss, rounds = classifier.loss, 1
     else:
