@@ -306,3 +306,15 @@ def test_in_an_average_beside_a_reference_the_own_label_of_a_row_does_not_speak_
         own.append(2 * float(np.dot(found.factors, leverage[at - 20])))
     assert found.folds == 4
     assert np.mean(moved) < 0.2 * np.mean(own)
+
+
+def test_a_reference_without_rows_of_a_class_teaches_together_with_all_rows_alone() -> None:
+    taught = blobs()
+    like = Classifier(np.empty((0, 3)), inputs_of(taught), 1.0, 0.1, 0.5)
+    found, leverage, count = module.fit_with_reference(
+        taught, like, taught.rows[:6] + 0.1, np.tile([0, 1], 3)
+    )
+    assert (found.folds, count) == (1, 0.1)
+    scores = found.scores(taught.rows, taught.codes, leverage)
+    assert scores.shape == (60, 3)
+    assert (scores.argmax(axis=1) == 2).any()
