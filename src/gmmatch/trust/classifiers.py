@@ -38,7 +38,7 @@ MOST_DIRECTIONS = 1024
 """That classifiers of wide rows are fitted to, those of more than twice as many features."""
 
 KERNEL_FEATURES = 1024
-_ROW_WEIGHTS = (0.0, 0.1, 1.0)  # of a row beside a row of the reference
+_ROW_WEIGHTS = (0.0, 0.1)  # of a row beside a row of the reference
 _ROWS_PER_CLASS = 32  # that the choice of the kernel needs, unless all rows are fewer
 _CHOICE_WORK = 1e10  # multiply-adds that the Gram matrix of the choice may take
 _CHOICE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
@@ -92,6 +92,8 @@ class Classifier:
     loss: float  # mean of -log(probability of the label), classes alike, each row left out
     folds: int = 1
     precision: str = "float64"  # of products of blocks of rows
+    # Of an average of classifiers, whose weights are side by side: the factor of the scores of each.
+    factors: tuple[float, ...] = ()
 
     @property
     def kernel(self) -> bool:
@@ -109,14 +111,19 @@ class Classifier:
         """Return the scores of some rows for every class, each as if it had not been learned from.
 
         `codes`, `leverage`: the given class of each row, and its leverage from `fit`, 0 where it taught
-        nothing; its fold, where the classifier has folds. `precision`: by default the classifier's own.
+        nothing; its fold, where the classifier has folds; in an average, of each of its classifiers.
+        `precision`: by default the classifier's own.
         Time: O(rows * inputs * classes).
         """
         kind = np.dtype(self.precision if precision is None else precision)
         scores: FloatArray = self.inputs(rows, kind) @ self.weights.astype(kind, copy=False)
+        by_fold = scores.reshape(len(rows), self.folds, self.weights.shape[1] // self.folds)
+        if self.factors:
+            parts = zip(np.moveaxis(by_fold, 1, 0), leverage.T, self.factors, strict=True)
+            average: FloatArray = np.add.reduce([leave_out(part, codes, *own) for part, *own in parts])
+            return average
         if self.folds == 1:
             return leave_out(scores, codes, leverage, self.sharpness)
-        by_fold = scores.reshape(len(rows), self.folds, self.weights.shape[1] // self.folds)
         chosen: FloatArray = by_fold[np.arange(len(rows)), leverage.astype(np.int64)]
         return chosen
 
@@ -243,30 +250,37 @@ def fit(taught: Taught, like: Classifier, order: IntArray) -> tuple[Classifier, 
 def fit_with_reference(
     taught: Taught, like: Classifier, reference: FloatArray, codes: IntArray
 ) -> tuple[Classifier, FloatArray, float]:
-    """Fit a classifier to rows and to a reference, whose labels are known to be right.
+    """Fit classifiers to rows and to a reference, whose labels are known to be right, and average them.
 
-    How much a row counts beside a row of the reference, the ridge, and whether Fourier features are read is
-    chosen by the loss on the reference, each of its rows left out. Returns the classifier, the leverage of
-    each row, and how much a row counts: 0 where the reference alone teaches best.
+    They differ in how much a row counts beside a row of the reference, and in whether Fourier features are
+    read; each has the ridge of the lowest loss on the reference, every row of it left out. A small reference
+    hardly tells which of them is best: each has a share by its loss, in parts of what chance may make of it.
+    Returns the average, the leverage of each row in each of them, and how much a row counts on average.
     """
-    n_rows = len(taught.rows)
-    rows = np.concatenate([taught.rows, reference.astype(taught.rows.dtype, copy=False)])
-    every = np.concatenate([taught.codes, codes])
-    sizes = np.bincount(codes, minlength=taught.n_classes)
+    n_known = len(codes)
+    rows = np.concatenate([reference.astype(taught.rows.dtype, copy=False), taught.rows])
+    every = np.concatenate([codes, taught.codes])
     # Alone, the reference teaches nothing of classes that it has hardly a row of.
-    counts = _ROW_WEIGHTS if (sizes >= 2).all() else _ROW_WEIGHTS[1:]
+    enough = (np.bincount(codes, minlength=taught.n_classes) >= 2).all()
+    counts = _ROW_WEIGHTS if enough else _ROW_WEIGHTS[1:]
     kinds = [replace(like.inputs, fourier=None), like.inputs][: 1 + like.kernel]
-    best: tuple[Classifier, FloatArray, float] | None = None
-    for inputs, count in itertools.product(kinds, counts):
-        both = Taught(rows, every, taught.n_classes, np.r_[count * taught.weights, np.ones(len(codes))])
-        balanced, read = both.balanced()[n_rows:], inputs(reference)
-        for penalty, weights, leverage in _solve(both, inputs, None, np.dtype(np.float64)):
-            sharpness, loss = _sharpness(leave_out(read @ weights, codes, leverage[n_rows:]), codes, balanced)
-            if best is None or loss < best[0].loss:
-                found = Classifier(weights * sharpness, inputs, sharpness, penalty, loss)
-                best = found, leverage[:n_rows], count
-    assert best is not None
-    return best
+    found, leverages, tried = [], [], list(itertools.product(kinds, counts))
+    for inputs, count in tried:
+        both = Taught(rows, every, taught.n_classes, np.r_[np.ones(n_known), count * taught.weights])
+        best = _best_ridge(both, inputs, n_known)
+        _, weights, leverage = next(_solve(both, inputs, best.penalty, np.dtype(np.float64)))
+        # The weight of Fourier features that a classifier does not read is zero.
+        unread = [inputs.width - 1] * (like.inputs.width - inputs.width)
+        found.append(replace(best, weights=np.insert(weights, unread, 0.0, axis=0)))
+        leverages.append(leverage[n_known:])
+    losses = np.array([one.loss for one in found])
+    shares = np.exp(-np.sqrt(n_known) * (losses - losses.min()))
+    shares /= shares.sum()
+    factors = tuple((shares * [one.sharpness for one in found]).tolist())
+    weights = np.concatenate([f * one.weights for f, one in zip(factors, found, strict=True)], axis=1)
+    loss = round(float(shares @ losses), 6)
+    average = replace(like, weights=weights, loss=loss, folds=len(found), factors=factors)
+    return average, np.stack(leverages, axis=1), round(float(shares @ [count for _, count in tried]), 3)
 
 
 def left_out_loss(scores: FloatArray, codes: IntArray, n_classes: int) -> float:
@@ -292,13 +306,14 @@ def too_large(n_features: int, n_classes: int) -> bool:
     return matrix_bytes(n_features + 1, n_classes) > _MOST_BYTES
 
 
-def _best_ridge(taught: Taught, inputs: Inputs) -> Classifier:
+def _best_ridge(taught: Taught, inputs: Inputs, n_judged: int = 0) -> Classifier:
     """Return the classifier with the ridge of the lowest loss, in single precision.
 
     Ridges are tried from the weakest on, until the loss grows. Where rows have folds, those of the first one
-    are judged, and the others teach.
+    are judged, and the others teach. `n_judged`: how many rows, the first, are judged; all ridges are tried
+    then, as the loss on few rows goes up and down.
     """
-    some = slice(0, max(256, min(_LOSS_ROWS, _LOSS_VALUES // taught.n_classes)))
+    some = slice(0, n_judged or max(256, min(_LOSS_ROWS, _LOSS_VALUES // taught.n_classes)))
     codes, read = taught.codes[some], inputs(taught.rows[some], np.float32)
     balanced = Taught(taught.rows, codes, taught.n_classes, taught.weights[some]).balanced()
     if taught.folds is not None:
@@ -307,7 +322,7 @@ def _best_ridge(taught: Taught, inputs: Inputs) -> Classifier:
     for penalty, weights, leverage in _solve(taught, inputs, None, np.dtype(np.float32), some.stop):
         scores = leave_out(read @ weights.astype(np.float32), codes, leverage[some])
         sharpness, loss = _sharpness(scores, codes, balanced)
-        if best is not None and loss > best.loss:
+        if best is not None and loss > best.loss and not n_judged:
             break
         if best is None or loss < best.loss:
             best = Classifier(weights, inputs, sharpness, penalty, loss)

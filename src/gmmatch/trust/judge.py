@@ -416,7 +416,7 @@ def _leverage(rules: Rules, folds: IntArray | None, sample: IntArray, n_rows: in
     """Return by row how much the classifier learned from it, or its fold where rows belong together."""
     if rules.classifier is not None and folds is not None:
         return folds.astype(np.float32)
-    leverage = np.zeros(n_rows, np.float32)
+    leverage = np.zeros((n_rows, *rules.leverage.shape[1:]), np.float32)
     if len(rules.leverage):
         leverage[sample] = rules.leverage
     return leverage
@@ -466,7 +466,7 @@ def _learn_labels(
     best, losses = choose(taught, order, inputs, seed)
     if reference is not None and known.reference_codes is not None:
         classifier, leverage, count = fit_with_reference(taught, best, reference, known.reference_codes)
-        noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given)
+        noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given, pooled=True)
         losses, thin = {"reference": round(classifier.loss, 3), "weight of a row": count}, 0 * thin > 0
         loss, rounds = classifier.loss, 1
     else:

@@ -39,6 +39,7 @@ STRAY = 0.9
 MANY_CLASSES = 256
 """With more classes, which pairs of them are confused is not learned: rows per pair are too few."""
 
+_POOLED = 1e6  # what the priors then count, times as much
 _STEPS = 16
 _FIRST_STEP = 2  # of the sharpness
 _HOPELESS = 20.0  # logarithm of the odds against a sharpness beyond which no further one is tried
@@ -148,17 +149,19 @@ def noise_bytes(n_classes: int) -> int:
     return 5 * 8 * fitted_rows(n_classes) * (n_classes + 1)
 
 
-def fit_noise(scores: FloatArray, codes: IntArray) -> NoiseModel:
+def fit_noise(scores: FloatArray, codes: IntArray, pooled: bool = False) -> NoiseModel:
     """Fit the model to rows by the scores of classifiers that did not learn from them.
 
     `scores`: (rows, classes), up to a constant per row the logarithm of the likelihood of each class,
-    class sizes divided out. `codes`: the given class of each row.
+    class sizes divided out. `codes`: the given class of each row. `pooled`: whether classes are as frequent
+    as their labels, and all have one noise rate: so it is where rows known to be right have taught the
+    classifiers, whose scores then need no shift.
 
     From a middle sharpness on, larger and smaller ones are tried until the labels are all but impossible.
 
     Time: some 130 steps of O(rows * classes). Memory: O(rows * classes); see `noise_bytes`.
     """
-    rows, best = _Fitted(scores, codes), _FIRST_STEP
+    rows, best = _Fitted(scores, codes, _POOLED if pooled else 1.0), _FIRST_STEP
     found: dict[tuple[bool, int], _Fit] = {}
     for open_set in (False, True):
         for steps in (range(best, len(SHARPNESS)), range(best - 1, -1, -1)):
@@ -183,7 +186,8 @@ class _Fit:
 class _Fitted:
     """Rows that a model is fitted to."""
 
-    def __init__(self, scores: FloatArray, codes: IntArray) -> None:
+    def __init__(self, scores: FloatArray, codes: IntArray, firm: float) -> None:
+        self.firm = firm  # factor of what the priors count
         self.scores, self.codes = np.asarray(scores, np.float64), codes
         n_rows, n_classes = scores.shape
         self.sizes = np.bincount(codes, minlength=n_classes)
@@ -195,7 +199,7 @@ class _Fitted:
         n_rows, n_classes = self.scores.shape
         logits = np.full((n_rows, _width(n_classes)), -np.inf)
         np.multiply(self.scores, sharpness, out=logits[:, :n_classes])
-        first, firm, opening = self.first, np.full(n_classes, PRIOR_WEIGHT), -np.inf
+        first, firm, opening = self.first, np.full(n_classes, PRIOR_WEIGHT * self.firm), -np.inf
         if open_set:
             closed = logits[:, :n_classes] + first
             top = closed.max(axis=1)
@@ -217,7 +221,7 @@ class _Fitted:
             bias = bias + np.clip(0.5 * slope / curvature, -_LONGEST_STEP, _LONGEST_STEP)
             wrong = float(truth[:n_classes].sum() - own.sum())
             rate = float(np.clip(wrong / max(1, n_rows), _LEAST_RATE, _MOST_RATE))
-            transition = _transition(None if counts is None else counts.T, rate, self.frequency)
+            transition = _transition(None if counts is None else counts.T, rate, self.frequency, self.firm)
         evidence = float(np.log(total).sum()) - 0.5 * float(firm @ (bias - first) ** 2)
         weights = np.append(bias[:n_classes], bias[n_classes:].sum() + opening)
         return _Fit(evidence - _OPEN_PENALTY * open_set, weights, transition, self.sizes - own)
@@ -277,7 +281,7 @@ def _lines(transition: Vector, frequency: Vector) -> tuple[Vector, Vector, Vecto
     return given, transition.diagonal(), transition[n_classes]
 
 
-def _transition(counts: Vector | None, rate: float, frequency: Vector) -> Vector:
+def _transition(counts: Vector | None, rate: float, frequency: Vector, firm: float = 1.0) -> Vector:
     """Return the probability of each given class by true class, from counts and the pooled noise rate."""
     n_classes = len(frequency)
     if n_classes > MANY_CLASSES:
@@ -289,7 +293,8 @@ def _transition(counts: Vector | None, rate: float, frequency: Vector) -> Vector
         return transition
     own = np.diag_indices(n_classes)
     masses, right = counts[:n_classes].sum(axis=1), counts.diagonal()
-    wrong = (masses - right + PRIOR_ROWS * rate) / (masses + PRIOR_ROWS)
+    prior = PRIOR_ROWS * firm
+    wrong = (masses - right + prior * rate) / (masses + prior)
     seen = np.maximum(counts[:n_classes] - 1.0, 0.0) + PRIOR_WRONG / max(1, n_classes - 1)
     seen[own] = 0.0
     transition[:n_classes] = seen * (wrong / np.maximum(np.add.reduce(seen, axis=1), 1e-12))[:, None]

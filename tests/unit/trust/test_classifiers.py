@@ -285,3 +285,36 @@ def test_leading_directions_hold_nearly_all_of_what_the_leading_eigenvectors_do(
     found = leading_directions(rows, 10, 0)
     best = np.sort(np.linalg.eigvalsh(rows.T @ rows))[-10:].sum()
     assert 0.99 * best <= np.square(rows @ found).sum() <= (1 + 1e-5) * best
+
+
+def test_in_an_average_beside_a_reference_the_own_label_of_a_row_does_not_speak_for_it() -> None:
+    rng = np.random.default_rng(4)
+    codes = np.tile([0, 1], 30)
+    rows = rng.normal(size=(60, 90)) + 1.2 * codes[:, None] * (np.arange(90) < 3)
+    read = Inputs(np.zeros(90), 9.0, FourierFeatures.draw(np.zeros(90), 9.0, 16, 1))
+    like = Classifier(np.empty((0, 2)), read, 1.0, 0.1, 0.5)
+    moved, own = [], []
+    for at in range(20, 40):
+        scores = []
+        for label in (0, 1):
+            taught = Taught(rows[20:], np.r_[codes[20:at], label, codes[at + 1 :]], 2, np.ones(40))
+            found, leverage, count = module.fit_with_reference(taught, like, rows[:20], codes[:20])
+            assert leverage.shape == (40, found.folds)
+            assert 0.0 < count < 0.1
+            scores.append(found.scores(rows[at : at + 1], np.array([label]), leverage[at - 20 : at - 19])[0])
+        moved.append(abs(np.diff(scores[1] - scores[0])[0]))
+        own.append(2 * float(np.dot(found.factors, leverage[at - 20])))
+    assert found.folds == 4
+    assert np.mean(moved) < 0.2 * np.mean(own)
+
+
+def test_a_reference_without_rows_of_a_class_teaches_together_with_all_rows_alone() -> None:
+    taught = blobs()
+    like = Classifier(np.empty((0, 3)), inputs_of(taught), 1.0, 0.1, 0.5)
+    found, leverage, count = module.fit_with_reference(
+        taught, like, taught.rows[:6] + 0.1, np.tile([0, 1], 3)
+    )
+    assert (found.folds, count) == (1, 0.1)
+    scores = found.scores(taught.rows, taught.codes, leverage)
+    assert scores.shape == (60, 3)
+    assert (scores.argmax(axis=1) == 2).any()
