@@ -263,7 +263,6 @@ class Plan:
         if self.state is not None:
             files.check_folder(self.state)
         self.check_read(self.read)
-        files.check_not_joining(list(self.outputs.values()), self.read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
         for name, path in self.outputs.items():
             replaceable = name != "materialize" and (self.overwrite or self.output_name(path) in known)
@@ -337,7 +336,6 @@ class Outcome:
     def check_apart(self, path: Path) -> None:
         """Refuse to write what was read."""
         files.check_apart([path], self.read)
-        files.check_not_joining([path], self.plan.read)
 
 
 def run(plan: Plan) -> Outcome:
