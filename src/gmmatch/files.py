@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and the folder of the cache."""
+"""Files that appear whole or not at all, the folder of the cache, and the memory there is."""
 
 import fnmatch
 import glob
@@ -365,3 +365,8 @@ def cache_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "gmmatch"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gmmatch"
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
