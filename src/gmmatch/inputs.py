@@ -188,7 +188,7 @@ def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int)
 
     `classes`, `every`: the classes that have rows, and all of them; columns may be of either.
     """
-    table = _read(Path(given)) if isinstance(given, (str, os.PathLike)) else given
+    table = _read(Path(given), n_rows) if isinstance(given, (str, os.PathLike)) else given
     found, names = _by_name(table, classes, n_rows), classes
     if found is None:
         try:
@@ -235,15 +235,19 @@ def _by_name(table: Any, classes: Labels, n_rows: int) -> FloatArray | None:
     return np.stack(given, axis=1)
 
 
-def _read(path: Path) -> Any:
-    """Return the array or the table of a file."""
+def _read(path: Path, n_rows: int) -> Any:
+    """Return the array or the table of a file; a Parquet file of another number of rows is not read."""
     if path.exists() and not path.is_file():
         raise InvalidInput(f"probabilities are read from a file; {path} is none")
     try:
         if path.suffix == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False)
+        if path.suffix == ".parquet" and (found := pq.read_metadata(path).num_rows) != n_rows:
+            raise InvalidInput(f"probabilities must have a row for each of {n_rows:,}; {path} has {found:,}")
         if path.suffix in (".parquet", ".csv"):
             return pq.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
+    except InvalidInput:
+        raise
     except (OSError, ValueError) as error:
         raise InvalidInput(f"probabilities cannot be read from {path}: {error}") from None
     raise InvalidInput(f"probabilities are read from .npy, .parquet or .csv; got {path}")

@@ -30,6 +30,7 @@ from ..validation import LARGEST_WHOLE_FLOAT, first_rows, is_missing, label_valu
 from .dataset import Dataset, Entries, Unreadable, spelled
 from .formats.arrays import load_npz, map_npy, npz_shapes
 from .formats.arrow import Columns, file_columns
+from .formats.base import check_room
 from .formats.image_files import is_idx, read_idx
 from .formats.tables import Table
 from .formats.text_files import (
@@ -65,6 +66,7 @@ KINDS = ".npy, .npz, IDX, .txt, .csv, .tsv, .jsonl, .parquet or .arrow"
 UNLABELLED = "unlabelled"
 # What a column of ids is called, most usual first.
 ID_NAMES = ("id", "ids", "path", "file", "file_name", "filename")
+_ENTRY_BYTES = 8
 ROW_COLUMN = "row"  # holds row numbers, in the files that gmmatch writes
 # What else it may be called; without a name, or with such a one, it is an index that pandas wrote.
 _LIKE_IDS = re.compile(
@@ -309,7 +311,7 @@ def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = Non
         keys = None if values.keys is None else whole_numbers(values.keys)
         return replace(values, entries=whole_numbers([entry or None for entry in values.entries]), keys=keys)
     if kind in ("parquet", "arrow") or ending in JSON_ENDINGS:
-        return _table_values(open_table(path), what, path, column)
+        return _table_values(open_table(path), what, path, column, n_rows)
     if is_idx(path):
         return Values(_flat(read_idx(path), path, what).astype(np.int64), None, name)
     raise InvalidInput(f"{path} is of a kind that holds no {what}; expected {KINDS}")
@@ -365,8 +367,13 @@ def open_table(path: Path) -> Table:
     return file_columns([str(path)], str(path))
 
 
-def _table_values(table: Table, what: str, path: Path, column: str | None) -> Values:
-    """Read a column of a table, with the ids where another column holds them."""
+def _table_values(
+    table: Table, what: str, path: Path, column: str | None, n_rows: int | None = None
+) -> Values:
+    """Read a column of a table, with the ids where another column holds them.
+
+    What has other than `n_rows` rows, and no ids, is not read: whoever asked refuses it by its length.
+    """
     for row, reason in table.broken.items():
         raise InvalidInput(f"row {row} of {path} cannot be read as {what}: {reason}")
     if not table.n_rows:
@@ -383,14 +390,17 @@ def _table_values(table: Table, what: str, path: Path, column: str | None) -> Va
         of_content = isinstance(next(iter(table.values(name, 0, 1)), None), (dict, list, bytes))
         return () if of_content else read(name)  # images, vectors: large, and no ids
 
-    column = pick_column(table.names, what, path, column)
-    if what == "ids":
-        return Values(read(column), None, str(path))
-    beside = id_column(table.names, column, read_ids)
-    if beside is None:
-        beside = _pandas_index(table, column)
+    column, beside = pick_column(table.names, what, path, column), None
+    check_room(2 * _ENTRY_BYTES * table.n_rows, str(path))
+    if what != "ids":
+        beside = id_column(table.names, column, read_ids)
+        beside = _pandas_index(table, column) if beside is None else beside
     if beside is not None:
         return Values(read(column), read(beside), str(path), beside)
+    if n_rows is not None and table.n_rows != n_rows:
+        return Values(range(table.n_rows), None, str(path))
+    if what == "ids":
+        return Values(read(column), None, str(path))
     others = (name for name in table.names if name != column)
     notes = (note for name in others if (note := _count_of_rows(name, read_ids(name), path)))
     return Values(read(column), None, str(path), notes=tuple(notes))
