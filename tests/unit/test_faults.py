@@ -315,6 +315,22 @@ def test_the_cache_is_shown_trimmed_and_cleared(tmp_path, monkeypatch):
     assert json.loads(run("cache --json").stdout)["kept"] == {}
 
 
+@pytest.mark.parametrize("words", ["select rows.npy --keep 5 --report page.html", "cache"])
+def test_a_user_without_a_home_is_told_so(folder, words):
+    """As in a container that runs with any number of a user."""
+    code = (
+        "import pwd, sys; pwd.getpwuid = {}.__getitem__; from gmmatch import cli;"
+        f" sys.argv = ['gmmatch', *{words.split()}]; cli.main()"
+    )
+    homes = ("HOME", "GMMATCH_CACHE", "XDG_CACHE_HOME")
+    env = {name: value for name, value in os.environ.items() if name not in homes}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        3,
+        "gmmatch: this user has no home folder; name one that may be written to: HOME=FOLDER\n",
+    )
+
+
 def test_the_main_jobs_open_no_socket(folder, monkeypatch):
     def refuse(*given, **named):
         raise AssertionError("a socket was opened")
