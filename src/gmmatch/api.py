@@ -19,6 +19,7 @@ from .encoders.embed import embed as embed
 from .errors import InvalidInput, UnknownParameter
 from .estimating import Estimate, estimate
 from .former import called_like, takes_former, warn_former
+from .handover import check_order
 from .inputs import gather_known, open_data
 from .outputs import check_output, materialize_rows, write_labels, write_leaks, write_suspects
 from .planning import OwnDefault, Plan
@@ -347,7 +348,6 @@ def list_suspects(
     fixed = None if fix is None else files.as_path(fix, "fix")
     places = [place for place in (path, fixed) if place is not None]
     files.check_apart(places, (data, labels, opening.get("ids")))
-    files.check_not_joining(places, (data, labels))
     check_probability(above, "above")
     cap = None if memory is None else as_size(memory)
 
@@ -416,7 +416,10 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     checked = check_input(opened.numbers(), name=opened.name, finite=False)
     checked = run.look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
     foreign = open_data(test, encode=True, **({} if isinstance(test, Dataset) else opening))
-    return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
+    found = Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
+    for data in (opened, foreign):
+        data.check_unchanged()
+    return replace(found, read=tuple(files.names_of((train, test, *opened.files, *foreign.files))))
 
 
 def _made(selection: Selection, data: object, verb: str) -> Outcome | None:
@@ -447,6 +450,7 @@ def _materialize(selection: Selection, folder: str | os.PathLike[str], data: obj
         raise InvalidInput(
             f"the selection was made from {selection.n_rows:,} rows; the data has {len(source):,}"
         )
+    check_order(source, selection.indices, selection.ids)
     place = files.as_path(folder, "folder")
     files.check_outside(place, data if outcome is None else outcome.plan.source)
     materialize_rows(selection, source, place)
@@ -497,7 +501,9 @@ def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: boo
 
 
 def _save_leaks(found: Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    write_leaks(found.columns(), _checked_path(path, overwrite, "leaks"))
+    place = _checked_path(path, overwrite, "leaks")
+    files.check_apart([place], found.read)
+    write_leaks(found.columns(), place)
 
 
 def _settings(selection: Selection) -> dict[str, Any]:

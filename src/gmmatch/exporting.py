@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from .arrays import IntArray
 from .data import Dataset, Unreadable
 from .errors import InvalidInput
 from .facts import WRONG
 from .files import as_path, check_apart, check_new, whole_file
-from .inputs import open_data
+from .inputs import check_belongs, check_same, open_data
 from .outputs import check_ending, write_table
 from .records import Selection, load_selection
 from .validation import as_labels, check_choice
@@ -35,6 +36,7 @@ def export(
     to: str,
     labels: object = None,
     overwrite: bool = False,
+    force: bool = False,
     **opening: Any,
 ) -> int:
     """Write every row with what is known of it, for a tool that people look at rows with.
@@ -42,7 +44,8 @@ def export(
     `selection`: what `gmmatch.select` returned, or its file. `data`, `labels`, `opening`: what the rows were
     selected from, as for `gmmatch.open`. `to`: `label-studio` (tasks with predictions), `argilla` (records
     with suggestions), `fiftyone` (samples), `spotlight` (a table) or `cleanlab` (its table of label issues).
-    Returns how many rows were written.
+    `overwrite`, `force`: whether to replace a file, and to go on where the rows or labels are not those that
+    the selection was made from. Returns how many rows were written.
 
     >>> import json, pathlib, tempfile, numpy as np, gmmatch
     >>> rows, labels = np.random.default_rng(0).normal(size=(60, 4)), np.repeat(["a", "b"], 30)
@@ -54,23 +57,26 @@ def export(
     endings, write = KINDS[kind]
     place = as_path(path, "path")
     check_ending(place, endings, f"what {kind} reads must end")
-    check_apart([place], (selection, data, labels))
-    check_new(place, overwrite)
+    check_apart([place], (selection, data, labels, opening.get("ids")))
     chosen = selection if isinstance(selection, Selection) else load_selection(selection)
-    opened = open_data(data, labels, **opening)
-    if len(opened) != chosen.n_rows:
-        raise InvalidInput(
-            f"the selection was made from {chosen.n_rows:,} rows, but {opened.name} has {len(opened):,}"
-        )
-    check_apart([place], opened.files)
-    records = list(_records(chosen, opened))
+
+    def check_place(found: Dataset) -> None:
+        check_belongs(chosen, found)
+        check_apart([place], found.files)
+        check_new(place, overwrite)
+
+    # Without force, images and texts are encoded, of which the cache has the vectors.
+    opened = open_data(data, labels, encode=not force, before_encoding=check_place, **opening)
+    check_place(opened)
+    records = list(_records(chosen, opened, check_same(chosen, opened, force)))
+    opened.check_unchanged()
     with whole_file(place) as partial:
         write(records, partial, opened)
     return len(records)
 
 
-def _records(selection: Selection, data: Dataset) -> Iterator[Record]:
-    """Yield every row that takes part, the most suspicious first."""
+def _records(selection: Selection, data: Dataset, bad: IntArray) -> Iterator[Record]:
+    """Yield every row that is not bad, the most suspicious first."""
     n_rows, evidence = selection.n_rows, selection.evidence
     classes, codes = (np.empty(0), None) if data.labels is None else as_labels(data.labels, n_rows)
     names = classes.tolist()
@@ -80,7 +86,7 @@ def _records(selection: Selection, data: Dataset) -> Iterator[Record]:
     ranks = {row: rank for rank, row in enumerate(selection.indices.tolist())}
     order = np.lexsort((np.arange(n_rows), -outlier, -wrong))
     content = data.content
-    for row in order[~np.isin(order, data.bad_rows)].tolist():
+    for row in order[~np.isin(order, bad)].tolist():
         found: Record = {
             "id": row if data.ids is None else data.ids[row : row + 1].tolist()[0],
             "row": row,
@@ -94,7 +100,8 @@ def _records(selection: Selection, data: Dataset) -> Iterator[Record]:
             found["label"] = names[codes[row]]
             if evidence is not None and evidence.labels_judged and wrong[row] >= WRONG:
                 likely = float(evidence.likely[row])
-                if math.isfinite(likely) and likely > 0:
+                # With force, the labels may have fewer classes.
+                if math.isfinite(likely) and likely > 0 and evidence.suggested[row] < len(names):
                     found["suggested"] = names[evidence.suggested[row]]
                     found["probability"] = round(likely, 6)
         if content is not None and content.kind == "image" and content.paths is not None:

@@ -8,17 +8,20 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from .arrays import AnyArray, FloatArray, IntArray, Mask, Vector
+from .files import machine_memory
 
 JsonObject = Mapping[str, Any]
 """Plain data by name, as JSON holds it."""
 
 _FLAGS = ("unlikely", "far", "clumped", "light")
+_LAST_TIER = 2
 DIGEST_BYTES = 16
 _LIGHT = 0.25  # doubt about rows that few others are like: more than none, less than about rows far off
 WRONG = 0.5
@@ -91,15 +94,20 @@ class Evidence:
         return packed
 
     @classmethod
-    def unpack(cls, packed: JsonObject) -> Evidence:
-        """Return what `pack` packed, or what version 0.2 did."""
-        flags = unpack_array(packed["flags"])
+    def unpack(cls, packed: JsonObject, n_rows: int) -> Evidence:
+        """Return what `pack` packed, or what version 0.2 did, of so many rows; refuse what is none."""
+        most = 4 * (n_rows + 1)  # entries of an array
+
+        def unpacked(name: str) -> AnyArray:
+            return unpack_array(packed[name], most)
+
+        flags = unpacked("flags")
         masks = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
         unlikely = masks.pop("unlikely")
-        scores = list(unpack_array(packed["scores"])) if "scores" in packed else []
-        estimate = unpack_array(packed["estimate"]) if "estimate" in packed else None
+        scores = list(unpacked("scores")) if "scores" in packed else []
+        estimate = unpacked("estimate") if "estimate" in packed else None
         if "suspicion" in packed:  # of version 0.2: one score for all that speaks against a row
-            suspicion = unpack_array(packed["suspicion"])
+            suspicion = unpacked("suspicion")
             nothing = 0 * suspicion
             if not scores:
                 scores = [np.where(unlikely, suspicion, 0), np.where(masks["far"], suspicion, 0), nothing]
@@ -109,10 +117,15 @@ class Evidence:
                 whole = sizes @ estimate[:, 1:] / max(1.0, sizes.sum())
                 estimate = np.vstack([estimate, [sizes.sum(), *whole]])
         wrong, outlier, likely, outside = scores
+        tiers, suggested = unpacked("tiers"), unpacked("suggested").astype(np.int64)
+        if any(values.shape != (n_rows,) for values in (tiers, suggested, flags, *scores)):
+            raise ValueError(f"evidence is of other than {n_rows} rows")
+        if n_rows and (suggested.min() < 0 or not 0 <= tiers.min() <= tiers.max() <= _LAST_TIER):
+            raise ValueError("evidence names a class or a tier that there is not")
         return cls(
-            tiers=unpack_array(packed["tiers"]),
+            tiers=tiers,
             wrong=wrong,
-            suggested=unpack_array(packed["suggested"]).astype(np.int64),
+            suggested=suggested,
             likely=likely,
             outside=outside,
             outlier=outlier,
@@ -207,6 +220,8 @@ class RunInfo:
         known = {"classes": None} | {
             entry.name: values[entry.name] for entry in fields(cls) if entry.name in values
         }
+        for name, value in known.items():
+            check_kind(name, value, *_KINDS[name])
         return cls(**known)
 
     def learned(self) -> str | None:
@@ -234,19 +249,46 @@ class RunInfo:
         return found
 
 
+def check_kind(name: str, value: object, *kinds: type) -> None:
+    """Refuse what a file holds in place of something of these types; a whole number may stand for another.
+
+    >>> check_kind("n_rows", 3, int), check_kind("objective", 3, float)
+    (None, None)
+    """
+    known = (*kinds, int) if float in kinds else kinds
+    if not isinstance(value, known) or (isinstance(value, bool) and bool not in kinds):
+        raise TypeError(f"{name} is a {type(value).__name__}")
+
+
+def _kinds_of_fields() -> dict[str, tuple[type, ...]]:
+    """Return the types that each field of a `RunInfo` may have."""
+    hints = get_type_hints(RunInfo)
+    return {name: tuple(get_origin(kind) or kind for kind in _parts(hint)) for name, hint in hints.items()}
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
+
+
+_KINDS = _kinds_of_fields()
+
+
 def pack_array(values: AnyArray) -> dict[str, Any]:
     """Return an array as exact bytes that JSON can hold.
 
-    >>> unpack_array(pack_array(np.array([[1.5, -2.0]])))
+    >>> unpack_array(pack_array(np.array([[1.5, -2.0]])), most=2)
     array([[ 1.5, -2. ]])
     """
     body = base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 1)).decode()
     return {"shape": values.shape, "dtype": values.dtype.str, "zlib": body}
 
 
-def unpack_array(packed: JsonObject) -> AnyArray:
-    """Return what `pack_array` packed."""
-    size = math.prod(packed["shape"]) * np.dtype(packed["dtype"]).itemsize
+def unpack_array(packed: JsonObject, most: int) -> AnyArray:
+    """Return what `pack_array` packed, of at most so many entries, which is looked at before."""
+    entries, kind = math.prod(packed["shape"]), np.dtype(packed["dtype"])
+    size = entries * kind.itemsize
+    if not 0 <= entries <= most or size > machine_memory() or kind.kind not in "biuf":
+        raise ValueError(f"an array declares {packed['shape']} entries")
     body = zlib.decompressobj().decompress(base64.b64decode(packed["zlib"]), max(size, 1))  # and no more
     return np.frombuffer(body, packed["dtype"]).reshape(packed["shape"])
 

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and the folder of the cache."""
+"""Files that appear whole or not at all, the folder of the cache, and the memory there is."""
 
 import fnmatch
 import glob
@@ -213,7 +213,7 @@ def as_path(given: object, name: str) -> Path:
 
 
 def check_apart(outputs: Sequence[Path], inputs: Iterable[object]) -> None:
-    """Refuse two outputs of one name, and outputs that are what is read, whatever name leads there.
+    """Refuse two outputs of one name, outputs that are what is read, and new ones that would be read with it.
 
     `inputs`: paths, patterns and memory maps; what else there is has no file. ``FILE:COLUMN`` means the file.
     Files are the same where their names lead to one place, through links or not.
@@ -221,24 +221,30 @@ def check_apart(outputs: Sequence[Path], inputs: Iterable[object]) -> None:
     if len({os.path.realpath(path) for path in outputs}) < len(outputs):
         raise InvalidParameter("two outputs have the same name; expected a file for each")
     there = {number: path for path in outputs if (number := _file_number(path)) is not None}
-    for name in names_of(inputs) if there else ():  # what is read exists, and no output may
+    names = names_of(inputs)
+    for name in names if there else ():  # what is read exists, and no output may
         number = _file_number(name)
         path = None if number is None else there.get(number)
         if path is not None:
             raise InvalidParameter(f"{path} is the input; name another file for the output")
+    _check_not_joining(outputs, names)
 
 
-def check_not_joining(outputs: Sequence[Path], given: Iterable[object]) -> None:
+def _check_not_joining(outputs: Sequence[Path], names: Iterable[str]) -> None:
     """Refuse new files that would be parts of what a folder or a pattern names; the next run would read them.
 
-    `given`: what was given to be read; of this, texts that name folders and patterns.
+    Of a folder only the files of some endings are shards.
     """
-    new = [path for path in outputs if path.suffix.lower() in SHARDS and not path.exists()]
-    for name in (os.fspath(name) for name in given if isinstance(name, (str, os.PathLike)) and new):
-        folder, pattern = (name, "*") if os.path.isdir(name) else os.path.split(name)
-        for path in new if glob.has_magic(pattern) else ():
+    new = [path for path in outputs if not path.exists()]
+    for name in names if new else ():
+        is_folder = os.path.isdir(name)
+        folder, pattern = (name, "*") if is_folder else os.path.split(name)
+        if not glob.has_magic(pattern) or os.path.isfile(name):
+            continue
+        for path in new:
             beside = os.path.realpath(path.parent) == os.path.realpath(folder or ".")
-            if beside and fnmatch.fnmatch(path.name, pattern):
+            is_shard = not is_folder or path.suffix.lower() in SHARDS
+            if beside and is_shard and fnmatch.fnmatch(path.name, pattern):
                 raise InvalidParameter(f"{path} would be read with {name} from then on; name another folder")
 
 
@@ -359,3 +365,8 @@ def cache_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "gmmatch"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gmmatch"
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -16,8 +16,9 @@ _PLACE = "__place among the picks__"
 def take_rows(x: object, indices: IntArray, n_rows: int, ids: Labels | None = None) -> Any:
     """Return the rows of `x` at `indices`, in that order, as the kind of thing that `x` is.
 
-    Raises `InvalidInput`: `x` has another number of rows than the selection was made from, or an index by
-    which other rows than these have the `ids`. Raises `InvalidInputType`: `x` is of no kind that is known.
+    Raises `InvalidInput`: `x` has another number of rows than the selection was made from, or an index (a
+    `Dataset`: ids) by which other rows than these have the `ids`. Raises `InvalidInputType`: `x` is of no
+    kind that is known.
 
     >>> take_rows(["a", "b", "c"], np.array([2, 0]), n_rows=3)
     ['c', 'a']
@@ -35,19 +36,24 @@ def take_rows(x: object, indices: IntArray, n_rows: int, ids: Labels | None = No
         )
     if len(x) != n_rows:
         raise InvalidInput(f"the selection was made from {n_rows} rows; got {type(x).__name__} of {len(x)}")
-    if ids is not None and kinds & {("pandas", "DataFrame"), ("pandas", "Series")}:
-        _check_index(x, indices, ids)
+    check_order(x, indices, ids)
     return taker(x, indices)
 
 
-def _check_index(x: Any, indices: IntArray, ids: Labels) -> None:
-    """Refuse a table of pandas that has the kept ids on other rows."""
-    found, wanted = [[str(key) for key in keys.tolist()] for keys in (x.index[indices], ids)]
-    if found != wanted and set(wanted) <= {str(key) for key in x.index.tolist()}:
+def check_order(x: Any, indices: IntArray, ids: Labels | None) -> None:
+    """Refuse a table of pandas, or a `Dataset`, that has the kept ids on other rows."""
+    kinds = kinds_of(x)
+    is_table = bool(kinds & {("pandas", "DataFrame"), ("pandas", "Series")})
+    own = x.index if is_table else x.ids if ("gmmatch", "Dataset") in kinds else None
+    if own is None or ids is None:
+        return
+    found, wanted = [[str(key) for key in keys.tolist()] for keys in (own[indices], ids)]
+    if found != wanted and set(wanted) <= {str(key) for key in own.tolist()}:
         place = next(place for place, key in enumerate(found) if key != wanted[place])
+        way_out = "; take them by index: x.loc[selection.ids]" if is_table else ""
         raise InvalidInput(
             f"the rows are in another order than those that the selection was made from: row {indices[place]}"
-            f" was {wanted[place]!r}, and is {found[place]!r}; take them by index: x.loc[selection.ids]"
+            f" was {wanted[place]!r}, and is {found[place]!r}{way_out}"
         )
 
 

@@ -14,10 +14,12 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from .arrays import FloatArray, IntArray, Labels, Vector
+from .compute.keys import look_at_rows
 from .data import Dataset, open_dataset, values_of_rows
 from .data.dataset import PLURALS
 from .encoders import Embedded, choose_encoder, embed_input
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
+from .records import Selection
 from .trust import Known
 from .validation import CheckedRows, check_input, describe_bad_rows, without_torch
 
@@ -83,6 +85,52 @@ def open_data(
     return _encoded(found, embed_input(found, chosen, on_bad_rows=on_bad_rows, **options))
 
 
+def check_same(selection: Selection, source: Dataset, any_input: bool = False) -> IntArray:
+    """Return the rows that are bad; refuse rows or labels that a selection was not made from; one read.
+
+    `any_input`: do not refuse them, and take images and texts as good that are not encoded.
+    """
+    check_belongs(selection, source)
+    if any_input and source.rows is None:
+        return source.bad_rows
+    known = source.labelled()
+    checked = check_input(known.numbers(), known.labels, name=source.name, finite=False)
+    good, _, digest = look_at_rows(checked.rows)
+    is_same(selection, source, replace(checked, digest=digest), any_input)
+    return np.union1d(source.bad_rows, np.flatnonzero(~good))
+
+
+def check_belongs(selection: Selection, source: Dataset) -> None:
+    """Refuse data of another number of rows than a selection was made from, or without its labels."""
+    if len(source) != selection.n_rows:
+        raise InvalidInput(
+            f"the selection was made from {selection.n_rows:,} rows, but {source.name} has {len(source):,}"
+        )
+    if selection.labels is not None and source.labels is None:
+        raise InvalidInput(
+            f"the selection was made with labels, and {source.name} has none; name them: labels=..."
+        )
+
+
+def is_same(selection: Selection, source: Dataset, checked: CheckedRows, any_input: bool = False) -> bool:
+    """Return True if rows and labels have the fingerprint that a selection knows; else refuse them.
+
+    `any_input`: return False in place of it.
+    """
+    # Labels may be named for a selection that was made without any.
+    known = checked if selection.labels is not None else replace(checked, codes=None)
+    same = selection.fingerprint in ("", known.fingerprint)
+    if not (same or any_input):
+        shuffled = list(source.files) != sorted(source.files)
+        before = " (versions before 0.3 read its files in the order of their letters)" if shuffled else ""
+        raise InvalidInput(
+            f"{source.name}, or its labels, are not what the selection was made from: they have the"
+            f" fingerprint {known.fingerprint}, the selection has {selection.fingerprint}{before};"
+            " force=True goes on"
+        )
+    return same
+
+
 def _encoded(found: Dataset, embedded: Embedded) -> Dataset:
     """Return a dataset with its embeddings; rows that could not be encoded are bad, and NaN."""
     rows = embedded.embeddings
@@ -138,7 +186,7 @@ def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int)
 
     `classes`, `every`: the classes that have rows, and all of them; columns may be of either.
     """
-    table = _read(Path(given)) if isinstance(given, (str, os.PathLike)) else given
+    table = _read(Path(given), n_rows) if isinstance(given, (str, os.PathLike)) else given
     found, names = _by_name(table, classes, n_rows), classes
     if found is None:
         try:
@@ -185,15 +233,19 @@ def _by_name(table: Any, classes: Labels, n_rows: int) -> FloatArray | None:
     return np.stack(given, axis=1)
 
 
-def _read(path: Path) -> Any:
-    """Return the array or the table of a file."""
+def _read(path: Path, n_rows: int) -> Any:
+    """Return the array or the table of a file; a Parquet file of another number of rows is not read."""
     if path.exists() and not path.is_file():
         raise InvalidInput(f"probabilities are read from a file; {path} is none")
     try:
         if path.suffix == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False)
+        if path.suffix == ".parquet" and (found := pq.read_metadata(path).num_rows) != n_rows:
+            raise InvalidInput(f"probabilities must have a row for each of {n_rows:,}; {path} has {found:,}")
         if path.suffix in (".parquet", ".csv"):
             return pq.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
+    except InvalidInput:
+        raise
     except (OSError, ValueError) as error:
         raise InvalidInput(f"probabilities cannot be read from {path}: {error}") from None
     raise InvalidInput(f"probabilities are read from .npy, .parquet or .csv; got {path}")

@@ -221,7 +221,6 @@ class Plan:
         if self.state is not None:
             files.check_folder(self.state)
         self.check_read(self.read)
-        files.check_not_joining(list(self.outputs.values()), self.read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
         for name, path in self.outputs.items():
             replaceable = name != "materialize" and (self.overwrite or self.output_name(path) in known)

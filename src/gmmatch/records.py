@@ -16,8 +16,17 @@ import numpy.typing as npt
 
 from .arrays import AnyArray, IntArray, Mask, Vector
 from .errors import InvalidInput, InvalidParameter, brief, first_line
-from .facts import Evidence, JsonObject, RunInfo, digest_of_table, pack_array, plain, unpack_array
-from .files import as_path, whole_file
+from .facts import (
+    Evidence,
+    JsonObject,
+    RunInfo,
+    check_kind,
+    digest_of_table,
+    pack_array,
+    plain,
+    unpack_array,
+)
+from .files import as_path, machine_memory, whole_file
 
 _AS_TOLD: Any = None  # the info that the other attributes of a selection tell
 METADATA_KEY, EVIDENCE_KEY, DIGEST_KEY = b"gmmatch", b"gmmatch.evidence", b"gmmatch.digest"
@@ -25,6 +34,7 @@ FORMAT_VERSION = 3  # 2, of version 0.2, is the same without a digest
 _DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, zlib.error)
 _CARRIED = ("counts", "totals", "targets", "rows")
 _MOST_PACKED = 1 << 18  # numbers: two megabytes, more than the centres of most data
+_MOST_INCLUDED = 1 << 40
 _MOST_EVIDENCE = 1 << 22  # rows: beyond, the metadata would weigh more than the rows that were kept
 
 
@@ -93,7 +103,8 @@ class Carried:
 
     def pack(self) -> dict[str, Any] | None:
         """Return it as data that JSON can hold, without Fourier features or None where it is too much."""
-        if self.totals.size > _MOST_PACKED:
+        largest = max(array.size for array in (self.totals, *(self.fourier or ())))
+        if largest > _MOST_PACKED:
             return None if self.fourier is None else self.without_fourier().pack()
         arrays = {name: pack_array(getattr(self, name)) for name in _CARRIED}
         fourier = None if self.fourier is None else [pack_array(array) for array in self.fourier]
@@ -102,12 +113,16 @@ class Carried:
     @classmethod
     def unpack(cls, packed: JsonObject) -> Carried:
         """Return what `pack` packed."""
-        arrays = {name: unpack_array(packed[name]) for name in _CARRIED}
-        fourier = packed.get("fourier")
+        arrays = {name: unpack_array(packed[name], _MOST_PACKED) for name in _CARRIED}
+        labels, fourier = list(packed["labels"].values()), packed.get("fourier")
+        if any(len(values) != len(labels) for values in arrays.values()):
+            raise ValueError("what it carries on is of other classes than its own")
         if fourier is not None:
-            origin, directions = (unpack_array(array) for array in fourier)
+            origin, directions = (unpack_array(array, _MOST_PACKED) for array in fourier)
+            if arrays["totals"].shape[1] != len(origin) + 2 * directions.shape[1]:
+                raise ValueError("what it carries on has other Fourier features than its own")
             fourier = origin, directions
-        return cls(list(packed["labels"].values()), **arrays, fourier=fourier)
+        return cls(labels, **arrays, fourier=fourier)
 
 
 @dataclass(frozen=True, eq=False)
@@ -531,8 +546,11 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
     import pyarrow as pa
 
     rows, n_rows = table.column("row").to_numpy(), facts["n_rows"]
+    check_kind("n_rows", n_rows, int)
+    check_kind("params", facts["params"], dict)
+    check_kind("random_state", facts["random_state"], int, type(None))
     labels, centers, against = table.column("label"), facts["centers"], facts.get("evidence")
-    tiers = None if against is None else unpack_array(against["tiers"])
+    tiers = None if against is None else unpack_array(against["tiers"], n_rows)
     # What no run can have made: rows that there are not, or the same row twice.
     if rows.dtype.kind not in "iu":
         raise InvalidInput(f"column row holds {rows.dtype}; expected whole numbers")
@@ -542,6 +560,9 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
     values, counts = np.unique(rows, return_counts=True)
     if len(values) < len(rows):
         raise InvalidInput(f"row {values[counts > 1][0]} is there more than once; expected every row once")
+    own = None if centers is None else unpack_array(centers, _MOST_PACKED)
+    if own is not None and own.ndim != 2:
+        raise InvalidInput(f"it has centers of shape {own.shape}; expected a row for each")
     if tiers is not None and tiers.shape != (n_rows,):
         raise InvalidInput(f"it has tiers of shape {tiers.shape}; expected one for each of {n_rows} rows")
     return Selection(
@@ -559,14 +580,14 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
         given_labels=table.column("given_label").to_numpy() if "given_label" in table.column_names else None,
         epsilon=facts["epsilon"],
         weights=table.column("weight").to_numpy() if "weight" in table.column_names else np.ones(len(table)),
-        centers=None if centers is None else unpack_array(centers),
+        centers=own,
         tiers=tiers,
-        evidence=None if against is None or len(against) == 1 else Evidence.unpack(against),
+        evidence=None if against is None or len(against) == 1 else Evidence.unpack(against, n_rows),
         carried=None if facts.get("carried") is None else Carried.unpack(facts["carried"]),
         included=tuple(
             Included(
                 own["fingerprint"],
-                unpack_array(own["rows"]),
+                unpack_array(own["rows"], _MOST_INCLUDED),
                 None if own["ids"] is None else np.array(own["ids"]),
             )
             for own in facts.get("included", ())
@@ -584,6 +605,9 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     try:
         with open(path, "rb") as file:
             reader = pq.ParquetFile(file, page_checksum_verification=True)
+            declared = 8 * reader.metadata.num_rows * reader.metadata.num_columns
+            if declared > machine_memory():
+                raise InvalidInput(f"the selection {path} declares more rows than memory holds")
             table, beside = reader.read(), reader.metadata.metadata or {}
         table.validate(full=True)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:  # names of columns in a damaged table

@@ -97,7 +97,6 @@ class Outcome:
     def check_apart(self, path: Path) -> None:
         """Refuse to write what was read."""
         files.check_apart([path], self.read)
-        files.check_not_joining([path], self.plan.read)
 
 
 def run(plan: Plan) -> Outcome:

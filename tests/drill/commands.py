@@ -50,6 +50,12 @@ COMMANDS = {
     "report": Command(
         "report earlier.parquet rows.npy --labels labels.npy -o page.html", ("page.html",), "--overwrite"
     ),
+    "export": Command(
+        "export earlier.parquet rows.npy --labels labels.npy --to cleanlab -o issues.csv",
+        ("issues.csv",),
+        "--overwrite",
+    ),
+    "leaks": Command("leaks rows.npy rows.npy -o leaks.csv", ("leaks.csv",), "--overwrite"),
 }
 # Each result is a file of its own, and a run that was ended goes on by itself.
 EXPERIMENTS = {

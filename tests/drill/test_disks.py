@@ -97,7 +97,7 @@ def test_little_memory(inputs, tmp_path, name, told):
 
 
 @pytest.mark.drill
-@pytest.mark.parametrize("name", ["select", "suspects", "embed", "corrupt", "report"])
+@pytest.mark.parametrize("name", ["select", "suspects", "embed", "corrupt", "report", "export", "leaks"])
 def test_a_folder_that_is_not_there(inputs, tmp_path, name, told):
     shutil.copytree(inputs, tmp_path / "here")
     words = COMMANDS[name].words.replace("-o ", "-o gone/")
@@ -109,7 +109,7 @@ def test_a_folder_that_is_not_there(inputs, tmp_path, name, told):
 
 
 @pytest.mark.drill
-@pytest.mark.parametrize("name", ["select", "suspects", "corrupt", "embed"])
+@pytest.mark.parametrize("name", ["select", "suspects", "corrupt", "embed", "export", "leaks"])
 def test_two_runs_on_one_output(inputs, tmp_path, name, told):
     """Both may finish; the output is one of theirs, whole, and nothing is left over."""
     shutil.copytree(inputs, tmp_path / "here")

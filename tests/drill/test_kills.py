@@ -16,7 +16,7 @@ ALL = COMMANDS | EXPERIMENTS
 # By signal: the numbers of the files at which it is sent.
 FILES = (("KILL", (1, 2, 3, 5, 9, 17)), ("TERM", (1, 4)), ("INT", (2,)))
 FEWER_FILES = (("KILL", (5,)), ("TERM", (2,)))
-MOMENTS = dict.fromkeys(("compare", "reproduce", "embed", "corrupt", "suspects"), 20)
+MOMENTS = dict.fromkeys(("select", "compare", "reproduce", "embed", "corrupt", "suspects", "export"), 20)
 
 
 def undisturbed(inputs, tmp_path, name):

@@ -40,6 +40,8 @@ WORDS = {
     "select --suspects": "select {input} --labels labels.npy --keep 30 -o x.csv --suspects {output}",
     "suspects": "suspects {input} --labels labels.npy -o {output}",
     "suspects --fix": "suspects {input} --labels labels.npy -o x.csv --fix {output}",
+    "leaks": "leaks {input} few-rows.npy -o {output}",
+    "export": "export kept.parquet {input} --labels labels.npy --to cleanlab -o {output}",
 }
 
 
@@ -74,18 +76,21 @@ def test_outputs_inside_inputs(tmp_path, monkeypatch, ending, told):
     make_shards(ending)
     np.save("labels.npy", LABELS)
     np.save("few.npy", LABELS[100:200])
+    np.save("few-rows.npy", ROWS[:9])
+    gmmatch.select(ending[1:] if ending != ".csv" else ROWS, LABELS, keep=30).save("kept.parquet")
+    gmmatch.select(f"{ending[1:]}/s1{ending}", LABELS[100:200], keep=30).save("few.parquet")
     before, cases = contents(), 0
     for words, given, output in itertools.product(WORDS.values(), INPUTS.items(), OUTPUTS.values()):
         if ending == ".npy" and ("suspects" in words and "{output}" in words.partition("-o x.csv")[2]):
             continue  # suspects are no .npy
-        if ending == ".npy" and words.startswith("suspects"):
+        if ending == ".npy" and words.startswith(("suspects", "leaks", "export")):
             continue
         if ending == ".csv" and given[0] != "a file":
             continue  # no shards
         names = {"input": given[1], "output": output}
         names = {name: text.format(ending[1:], tmp_path, ending) for name, text in names.items()}
         if given[0] == "a file":
-            words = words.replace("labels.npy", "few.npy")
+            words = words.replace("labels.npy", "few.npy").replace("kept.parquet", "few.parquet")
         done = CliRunner().invoke(app, [*words.format(**names).split(), "--overwrite"])
         assert done.exit_code == 2, (words.format(**names), done.output)
         assert "is the input" in done.output

@@ -113,3 +113,51 @@ def test_what_cannot_be_exported_is_refused(kept, tmp_path, to, file, said) -> N
     assert not (tmp_path / file).exists()
     with pytest.raises(GmmatchError, match="made from 120 rows"):
         gmmatch.export(kept, ROWS[:50], tmp_path / "b.json", to="label-studio", labels=LABELS[:50])
+
+
+def test_rows_or_labels_that_it_was_not_made_from_are_refused(kept, tmp_path) -> None:
+    """What is known of one row would stand beside another."""
+    order, file = np.arange(120)[::-1], tmp_path / "tasks.json"
+    others = ((ROWS[order], LABELS[order]), (ROWS, LABELS[order]), (ROWS, np.full(120, "cat")))
+    for rows, labels in others:
+        with pytest.raises(GmmatchError, match="not what the selection was made from"):
+            gmmatch.export(kept, rows, file, to="label-studio", labels=labels)
+        assert not file.exists()
+        gmmatch.export(kept, rows, file, to="label-studio", labels=labels, force=True)
+        file.unlink()
+    with pytest.raises(GmmatchError, match="name them: labels="):
+        gmmatch.export(kept, ROWS, file, to="label-studio")
+
+
+def test_images_are_encoded_to_be_compared(tmp_path, monkeypatch) -> None:
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GMMATCH_CACHE", str(tmp_path / "cache"))
+    for kind in ("dark", "light"):
+        (tmp_path / "photos" / kind).mkdir(parents=True)
+        for number in range(12):
+            pixels = RNG.integers(0, 60, (8, 8), dtype=np.uint8) + 180 * (kind == "light")
+            image.fromarray(pixels.astype(np.uint8)).save(f"photos/{kind}/{number}.png")
+    gmmatch.select(gmmatch.open("photos", encoder="pixels"), keep=0.5).save("kept.parquet")
+    words = "export kept.parquet photos --encoder pixels --to fiftyone -o samples.json"
+    assert CliRunner().invoke(app, words.split()).exit_code == 0
+    image.fromarray(np.zeros((8, 8), np.uint8)).save("photos/light/3.png")
+    done = CliRunner().invoke(app, [*words.split(), "--overwrite"])
+    assert done.exit_code == 3
+    assert "not what the selection was made from" in done.stderr
+    assert "--force goes on" in done.stderr
+
+
+def test_rows_that_were_left_out_or_unlabelled_are_compared_as_they_were(tmp_path) -> None:
+    rows, labels = ROWS.copy(), [*LABELS[:-9], *[None] * 9]
+    rows[5] = np.nan
+    for unlabelled in ("class", "pick"):
+        opening = {"on_bad_rows": "drop", "unlabelled": unlabelled}
+        data = gmmatch.open(rows, labels, **opening)
+        file = tmp_path / f"{unlabelled}.json"
+        gmmatch.select(data, keep=0.3).save(tmp_path / "kept.parquet")
+        count = gmmatch.export(
+            tmp_path / "kept.parquet", rows, file, to="label-studio", labels=labels, **opening
+        )
+        assert count == len(json.loads(file.read_text()))
+        assert 5 not in [task["data"]["row"] for task in json.loads(file.read_text())]

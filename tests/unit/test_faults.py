@@ -17,6 +17,8 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -26,6 +28,8 @@ from gmmatch import checkpoints
 from gmmatch.checkpoints import FileCheckpoint, pack, unpack
 from gmmatch.cli import Terminated, lacks_memory
 from gmmatch.cli.commands import app
+from gmmatch.data import read_values
+from gmmatch.data.formats import base
 from gmmatch.encoders.store import KEY_BYTES, VectorStore, trim
 from gmmatch.errors import InvalidInput, InvalidParameter
 from gmmatch.files import remove_partials, whole_file, whole_files
@@ -196,6 +200,28 @@ class TestSizesThatAreDeclared:
         with pytest.raises(InvalidInput, match="has more than 20 bytes; its head promises 20"):
             gmmatch.open(tmp_path / "y-images-idx3-ubyte.gz")
 
+    def test_a_table_of_other_rows_is_known_by_its_footer(self, tmp_path):
+        """Any number of equal values takes no room in Parquet."""
+        rows, file = np.eye(6), tmp_path / "x.parquet"
+        pq.write_table(pa.table({"a": np.linspace(0.0, 1.0, 5000)}), file, use_dictionary=False)
+        content = file.read_bytes()
+        file.write_bytes(content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :])
+        with pytest.raises(InvalidInput, match="is not a readable Parquet file"):
+            read_values(file, "labels")
+        for given in ({"labels": file}, {"ids": file}):
+            with pytest.raises(InvalidInput, match="has 5000 entries for 6 rows"):
+                gmmatch.open(rows, **given)
+        with pytest.raises(InvalidInput, match="has 5000 entries for 6 rows"):
+            gmmatch.select(rows, keep=2, cost=file)
+        with pytest.raises(InvalidInput, match=r"a row for each of 6; .* has 5,000"):
+            gmmatch.select(rows, [0, 0, 0, 1, 1, 1], keep=2, probabilities=file)
+
+    def test_a_table_of_labels_is_measured_before_it_is_read(self, tmp_path, monkeypatch):
+        pq.write_table(pa.table({"id": np.arange(50), "label": np.zeros(50)}), tmp_path / "x.parquet")
+        monkeypatch.setattr(base, "machine_memory", lambda: 799)
+        with pytest.raises(InvalidInput, match=r"x\.parquet unpacks to"):
+            gmmatch.open(np.eye(50), tmp_path / "x.parquet")
+
     def test_an_image_is_measured_before_it_is_damaged(self, tmp_path):
         (tmp_path / "photos").mkdir()
         Image.new("1", (9000, 9000)).save(tmp_path / "photos" / "a.png")
@@ -287,6 +313,22 @@ def test_the_cache_is_shown_trimmed_and_cleared(tmp_path, monkeypatch):
     assert (VectorStore(tmp_path / "vectors" / "used").find(keys) >= 0).all()
     assert run("cache --clear").exit_code == 0
     assert json.loads(run("cache --json").stdout)["kept"] == {}
+
+
+@pytest.mark.parametrize("words", ["select rows.npy --keep 5 --report page.html", "cache"])
+def test_a_user_without_a_home_is_told_so(folder, words):
+    """As in a container that runs with any number of a user."""
+    code = (
+        "import pwd, sys; pwd.getpwuid = {}.__getitem__; from gmmatch import cli;"
+        f" sys.argv = ['gmmatch', *{words.split()}]; cli.main()"
+    )
+    homes = ("HOME", "GMMATCH_CACHE", "XDG_CACHE_HOME")
+    env = {name: value for name, value in os.environ.items() if name not in homes}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        3,
+        "gmmatch: this user has no home folder; name one that may be written to: HOME=FOLDER\n",
+    )
 
 
 def test_the_main_jobs_open_no_socket(folder, monkeypatch):

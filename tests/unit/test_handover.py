@@ -33,6 +33,19 @@ def test_what_gmmatch_opened(selection):
     assert len(gmmatch.select(kept, keep=3)) == 3
 
 
+def test_what_gmmatch_opened_in_another_order_is_refused(tmp_path):
+    rows, order = np.random.default_rng(0).normal(size=(ROWS, 6)), np.arange(ROWS)[::-1]
+    names = np.array([f"row-{row}" for row in range(ROWS)])
+    kept = gmmatch.select(gmmatch.open(rows, ids=names), keep=7)
+    other = gmmatch.open(rows[order], ids=names[order])
+    with pytest.raises(InvalidInput, match="the rows are in another order"):
+        kept.apply(other)
+    with pytest.raises(InvalidInput, match="the rows are in another order"):
+        kept.materialize(tmp_path / "kept", other)
+    assert not (tmp_path / "kept").exists()
+    assert len(kept.apply(gmmatch.open(rows[order], ids=[f"other-{row}" for row in range(ROWS)]))) == 7
+
+
 def test_texts_that_gmmatch_opened(selection):
     data = gmmatch.open([f"text {row}" for row in range(ROWS)])
     assert repr(data) == "Dataset(the list: 40 rows)"

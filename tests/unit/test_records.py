@@ -2,6 +2,7 @@ import dataclasses
 import json
 import os
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -238,6 +239,58 @@ def test_a_selection_that_was_changed_is_refused(selection, tmp_path):
     pq.write_table(table.slice(0, 3), file)
     with pytest.raises(InvalidInput, match="its content is not what was written; select again"):
         gmmatch.load_selection(file)
+
+
+def packed(values, **declared):
+    return gmmatch.facts.pack_array(np.asarray(values)) | declared
+
+
+BOMB = packed(np.zeros(1 << 26, np.int8), shape=[1 << 26])  # 64 MB in 64 kB
+FORGED = {
+    "n_rows": [50.0, "50", True, -1, 10**400, None],
+    "params": [[1], None],
+    "random_state": [[1], "0"],
+    "settings": [[1], "x"],
+    "fingerprint": [3, None],
+    "method": [7],
+    "versions": [[]],
+    "centers": [BOMB, packed(np.zeros(8)), packed([1.0], shape=[-1]), packed([1.0], dtype="|O")],
+    "carried": [{"labels": {}, **dict.fromkeys(("counts", "totals", "targets", "rows"), BOMB)}],
+    "tiers in evidence": [BOMB, packed(np.zeros(3, np.int8)), packed(np.full(50, 9, np.int8))],
+    "flags in evidence": [BOMB, packed(np.zeros(49, np.uint8))],
+    "scores in evidence": [BOMB, packed(np.zeros((4, 49), "<f4"))],
+    "suggested in evidence": [packed(np.full(50, -1, "<i4")), packed(np.zeros(3, "<i4"))],
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_selection_that_somebody_forged_is_refused(selection, tmp_path, name):
+    """Its digest is right; what it declares is looked at before it is unpacked."""
+    file, (key, _, inside) = tmp_path / "kept.parquet", name.partition(" in ")
+    selection.save(file)
+    table, about = pq.read_table(file), pq.ParquetFile(file).metadata.metadata
+    for value in FORGED[name]:
+        info, evidence = (json.loads(about[part]) for part in (b"gmmatch", b"gmmatch.evidence"))
+        (evidence if inside else info)[key] = value
+        told, beside = json.dumps(info), json.dumps(evidence)
+        forged = table.replace_schema_metadata({"gmmatch": told})
+        digest = gmmatch.facts.digest_of_table(forged, told.encode(), beside.encode())
+        with pq.ParquetWriter(file, forged.schema) as writer:
+            writer.write_table(forged)
+            writer.add_key_value_metadata({"gmmatch.evidence": beside, "gmmatch.digest": digest})
+        tracemalloc.start()
+        with pytest.raises(InvalidInput, match="damaged"):
+            gmmatch.load_selection(file)
+        assert tracemalloc.get_traced_memory()[1] < 16e6
+        tracemalloc.stop()
+
+
+def test_a_selection_of_more_rows_than_memory_holds_is_refused(selection, tmp_path, monkeypatch):
+    """Equal rows take no room in a file, so that a small one may declare any number of them."""
+    selection.save(tmp_path / "kept.parquet")
+    monkeypatch.setattr(gmmatch.records, "machine_memory", lambda: 8 * 10 * 8 - 1)
+    with pytest.raises(InvalidInput, match="declares more rows than memory holds"):
+        gmmatch.load_selection(tmp_path / "kept.parquet")
 
 
 def test_a_real_file_of_0_2_opens():

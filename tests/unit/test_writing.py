@@ -77,6 +77,11 @@ class TestWhatIsReadIsNotOverwritten:
             "select sh/*.npy --keep 9 -o hard.npy",
             "suspects pq --labels labels.npy -o pq/p0.parquet",
             "suspects pq/*.parquet --labels labels.npy -o w.csv --fix pq/p0.parquet",
+            "leaks pq test.parquet -o test.parquet",
+            "leaks pq test.parquet -o pq/p1.parquet",
+            "export kept.parquet pq --to spotlight -o kept.parquet",
+            "export kept.parquet pq --to spotlight -o pq/p1.parquet",
+            "export kept.parquet pq --ids names.csv --to cleanlab -o names.csv",
             "select sh --labels labels.npy --keep 9 -o labels.npy",
             "select sh --keep 9 --method top-scores --scores scores.npy -o scores.npy",
             "embed images.npy --encoder pixels -o images.npy",
@@ -87,6 +92,9 @@ class TestWhatIsReadIsNotOverwritten:
     def test_by_the_command_line(self, folder, words):
         np.save("images.npy", IMAGES)
         np.save("scores.npy", np.arange(300.0))
+        shutil.copy("pq/p0.parquet", "test.parquet")
+        gmmatch.select("pq", keep=9).save("kept.parquet")
+        Path("names.csv").write_text("".join(f"row-{row}\n" for row in range(300)))
         Path("photos").mkdir()
         from PIL import Image
 
@@ -108,6 +116,9 @@ class TestWhatIsReadIsNotOverwritten:
             "select pq --keep 9 -o ./pq/../pq/kept.parquet",
             "select pq --labels labels.npy --keep 9 --suspects pq/wrong.parquet",
             "suspects pq/*.parquet --labels labels.npy -o pq/wrong.parquet",
+            "leaks pq sh/s0.npy -o pq/leaks.parquet",
+            "leaks sh/s0.npy pq/*.parquet -o pq/leaks.parquet",
+            "export kept.parquet pq --to spotlight -o pq/rows.parquet",
             "select photos --encoder pixels --keep 2 --materialize photos/a/kept",
             "embed photos --encoder pixels -o photos/vectors.npy",
         ],
@@ -119,6 +130,7 @@ class TestWhatIsReadIsNotOverwritten:
         Path("photos", "a").mkdir(parents=True)
         for number, image in enumerate(IMAGES[:3]):
             Image.fromarray(image).save(f"photos/a/{number}.png")
+        gmmatch.select("pq", keep=9).save("kept.parquet")
         before = contents(".")
         done = run(words)
         assert done.exit_code == 2, done.output
@@ -148,10 +160,13 @@ class TestWhatIsReadIsNotOverwritten:
             kept.save("pq/kept.parquet")
         with pytest.raises(InvalidParameter, match="lies inside the input pq"):
             kept.materialize("pq/kept")
-        for found in (gmmatch.suspects("pq", "labels.csv"), kept.suspects()):
-            for path in ("labels.csv", "pq/p0.parquet"):
+        suspects, leaks = gmmatch.suspects("pq", "labels.csv"), gmmatch.leaks("pq", "pq/p2.parquet")
+        for found in (suspects, kept.suspects(), leaks):
+            for path in ("labels.csv", "pq/p0.parquet")[found is leaks :]:
                 with pytest.raises(InvalidParameter, match="is the input"):
                     found.save(path, overwrite=True)
+            with pytest.raises(InvalidParameter, match="would be read with pq from then on"):
+                found.save("pq/found.parquet")
             assert "read" not in found.columns()
         assert contents(".") == before
 

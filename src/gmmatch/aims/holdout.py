@@ -46,6 +46,8 @@ class Leaks:
     correlation
         Of pairs that were found by their photos, the correlation of the greys under the crop of either that
         makes both most alike, at least 0.97; NaN of other pairs.
+    read
+        Names of the files that were read, which nothing may be written to.
     """
 
     train: IntArray
@@ -55,6 +57,7 @@ class Leaks:
     cosine: float
     overlap: Vector
     correlation: Vector
+    read: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.train)

@@ -52,6 +52,8 @@ def explain(error: Exception) -> str | None:
     """Return what to say of an error that the system made, which is the user's to mend; None: it is a bug."""
     if lacks_memory(error):
         return NO_MEMORY
+    if isinstance(error, RuntimeError) and "home directory" in str(error):  # of the cache, and of libraries
+        return "gmmatch: this user has no home folder; name one that may be written to: HOME=FOLDER"
     if not isinstance(error, OSError) or error.errno == errno.EPIPE or error.strerror is None:
         return None
     if error.filename is None:  # standard output

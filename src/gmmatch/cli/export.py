@@ -28,6 +28,7 @@ def export(
     unlabelled: options.Unlabelled = "error",
     header: options.Header = "auto",
     overwrite: options.Overwrite = False,
+    force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write all rows with what is known of them, suspects first, for a labelling tool.

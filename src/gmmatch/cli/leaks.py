@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import api
-from ..files import as_path, check_new
+from ..files import as_path, check_apart, check_new
 from ..outputs import check_output
 from . import options
 from .friendly import say, show_progress
@@ -35,7 +35,8 @@ def leaks(
         gmmatch leaks train.parquet test.parquet --embedding vector -o leaks.csv
     """
     if output is not None:
-        check_new(as_path(output, "output"), overwrite)
+        check_apart([as_path(output, "output")], (train, test))
+        check_new(output, overwrite)
         check_output(output, kind="leaks")
     opening = {"encoder": encoder, "text": text, "image": image}
     opening |= {} if embedding is None else {"embedding": embedding}

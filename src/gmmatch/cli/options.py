@@ -102,6 +102,7 @@ Probabilities = Annotated[
 ]
 # What is written.
 Overwrite = Annotated[bool, flag("overwrite", "Replace outputs that exist.", WRITE)]
+Force = Annotated[bool, flag("force", "Go on where INPUT is not what the selection was made from.")]
 Projection = Annotated[
     str,
     option(

@@ -37,9 +37,7 @@ def report(
     memory: options.Memory = None,
     header: options.Header = "auto",
     overwrite: options.Overwrite = False,
-    force: Annotated[
-        bool, options.flag("force", "Go on where INPUT is not what the selection was made from.")
-    ] = False,
+    force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:

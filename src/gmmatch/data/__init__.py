@@ -1,9 +1,10 @@
 """The one door: whatever holds rows, images or texts becomes a :class:`Dataset` here."""
 
 from ..arrays import Rows
+from ..files import machine_memory
 from .columns import read_values, values_of_rows
 from .dataset import Dataset, Items, Kind, Unreadable
-from .formats.base import Format, machine_memory
+from .formats.base import Format
 from .open import FORMATS, open_dataset, register_format, write_rows
 from .remote import as_address, check_free, send
 from .rows import MappedRows, StackedRows, View, ViewOf

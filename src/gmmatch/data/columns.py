@@ -25,6 +25,7 @@ from ..validation import first_rows, is_missing, label_values, nearest
 from .dataset import Dataset, Entries, Unreadable
 from .formats.arrays import load_npz, map_npy, npz_shapes
 from .formats.arrow import Columns, file_columns
+from .formats.base import check_room
 from .formats.image_files import is_idx, read_idx
 from .formats.tables import Table
 from .formats.text_files import (
@@ -76,6 +77,7 @@ _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 UNLABELLED = "unlabelled"
+_ENTRY_BYTES = 8
 
 
 def read_values(given: Any, what: str, n_rows: int | None = None) -> Labels:
@@ -315,7 +317,7 @@ def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = Non
         keys = None if values.keys is None else whole_numbers(values.keys)
         return replace(values, entries=whole_numbers([entry or None for entry in values.entries]), keys=keys)
     if kind in ("parquet", "arrow") or ending in JSON_ENDINGS:
-        return _table_values(open_table(path), what, path, column)
+        return _table_values(open_table(path), what, path, column, n_rows)
     if is_idx(path):
         return Values(_flat(read_idx(path), path, what).astype(np.int64), None, name)
     raise InvalidInput(f"{path} is of a kind that holds no {what}; expected {KINDS}")
@@ -371,8 +373,13 @@ def open_table(path: Path) -> Table:
     return file_columns([str(path)], str(path))
 
 
-def _table_values(table: Table, what: str, path: Path, column: str | None) -> Values:
-    """Read a column of a table, with the ids where another column holds them."""
+def _table_values(
+    table: Table, what: str, path: Path, column: str | None, n_rows: int | None = None
+) -> Values:
+    """Read a column of a table, with the ids where another column holds them.
+
+    What has other than `n_rows` rows, and no ids, is not read: whoever asked refuses it by its length.
+    """
     for row, reason in table.broken.items():
         raise InvalidInput(f"row {row} of {path} cannot be read as {what}: {reason}")
     if not table.n_rows:
@@ -389,14 +396,17 @@ def _table_values(table: Table, what: str, path: Path, column: str | None) -> Va
         of_content = isinstance(next(iter(table.values(name, 0, 1)), None), (dict, list, bytes))
         return () if of_content else read(name)  # images, vectors: large, and no ids
 
-    column = pick_column(table.names, what, path, column)
-    if what == "ids":
-        return Values(read(column), None, str(path))
-    beside = id_column(table.names, column, read_ids)
-    if beside is None:
-        beside = _pandas_index(table, column)
+    column, beside = pick_column(table.names, what, path, column), None
+    check_room(2 * _ENTRY_BYTES * table.n_rows, str(path))
+    if what != "ids":
+        beside = id_column(table.names, column, read_ids)
+        beside = _pandas_index(table, column) if beside is None else beside
     if beside is not None:
         return Values(read(column), read(beside), str(path), beside)
+    if n_rows is not None and table.n_rows != n_rows:
+        return Values(range(table.n_rows), None, str(path))
+    if what == "ids":
+        return Values(read(column), None, str(path))
     others = (name for name in table.names if name != column)
     notes = (note for name in others if (note := _count_of_rows(name, read_ids(name), path)))
     return Values(read(column), None, str(path), notes=tuple(notes))

@@ -13,13 +13,13 @@ import numpy as np
 
 from ..arrays import IntArray
 from ..errors import InvalidInput, InvalidParameter, first_line
-from ..files import SHARDS, os_errors
+from ..files import SHARDS, machine_memory, os_errors
 from ..plugins import Registry
 from ..validation import as_size, check_choice
 from .columns import attach
 from .dataset import Dataset, Kind
 from .formats import arrays, arrow, image_files, objects, text_files
-from .formats.base import Format, machine_memory, write_arrays, write_images
+from .formats.base import Format, write_arrays, write_images
 from .remote import stamps_of
 from .request import Place, Request, find_place, listed, order_notes
 

@@ -38,7 +38,6 @@ from ..files import (
     check_apart,
     check_folder,
     check_new,
-    check_not_joining,
     remove_partials,
     whole_files,
 )
@@ -274,7 +273,6 @@ def _check_output(output: PathLike, inputs: tuple[object, ...], overwrite: bool)
     check_folder(target)
     remove_partials(target)
     check_apart(_written(target), inputs)
-    check_not_joining(_written(target), inputs)
     for path in _written(target):
         check_new(path, overwrite)
     return target

@@ -16,6 +16,7 @@ from ..compute.runner import run_read
 from ..data import Dataset, MappedRows
 from ..errors import InvalidInput
 from ..facts import Evidence
+from ..inputs import check_belongs, is_same
 from ..location.geometric_median import group_medians
 from ..matching.features import unit_rows
 from ..records import Selection
@@ -102,14 +103,7 @@ def prepare(
     if checked.digest is None:
         checked = replace(checked, digest=look_at_rows(checked.rows)[2])
     rows: Any = checked.rows
-    if len(rows) != selection.n_rows:
-        raise InvalidInput(
-            f"the selection was made from {selection.n_rows} rows, but {source.name} has {len(rows)}"
-        )
-    if selection.labels is not None and source.labels is None:
-        raise InvalidInput(
-            f"the selection was made with labels, and {source.name} has none; name them: labels=..."
-        )
+    check_belongs(selection, source)
     labelled = checked.classes is not None
     classes = np.zeros(1, np.int64) if checked.classes is None else checked.classes
     codes = np.zeros(len(rows), np.int64) if checked.codes is None else checked.codes
@@ -130,17 +124,7 @@ def prepare(
             f"the selection was made from rows of {centers.shape[1]} numbers in {len(centers)} groups, but"
             f" {source.name} has rows of {rows.shape[1]} in {int(groups.max()) + 1}"
         )
-    # Labels may be named for a selection that was made without any.
-    known = checked if selection.labels is not None or not labelled else replace(checked, codes=None)
-    same = selection.fingerprint in ("", known.fingerprint)
-    if not (same or any_input):
-        shuffled = list(source.files) != sorted(source.files)
-        before = " (versions before 0.3 read its files in the order of their letters)" if shuffled else ""
-        raise InvalidInput(
-            f"{source.name}, or its labels, are not what the selection was made from: they have the"
-            f" fingerprint {known.fingerprint}, the selection has {selection.fingerprint}{before};"
-            " force=True goes on"
-        )
+    same = is_same(selection, source, checked, any_input)
     return Inputs(selection, source, rows, classes, codes, labelled, groups, centers, own_centers, same)
 
 

@@ -211,13 +211,13 @@ def test_evidence_is_packed_and_files_of_version_0_2_are_read(data):
     rows, given, _ = data
     evidence = gmmatch.select(rows, keep=0.1, labels=given).evidence
     packed = evidence.pack()
-    again = Evidence.unpack(json.loads(json.dumps(packed)))
+    again = Evidence.unpack(json.loads(json.dumps(packed)), len(rows))
     for name in ("wrong", "outlier", "likely", "outside", "suggested", "tiers", "far", "clumped", "estimate"):
         np.testing.assert_array_equal(getattr(again, name), getattr(evidence, name))
     # Version 0.2 had one score for all that speaks against a row.
     doubt = evidence.doubt.astype("<f4")
     former = {name: part for name, part in packed.items() if name not in ("scores", "estimate")}
-    read = Evidence.unpack(former | {"suspicion": gmmatch.facts.pack_array(doubt)})
+    read = Evidence.unpack(former | {"suspicion": gmmatch.facts.pack_array(doubt)}, len(rows))
     assert read.estimate is None
     assert ((read.wrong > 0) == evidence.unlikely).all()
     assert (read.unlikely == evidence.unlikely).all()

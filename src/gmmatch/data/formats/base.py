@@ -1,6 +1,5 @@
 """What a format is: how to recognise a kind of data, open it, and write some of its rows back."""
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from ...arrays import Arrays, IntArray
 from ...errors import DAMAGED, GmmatchError, InvalidInput, first_line
-from ...files import SHARDS
+from ...files import SHARDS, machine_memory
 from ..dataset import Dataset, Unreadable
 from ..remote import Lost, is_remote, shown
 from ..request import Place, Request
@@ -48,11 +47,6 @@ class Format:
     recognise: Callable[[Any, Request], bool]
     open: Callable[[Any, Request], Dataset]
     write: Callable[[Dataset, IntArray, Path], None]
-
-
-def machine_memory() -> int:
-    """Return the bytes of memory that this machine has."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def check_room(size: int, name: str, most: int | None = None) -> None:
