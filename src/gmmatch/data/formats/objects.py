@@ -26,7 +26,7 @@ from ...validation import as_rows
 from ..dataset import Dataset, Items, Unreadable, array_items, file_items, list_items
 from ..images import SUFFIXES, as_pixels
 from ..request import Place, Request
-from ..rows import StackedRows
+from ..rows import LazyRows
 from .arrays import is_images
 from .arrow import BATCH_ROWS, Columns, File, file_columns
 from .base import Format, is_instance, write_arrays, write_images
@@ -89,7 +89,7 @@ def _open_array(x: Any, request: Request) -> Dataset:
         raise InvalidInputType(
             f"expected a path, an array or a list of {request.wanted}s; got {type(x).__name__}"
         )
-    return Dataset(as_rows(StackedRows([x], ["X"]) if is_lazy(x) else x, finite=False), "X", "array")
+    return Dataset(as_rows(LazyRows(x, "X") if is_lazy(x) else x, finite=False), "X", "array")
 
 
 def _is_list(x: object, request: Request) -> bool:
