@@ -81,7 +81,8 @@ def open(  # noqa: A001 - the name that users know
         `.csv`, `.tsv` or `.jsonl` of numbers or of texts; lines of text; a folder of images, with a folder
         per class; IDX; CIFAR batches; a folder saved by Hugging Face `datasets`. Or an object: an array, a
         torch tensor or dataset, a Hugging Face dataset, a pandas, polars or Arrow table, a list of images,
-        paths or texts. Or a dataset that is open already.
+        paths or texts, a dictionary of columns, a list of records, or what is read like an array, by slices
+        and ascending row numbers. Or a dataset that is open already.
     labels, ids
         A column of `data`, a file with one value per row, or the values themselves. Where a file has a
         column of ids, labels belong to rows by id. By default those that come with `data`; the index of a
@@ -426,7 +427,7 @@ def _made(selection: Selection, data: object, verb: str) -> Outcome | None:
     """Return the run that made a selection; None where data was given. Refuse where there is neither."""
     if data is None and selection.made is None:
         raise InvalidInput(
-            f"this selection does not hold its data; pass it: {verb}, data=...)"
+            f"this selection does not hold its data; pass it: {verb}data=...)"
             " (what was selected from, as gmmatch.open takes it)"
         )
     return selection.made if data is None else None
@@ -437,14 +438,14 @@ def _report(
 ) -> Report:
     from .reporting import report
 
-    outcome = _made(selection, data, "sel.report(path")
+    outcome = _made(selection, data, "sel.report(path, ")
     if outcome is None:
         return report(selection, data, path, **options)
     return run.write_report_of(replace(outcome, selection=selection), files.as_path(path, "path"), **options)
 
 
 def _materialize(selection: Selection, folder: str | os.PathLike[str], data: object = None) -> None:
-    outcome = _made(selection, data, "sel.materialize(folder")
+    outcome = _made(selection, data, "sel.materialize(folder, ")
     source = open_data(data) if outcome is None else outcome.dataset
     if len(source) != selection.n_rows:
         raise InvalidInput(

@@ -38,6 +38,18 @@ def kinds_of(value: object) -> set[tuple[str, str]]:
     return {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
 
 
+def is_lazy(value: object) -> bool:
+    """Return True for what is read like an array of rows and is none: of h5py, zarr, dask, or a user's own.
+
+    >>> is_lazy(np.eye(2)), is_lazy([[1.0]])
+    (False, False)
+    """
+    shape, kind = getattr(value, "shape", None), getattr(value, "dtype", None)
+    numbers = isinstance(kind, np.dtype) and kind.kind in "fiub"
+    own = isinstance(value, np.ndarray) or getattr(value, "reads_like_rows", False)
+    return numbers and isinstance(shape, tuple) and len(shape) == 2 and not own
+
+
 class Rows(Protocol):
     """What every kind of rows can do: an array, a memory map, or a view that reads like one.
 

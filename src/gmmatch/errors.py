@@ -68,6 +68,9 @@ def brief(value: object) -> str:
 
     >>> brief("aut"), brief([1, 2]), brief(list(range(100)))
     ("'aut'", '[1, 2]', 'list of 100 entries')
+    >>> import numpy as np
+    >>> brief(np.int64(6))
+    '6'
     """
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
@@ -76,7 +79,7 @@ def brief(value: object) -> str:
         return f"{type(value).__name__} of {len(value)} entries"
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # Python writes no number of any length
         return f"a number of {value.bit_length():,} bits"
-    said = repr(value)
+    said = repr(value.item() if shape == () else value)  # type: ignore[attr-defined]
     return said if len(said) <= 80 and "\n" not in said else type(value).__name__
 
 

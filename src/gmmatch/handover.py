@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import AnyArray, IntArray, Labels, kinds_of
+from .arrays import AnyArray, IntArray, Labels, is_lazy, kinds_of
 from .errors import InvalidInput, InvalidInputType, require
 
 Taker = Callable[[Any, IntArray], Any]
@@ -29,13 +29,16 @@ def take_rows(x: object, indices: IntArray, n_rows: int, ids: Labels | None = No
     taker = next((take for kind, take in _TAKERS.items() if kind in kinds), None)
     if taker is None and isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
         taker = _take_items
+    if taker is None and is_lazy(x):
+        taker = _take_ascending
     if taker is None or not isinstance(x, Sized) or getattr(x, "ndim", 1) == 0:
         raise InvalidInputType(
             "expected a list, an array, a pandas, polars or Arrow table, a Hugging Face or a torch dataset"
             f" with a length, or what gmmatch.open returns; got {type(x).__name__}"
         )
-    if len(x) != n_rows:
-        raise InvalidInput(f"the selection was made from {n_rows} rows; got {type(x).__name__} of {len(x)}")
+    length = x.shape[0] if ("scipy", "_spbase") in kinds else len(x)  # type: ignore[attr-defined]
+    if length != n_rows:
+        raise InvalidInput(f"the selection was made from {n_rows} rows; got {type(x).__name__} of {length}")
     check_order(x, indices, ids)
     return taker(x, indices)
 
@@ -79,6 +82,13 @@ def _take_items(items: Sequence[object], rows: IntArray) -> list[object]:
     return [items[row] for row in rows.tolist()]
 
 
+def _take_ascending(rows: Any, indices: IntArray) -> AnyArray:
+    """Return rows of what may be read in ascending order only, as files are."""
+    order = np.argsort(indices)
+    found = np.asarray(rows[indices[order]])
+    return found[np.argsort(order)]  # type: ignore[no-any-return]
+
+
 def _take_tensor(tensor: Any, rows: IntArray) -> Any:
     return tensor[sys.modules["torch"].as_tensor(rows, device=tensor.device)]
 
@@ -95,6 +105,7 @@ _TAKERS: dict[tuple[str, str], Taker] = {
     ("polars", "DataFrame"): lambda table, rows: table[rows],
     ("polars", "Series"): lambda column, rows: column[rows],
     ("numpy", "ndarray"): lambda array, rows: array[rows],
+    ("scipy", "_spbase"): lambda matrix, rows: matrix.tocsr()[rows],
     ("torch", "Tensor"): _take_tensor,
     ("torch", "Dataset"): lambda data, rows: sys.modules["torch"].utils.data.Subset(data, rows.tolist()),
 }

@@ -255,11 +255,21 @@ class Selection:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, picks: slice | int) -> Any:
-        """Return some picks as a selection, the first k by ``[:k]``; or the row number of one."""
-        if not isinstance(picks, slice):
-            return int(self.indices[picks])
-        numbers = np.arange(len(self))[picks]
+    def __getitem__(self, picks: Any) -> Any:
+        """Return some picks as a selection, the first k by ``[:k]``; or the row number of one.
+
+        `picks`: a slice, places among the picks, a mask with an entry per pick, or one place.
+        """
+        wanted = np.array(picks, np.int64) if isinstance(picks, (list, tuple)) and not len(picks) else picks
+        try:
+            numbers = np.arange(len(self))[list(wanted) if isinstance(wanted, tuple) else wanted]
+        except IndexError as error:
+            raise IndexError(
+                f"a selection of {len(self)} picks takes a slice, places, or a mask with an entry per pick:"
+                f" {first_line(error)}"
+            ) from None
+        if numbers.ndim == 0:
+            return int(self.indices[numbers])
         if len(numbers) and (numbers == np.arange(len(numbers))).all():
             return self.head(len(numbers))
         return self._cut(numbers, self.weights[numbers], float("nan"))
@@ -271,13 +281,18 @@ class Selection:
         names = "indices", "scores", "distances", "labels", "ids", "given_labels"
         known = {name: getattr(self, name) for name in names}
         by_pick: dict[str, Any] = {name: own if own is None else own[picks] for name, own in known.items()}
+        info = replace(self.info, kept=len(picks), objective=_known(objective), settings=settings or None)
+        if self.tiers is not None and "picked" in info.guard:
+            counts = np.bincount(self.tiers[by_pick["indices"]], minlength=len(info.guard["picked"]))
+            picked = dict(zip(info.guard["picked"], counts.tolist(), strict=False))
+            info = replace(info, guard={**info.guard, "picked": picked})
         return replace(
             self,
             weights=weights,
             objective=objective,
             carried=self.carried if np.array_equal(picks, np.arange(len(self))) else None,
             params={**self.params, "keep": len(picks)},
-            info=replace(self.info, kept=len(picks), objective=_known(objective), settings=settings or None),
+            info=info,
             **by_pick,
         )
 

@@ -179,6 +179,8 @@ def check_before_reading(plan: Plan, params: dict[str, Any], data: Dataset) -> t
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     if plan.suspects is not None:
         check_suspects(data, checked)
+    if plan.fix is not None and checked.classes is None:
+        raise InvalidInput(f"fix is about labels, and {data.name} has none; name them: labels=...")
     plan.check_outputs()
     plan.check_read(data.files)
     if plan.cap is not None:
@@ -279,7 +281,7 @@ def train_if_needed(plan: Plan, params: dict[str, Any], checked: CheckedRows) ->
 
 def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
     """Return True if anybody needs the rows to be judged."""
-    if selector.judges or plan.suspects is not None:
+    if selector.judges or plan.suspects is not None or plan.fix is not None:
         return True
     if plan.report is None:
         return False

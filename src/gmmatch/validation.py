@@ -55,6 +55,11 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
         array = X if plain else np.asarray(X)
     except ValueError:
         raise InvalidInput(f"the rows of {name} differ in length; expected one length for all") from None
+    if array.ndim == 0:
+        raise InvalidInputType(
+            f"{name} must be rows of numbers: an array of shape (rows, features), a table, a dataset or a path;"
+            f" got {type(X).__name__}"
+        )
     if array.dtype.kind == "O" and all(isinstance(value, numbers.Real) for value in array.flat):
         try:
             array = array.astype(np.float64)
@@ -345,7 +350,7 @@ def check_vector(vector: Vector, shape: tuple[int, ...], name: str) -> Vector:
 
 def check_probability(value: object, name: str) -> float:
     """Return a probability, checked."""
-    if isinstance(value, (int, float)) and 0 <= value <= 1:
+    if is_number(value) and 0 <= value <= 1:
         return float(value)
     raise InvalidParameter(f"{name} must be a probability from 0 to 1; got {brief(value)}")
 
@@ -611,5 +616,6 @@ def kind_of(array: AnyArray) -> str:
         return f"text (first value: {str(array.flat[0])!r})" if array.size else "text"
     if array.dtype.kind == "O":
         odd = [value for value in array.flat if not isinstance(value, numbers.Real)]
-        return f"{type(odd[0]).__name__} (for example {str(odd[0])[:40]!r})" if odd else "Python objects"
+        said = f" (for example {odd[0][:40]!r})" if odd and isinstance(odd[0], str) else ""
+        return f"{type(odd[0]).__name__}{said}" if odd else "Python objects"
     return f"values of type {array.dtype}"

@@ -132,3 +132,12 @@ def test_a_table_in_another_order_is_refused():
             kept.apply(other)
     # An index that has nothing to do with the ids says nothing of the order.
     assert kept.apply(table.reset_index(drop=True)).index.tolist() == kept.indices.tolist()
+
+
+def test_sparse_matrices(selection):
+    sparse = pytest.importorskip("scipy.sparse")
+    dense = np.eye(ROWS)
+    for kind in (sparse.csr_matrix, sparse.coo_array, sparse.csc_matrix):
+        np.testing.assert_array_equal(selection.apply(kind(dense)).toarray(), dense[selection.indices])
+    with pytest.raises(InvalidInput, match="made from 40 rows; got csr_matrix of 3"):
+        selection.apply(sparse.csr_matrix(dense[:3]))

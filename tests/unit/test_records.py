@@ -311,3 +311,34 @@ def test_the_same_selection_is_the_same_bytes(tmp_path):
     for name in ("one.parquet", "other.parquet"):
         gmmatch.select(rows, labels, keep=9).save(tmp_path / name)
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "other.parquet").read_bytes()
+
+
+def test_picks_are_taken_by_places_and_by_a_mask(selection):
+    places, mask = [3, 0, 7], np.arange(len(selection)) % 3 == 0
+    assert selection[places].indices.tolist() == selection.indices[places].tolist()
+    assert selection[np.array(places)].to_pandas()["row"].tolist() == selection.indices[places].tolist()
+    assert selection[mask].indices.tolist() == selection.indices[mask].tolist()
+    assert len(selection[[]]) == 0
+    assert selection[np.int64(2)] == selection.indices[2]
+    for wrong in (len(selection), [99], "a", 1.5, np.ones(3, bool)):
+        with pytest.raises(IndexError, match="a selection of 10 picks takes a slice, places, or a mask"):
+            selection[wrong]
+
+
+def test_a_part_of_a_selection_counts_its_own_tiers():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 4)) + 3.0 * np.eye(4)[np.arange(60) % 3]
+    whole = gmmatch.select(rows, np.roll(np.arange(60), 1) // 20, keep=1.0)
+    part = whole[:45]
+    tiers = np.bincount(whole.tiers[part.indices], minlength=3).tolist()
+    assert list(part.info.guard["picked"].values()) == tiers != list(whole.info.guard["picked"].values())
+
+
+def test_a_loaded_selection_shows_how_its_verbs_take_the_data(selection, tmp_path):
+    selection.save(tmp_path / "kept.parquet")
+    loaded = gmmatch.load_selection(tmp_path / "kept.parquet")
+    calls = {"suspects(data=...)": (), "report(path, data=...)": ("x",), "materialize(folder, data=...)": ("x",)}
+    for call, given in calls.items():
+        with pytest.raises(InvalidInput) as caught:
+            getattr(loaded, call.partition("(")[0])(*given)
+        assert f"pass it: sel.{call} (" in str(caught.value)

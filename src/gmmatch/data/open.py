@@ -108,7 +108,8 @@ def open_dataset(
         `.csv`, `.tsv` or `.jsonl` of numbers or of texts; lines of text; a folder of images, with a folder
         per class; IDX; CIFAR batches; a folder saved by Hugging Face `datasets`. Or an object: an array, a
         torch tensor or dataset, a Hugging Face dataset, a pandas, polars or Arrow table, a list of images,
-        paths or texts. Or a dataset that is open already.
+        paths or texts, a dictionary of columns, a list of records, or what is read like an array, by slices
+        and ascending row numbers. Or a dataset that is open already.
     labels, ids
         A column of `x`, a file with one value per row, or the values themselves. A file may be `.npy`,
         `.npz`, IDX, `.txt`, `.csv`, `.tsv`, `.jsonl`, `.parquet` or `.arrow`; where it has a column of ids,
@@ -152,6 +153,7 @@ def open_dataset(
     check_choice(on_bad_rows, ("error", "drop"), "on_bad_rows")
     check_choice(unlabelled, ("error", "class", "pick"), "unlabelled")
     check_choice(header, ("auto", "yes", "no"), "header")
+    x, labels, ids = objects.as_collection(x), objects.as_list(labels), objects.as_list(ids)
     if isinstance(x, Dataset):
         drop = x.drop or on_bad_rows == "drop"
         return attach(x.replace(drop=drop), labels, ids, "drop" if drop else "error", unlabelled)

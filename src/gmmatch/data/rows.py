@@ -110,6 +110,24 @@ class StackedRows(JoinedRows):
         return rows
 
 
+class LazyRows(StackedRows):
+    """What is read like an array by others' code, perhaps only in ascending order, each row once.
+
+    `part`: an object of h5py, zarr or a user's own; see `gmmatch.arrays.is_lazy`.
+    """
+
+    def __init__(self, part: Rows, name: str) -> None:
+        super().__init__([part], [name])
+
+    def _between(self, start: int, stop: int) -> FloatArray:
+        return np.asarray(self.parts[0][start:stop], dtype=self.dtype)
+
+    def _take(self, chosen: IntArray) -> FloatArray:
+        rows, places = np.unique(chosen, return_inverse=True)
+        found: FloatArray = np.asarray(self.parts[0][rows], dtype=self.dtype)[places]
+        return found
+
+
 class ViewOf(View):
     """A view that reads other rows, `rows`, when it is read; as many and as wide unless said otherwise."""
 

@@ -164,6 +164,9 @@ class Report:
     content: dict[int, str]
     notes: list[str]  # what a reader must know about how the numbers came about
 
+    def __repr__(self) -> str:
+        return f"Report({self.title})"
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as dictionaries and lists."""
         return asdict(self)

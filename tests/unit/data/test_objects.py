@@ -306,3 +306,62 @@ def test_labels_of_a_dataset_that_is_open_have_the_index_of_its_table():
     labels = pd.Series(np.arange(len(ROWS)) % 2)
     with pytest.raises(InvalidInput, match="labels has another index than the table"):
         gmmatch.select(opened, labels.iloc[::-1], keep=2)
+
+
+class LazyRows:
+    """Rows as h5py and the like have them: no array, and read when they are indexed."""
+
+    ndim = 2
+
+    def __init__(self, values):
+        self.values, self.shape, self.dtype, self.read = values, values.shape, values.dtype, 0
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, key):
+        assert not isinstance(key, np.ndarray) or (np.diff(key) > 0).all()
+        found = self.values[key]
+        self.read += len(np.atleast_2d(found))
+        return found
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
+def test_rows_that_are_read_like_an_array_are_read_where_they_are(dtype):
+    values = (10 * np.random.default_rng(0).normal(size=(400, 20))).astype(dtype)
+    labels = np.arange(400) % 2
+    rows = LazyRows(values)
+    found = gmmatch.select(rows, labels, keep=40, guard="off")
+    assert found.indices.tolist() == gmmatch.select(values, labels, keep=40, guard="off").indices.tolist()
+    assert rows.read <= found.info.reads * len(values) + 1
+    np.testing.assert_array_equal(found.apply(rows), values[found.indices])
+    assert gmmatch.open(rows).rows.shape == (400, 20)
+
+
+def test_rows_columns_and_records_in_objects_of_python():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(90, 3)), np.arange(90) % 3
+    expected = gmmatch.select(rows, labels, keep=9).indices.tolist()
+    columns = {"a": rows[:, 0], "b": rows[:, 1].tolist(), "c": rows[:, 2], "topic": labels}
+    records = [{"vector": row.tolist(), "topic": int(topic)} for row, topic in zip(rows, labels, strict=True)]
+    for data in (columns, records, {"vector": rows, "topic": labels}):
+        assert gmmatch.select(data, "topic", keep=9).indices.tolist() == expected
+    one_by_one = gmmatch.select((row for row in rows), (label for label in labels), keep=9)
+    assert one_by_one.indices.tolist() == expected
+    with pytest.raises(InvalidInput, match="^the dict is no table of columns: "):
+        gmmatch.open({"a": [1.0, 2.0], "b": [1.0]})
+
+
+@pytest.mark.parametrize("given", [None, 3, object(), {1.0, 2.0}, {1: 2.0}, {}])
+def test_what_is_no_rows_is_told_what_rows_are_and_nothing_of_it_is_shown(given):
+    with pytest.raises(InvalidInputType) as caught:
+        gmmatch.select(given, keep=1)
+    assert str(caught.value) == (
+        "X must be rows of numbers: an array of shape (rows, features), a table, a dataset or a path; got"
+        f" {type(given).__name__}"
+    )
+
+
+def test_a_pair_of_rows_and_labels_gets_the_right_call():
+    with pytest.raises(InvalidInputType, match=r"pass rows and labels one after the other: \(data, labels"):
+        gmmatch.select((np.eye(3), np.arange(3)))

@@ -4,6 +4,7 @@ None of these libraries (pandas, polars, Hugging Face `datasets`, Ray Data, torc
 `save_to_disk` of `datasets` left is opened as well, without that library.
 """
 
+import io
 import json
 import os
 import shutil
@@ -18,13 +19,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...arrays import AnyArray, IntArray, Labels
+from ...arrays import AnyArray, IntArray, Labels, is_lazy
 from ...errors import InvalidInput, InvalidInputType, first_line
 from ...handover import in_order
 from ...validation import as_rows
 from ..dataset import Dataset, Items, Unreadable, array_items, file_items, list_items
 from ..images import SUFFIXES, as_pixels
 from ..request import Place, Request
+from ..rows import LazyRows
 from .arrays import is_images
 from .arrow import BATCH_ROWS, Columns, File, file_columns
 from .base import Format, is_instance, write_arrays, write_images
@@ -40,6 +42,31 @@ _STATE: dict[str, object] = {
 }  # fmt: skip
 
 
+def as_list(given: object) -> Any:
+    """Return what an iterator gives, as a generator does once, as a list; anything else as it is."""
+    return list(given) if isinstance(given, Iterator) and not isinstance(given, io.IOBase) else given
+
+
+def as_collection(given: object) -> Any:
+    """Return rows that come one by one as a list, and columns or records in Python's own objects as a table.
+
+    >>> as_collection({"a": [1.0, 2.0], "topic": ["x", "y"]}).num_rows, as_collection(iter([[1], [2]]))
+    (2, [[1], [2]])
+    """
+    given = as_list(given)
+    columns = type(given) is dict and all(isinstance(name, str) for name in given)
+    records = type(given) is list and all(type(record) is dict for record in given)
+    if not (columns or records) or not given:
+        return given
+    try:
+        if records:
+            return pa.Table.from_pylist(given)
+        arrays = {name: np.asarray(values) for name, values in given.items()}
+        return pa.table({name: list(a) if a.ndim > 1 else given[name] for name, a in arrays.items()})
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InvalidInput(f"the {type(given).__name__} is no table of columns: {first_line(error)}") from None
+
+
 # ---- arrays, tensors and lists ----
 
 
@@ -49,6 +76,9 @@ def _open_array(x: Any, request: Request) -> Dataset:
         raise InvalidInputType(
             "a DataLoader gives batches, perhaps shuffled; pass what it reads from: loader.dataset"
         )
+    pair = isinstance(x, tuple) and len(x) == 2 and all(isinstance(own, np.ndarray) for own in x)
+    if pair and (x[0].ndim, x[1].ndim) == (2, 1):
+        raise InvalidInputType("got a pair; pass rows and labels one after the other: (data, labels, ...)")
     request.refuse_columns("an array")
     array = np.asarray(x) if is_instance(x, TENSOR) and str(x.dtype) == "torch.uint8" else x
     if isinstance(array, np.ndarray) and (
@@ -59,7 +89,7 @@ def _open_array(x: Any, request: Request) -> Dataset:
         raise InvalidInputType(
             f"expected a path, an array or a list of {request.wanted}s; got {type(x).__name__}"
         )
-    return Dataset(as_rows(x, finite=False), "X", "array")
+    return Dataset(as_rows(LazyRows(x, "X") if is_lazy(x) else x, finite=False), "X", "array")
 
 
 def _is_list(x: object, request: Request) -> bool:
