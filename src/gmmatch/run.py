@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
@@ -52,6 +53,7 @@ from .outputs import (
     write_selection,
     write_suspects,
 )
+from .progress import ENCODED_IS_KEPT
 from .records import Selection
 from .selectors import Selector, find_method
 from .selectors.base import evidence_of, look
@@ -351,10 +353,18 @@ def run(plan: Plan) -> Outcome:
     (2, 8)
     """
     started = time.perf_counter()
-    params = plan.parameters()
     data = open_plan(plan)
-    if len(data.unlabelled):
-        return run_unlabelled(plan, data)
+    try:
+        return run_unlabelled(plan, data) if len(data.unlabelled) else run_opened(plan, data, started)
+    except KeyboardInterrupt as interrupt:
+        if data.content is not None and not hasattr(interrupt, "__notes__"):
+            interrupt.add_note(ENCODED_IS_KEPT)
+        raise
+
+
+def run_opened(plan: Plan, data: Dataset, started: float) -> Outcome:
+    """Do what was asked for with data that is open, and encoded; `started`: when the run began."""
+    params = plan.parameters()
     data, checked = check_before_reading(plan, params, data)
     content, selector = open_content_of(plan, data), plan.entry.build(**params)
     opening = open_runner(plan.engine, data, plan.address, plan.workers)
@@ -418,6 +428,12 @@ def open_plan(plan: Plan, encode: bool = True) -> Dataset:
         options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
     given = plan.source, plan.labels, plan.ids
     return open_data(*given, encode=encode, memory=plan.cap, before_encoding=plan.check_all, **options)
+
+
+def encodes(plan: Plan) -> bool:
+    """Return True if what a plan names is images or texts that are encoded first."""
+    named = (plan.encoder, plan.text, plan.image)
+    return any(each is not None for each in named) or open_plan(plan, encode=False).rows is None
 
 
 def check_before_reading(plan: Plan, params: dict[str, Any], data: Dataset) -> tuple[Dataset, CheckedRows]:
@@ -839,8 +855,10 @@ class Estimate:
     encode_seconds: float | None = None  # about how long that would take, a part of `seconds`
     batch_size: int | str | None = None  # rows of a batch, or `auto`; None: all rows of a class at once
     reads: int | None = None  # how often all rows would be read; see `RunInfo`
-    # Memory that is needed, and whether the cap (a quarter of the machine by default) allows it.
+    # Memory that is needed, and whether the cap (a quarter of the machine by default) allows it; and what
+    # Python, its libraries and the encoder take beside it, where the system says so.
     memory_bytes: int | None = None
+    process_bytes: int = 0
     enough_memory: bool | None = None
     disk_bytes: int = 0  # room for the selection
     # Room in the temporary folder for rows that are decoded once, and whether it is there; if not, they are
@@ -898,6 +916,7 @@ def estimate(plan: Plan) -> Estimate:
         batch_size=costs.batch_size,
         reads=reads,
         memory_bytes=costs.most_bytes,
+        process_bytes=_process_bytes(),
         enough_memory=fits(costs.most_bytes, machine_memory() // 4 if plan.cap is None else plan.cap),
         disk_bytes=48 * k + 4 * items * rows.shape[1],
         temporary_bytes=decoded,
@@ -905,6 +924,14 @@ def estimate(plan: Plan) -> Estimate:
         trains=plan.entry.needs_training,
         seconds=round(seconds + (encoding or 0.0), 3),
     )
+
+
+def _process_bytes() -> int:
+    """Return the most memory that this process ever took; 0 where the system does not say."""
+    with suppress(OSError, StopIteration):
+        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+            return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+    return 0
 
 
 def _before_encoding(plan: Plan) -> Dataset:

@@ -40,7 +40,7 @@ from ..files import (
     remove_partials,
     whole_files,
 )
-from ..progress import task
+from ..progress import ENCODED_IS_KEPT, task
 from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
 from .base import Encoder, cores
@@ -202,7 +202,7 @@ def embed_input(
                 run.encode(0, len(found), size)
             except KeyboardInterrupt as interrupt:
                 if cache:
-                    interrupt.add_note("what was encoded is kept: the same command goes on from there")
+                    interrupt.add_note(ENCODED_IS_KEPT)
                 raise
         else:
             shard = EncodeShard(source, columns, encoder or made.name, params, store.folder, size)

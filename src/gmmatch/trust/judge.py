@@ -670,7 +670,7 @@ def _notes(
             " pass rows that are known to be right as a reference"
         )
     elif poor:
-        notes.append(f"of {poor:,} of {n_classes:,} classes fewer than half of the rows are believed")
+        notes.append(f"in {poor:,} of {n_classes:,} classes fewer than half of the rows are believed")
     return tuple(notes)
 
 
