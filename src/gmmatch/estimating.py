@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +38,10 @@ class Estimate:
     encode_seconds: float | None = None  # about how long that would take, a part of `seconds`
     batch_size: int | str | None = None  # rows of a batch, or `auto`; None: all rows of a class at once
     reads: int | None = None  # how often all rows would be read; see `RunInfo`
-    # Memory that is needed, and whether the cap (a quarter of the machine by default) allows it.
+    # Memory that is needed, and whether the cap (a quarter of the machine by default) allows it; and what
+    # Python, its libraries and the encoder take beside it, where the system says so.
     memory_bytes: int | None = None
+    process_bytes: int = 0
     enough_memory: bool | None = None
     disk_bytes: int = 0  # room for the selection
     # Room in the temporary folder for rows that are decoded once, and whether it is there; if not, they are
@@ -94,6 +97,7 @@ def estimate(plan: Plan) -> Estimate:
         batch_size=costs.batch_size,
         reads=reads,
         memory_bytes=costs.most_bytes,
+        process_bytes=_process_bytes(),
         enough_memory=fits(costs.most_bytes, machine_memory() // 4 if plan.cap is None else plan.cap),
         disk_bytes=48 * k + 4 * items * rows.shape[1],
         temporary_bytes=decoded,
@@ -101,6 +105,13 @@ def estimate(plan: Plan) -> Estimate:
         trains=plan.entry.needs_training,
         seconds=round(seconds + (encoding or 0.0), 3),
     )
+
+
+def _process_bytes() -> int:
+    """Return the most memory that this process ever took; 0 where the system does not say."""
+    with suppress(OSError, StopIteration), open("/proc/self/status", errors="replace") as lines:
+        return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+    return 0
 
 
 def _rows_kept(plan: Plan, data: Dataset, n_rows: int) -> int:

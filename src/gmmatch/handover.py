@@ -85,8 +85,8 @@ def _take_items(items: Sequence[object], rows: IntArray) -> list[object]:
 def _take_ascending(rows: Any, indices: IntArray) -> AnyArray:
     """Return rows of what may be read in ascending order only, as files are."""
     order = np.argsort(indices)
-    found = np.asarray(rows[indices[order]])
-    return found[np.argsort(order)]  # type: ignore[no-any-return]
+    found: AnyArray = np.asarray(rows[indices[order]])
+    return found[np.argsort(order)]
 
 
 def _take_tensor(tensor: Any, rows: IntArray) -> Any:

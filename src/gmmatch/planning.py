@@ -271,3 +271,9 @@ def open_plan(plan: Plan, encode: bool | None = True) -> Dataset:
         options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
     given = plan.source, plan.labels, plan.ids
     return open_data(*given, encode=encode, memory=plan.cap, before_encoding=plan.check_all, **options)
+
+
+def encodes(plan: Plan) -> bool:
+    """Return True if what a plan names is images or texts that are encoded first."""
+    named = (plan.encoder, plan.text, plan.image)
+    return any(each is not None for each in named) or open_plan(plan, encode=None).rows is None

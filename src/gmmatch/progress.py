@@ -11,6 +11,8 @@ from contextvars import ContextVar
 Advance = Callable[[int], None]
 Listener = Callable[[str, int | None], AbstractContextManager[Advance]]
 
+ENCODED_IS_KEPT = "what was encoded is kept: the same command goes on from there"  # of an interrupted run
+
 _listener: ContextVar[Listener | None] = ContextVar("gmmatch_progress_listener", default=None)
 
 

@@ -42,6 +42,7 @@ from .outputs import (
     write_suspects,
 )
 from .planning import OUTPUTS, READING, Plan, open_plan
+from .progress import ENCODED_IS_KEPT
 from .records import Selection
 from .selectors import Selector
 from .selectors.base import evidence_of, look
@@ -109,11 +110,21 @@ def run(plan: Plan) -> Outcome:
     >>> outcome.info.kept, outcome.info.rows
     (2, 8)
     """
-    started = time.perf_counter()
-    params = plan.parameters()
+    started, params = time.perf_counter(), plan.parameters()
     data = open_plan(plan)
-    if len(data.unlabelled):
-        return run_unlabelled(plan, data)
+    try:
+        return run_unlabelled(plan, data) if len(data.unlabelled) else run_opened(plan, params, data, started)
+    except KeyboardInterrupt as interrupt:
+        if data.content is not None and not getattr(interrupt, "__notes__", ()):
+            interrupt.add_note(ENCODED_IS_KEPT)
+        raise
+
+
+def run_opened(plan: Plan, params: dict[str, Any], data: Dataset, started: float) -> Outcome:
+    """Do what was asked for with data that is open, and encoded.
+
+    `params`: those of the method. `started`: when the run began.
+    """
     data, checked = check_before_reading(plan, params, data)
     content, selector = open_content_of(plan, data), plan.entry.build(**params)
     opening = open_runner(plan.engine, data, plan.address, plan.workers)
@@ -571,4 +582,4 @@ _WRITERS: dict[str, Callable[[Outcome, Path], object]] = {
     "materialize": lambda made, path: materialize_rows(made.selection, made.dataset, path),
     "report": lambda made, path: write_report_of(made, path, made.plan.projection),
 }
-"""What writes each output, by the name of its parameter."""
+"""What writes each output, by the name of its parameter, in the order in which they are written."""

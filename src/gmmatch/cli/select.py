@@ -15,7 +15,7 @@ from ..checkpoints import is_there
 from ..errors import InvalidParameter
 from ..estimating import Estimate, estimate
 from ..facts import RunInfo
-from ..planning import Plan
+from ..planning import Plan, encodes
 from ..records import load_selection
 from ..validation import check_keep
 from . import exit_code, options
@@ -216,13 +216,15 @@ def select(
         plan.check_read([scores])
         stopped = not overwrite and any(path.exists() for path in plan.outputs.values())
         if resume and plan.state is not None and not is_there(plan.state) and not (quiet or stopped):
-            say(f"gmmatch: nothing to resume: there is no {plan.state}; this run starts anew")
+            kept = "; what was encoded before is not encoded again" if encodes(plan) else ""
+            say(f"gmmatch: nothing to resume: there is no {plan.state}; this run starts anew{kept}")
         try:
             facts = run.write(run.run(plan))
         except KeyboardInterrupt as interrupt:
             saved = plan.state is not None and is_there(plan.state)
-            then = f"go on with: {this_command()} --resume" if saved else "nothing was written"
-            say(f"gmmatch: {'; '.join(['interrupted', then, *remarks(interrupt)])}")
+            resumed = f"go on with: {this_command()} --resume"
+            then = [resumed] if saved else ["nothing was written", *remarks(interrupt)]
+            say(f"gmmatch: {'; '.join(['interrupted', *then])}")
             raise typer.Exit(exit_code(interrupt)) from None
     say(*([json.dumps(facts.as_dict())] if as_json else sentences(facts, suspects)), err=False)
 
@@ -293,18 +295,23 @@ def describe(found: Estimate) -> str:
             " when the encoder has been downloaded); nothing was written"
         )
     encoded = ""
-    if found.encode_seconds is not None:
+    if found.encode_seconds is not None and found.encode:
         encoded = f", of which {found.encode_seconds:,.0f} s to encode {found.encode:,} rows"
     batches = "against all rows of a class" if found.batch_size is None else "in batches"
     training = ", beside the training run" if found.trains else ""
     short = "" if found.enough_memory else " (more than --memory allows)"
+    rows = (found.memory_bytes or 0) / 1e6
+    memory = f"{rows:,.0f} MB of memory{short}"
+    if found.process_bytes:
+        whole = rows + found.process_bytes / 1e6
+        memory = f"{whole:,.0f} MB of memory, of which {rows:,.0f} MB count against --memory{short}"
     decoded = f" {found.temporary_bytes / 1e6:,.0f} MB in {gettempdir()}," if found.temporary_bytes else ""
     if not found.enough_temporary:
         decoded += " where there is no room for them, so that rows are decoded at every read (TMPDIR names"
         decoded += " another folder),"
     return (
         f"{start} of {found.features:,} numbers{classes} by {found.method}, {batches};"
-        f" about {found.reads} reads, {(found.memory_bytes or 0) / 1e6:,.0f} MB of memory{short},"
+        f" about {found.reads} reads, {memory},"
         f" {found.disk_bytes / 1e6:,.1f} MB of disk,{decoded} {found.seconds or 0:,.0f} s{encoded}{training};"
         " nothing was written"
     )

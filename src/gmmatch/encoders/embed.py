@@ -42,7 +42,7 @@ from ..files import (
     whole_files,
 )
 from ..former import takes_former
-from ..progress import task
+from ..progress import ENCODED_IS_KEPT, task
 from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
 from .base import Encoder, cores
@@ -208,7 +208,7 @@ def embed(
                 run.encode(0, len(found), size)
             except KeyboardInterrupt as interrupt:
                 if cache:
-                    interrupt.add_note("what was encoded is kept: the same command goes on from there")
+                    interrupt.add_note(ENCODED_IS_KEPT)
                 raise
         else:
             shard = EncodeShard(data, columns, encoder or made.name, encoder_params, store.folder, size)

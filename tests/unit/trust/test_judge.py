@@ -285,7 +285,7 @@ def test_classes_that_are_hardly_believed_are_counted() -> None:
     believed = [(found.tiers[given == code] == 0).mean() for code in range(3)]
     poor = sum(share < 0.5 for share in believed)
     assert poor >= 1
-    assert found.notes == (f"of {poor} of 3 classes fewer than half of the rows are believed",)
+    assert found.notes == (f"in {poor} of 3 classes fewer than half of the rows are believed",)
 
 
 def test_a_verdict_that_believes_hardly_a_row_says_so() -> None:
@@ -296,7 +296,7 @@ def test_a_verdict_that_believes_hardly_a_row_says_so() -> None:
     assert note.startswith("only 59 of 600 rows are believed; check the labels, or pass rows")
     tiers[59] = 0
     (note,) = _notes(tiers, verdict.labels, codes, verdict.rules, 3)
-    assert note == "of 3 of 3 classes fewer than half of the rows are believed"
+    assert note == "in 3 of 3 classes fewer than half of the rows are believed"
     assert _notes(tiers, None, codes, verdict.rules, 3) == ()
 
 

@@ -47,7 +47,7 @@ def as_list(given: object) -> Any:
     return list(given) if isinstance(given, Iterator) and not isinstance(given, io.IOBase) else given
 
 
-def as_collection(given: object) -> Any:
+def as_collection(given: Any) -> Any:
     """Return rows that come one by one as a list, and columns or records in Python's own objects as a table.
 
     >>> as_collection({"a": [1.0, 2.0], "topic": ["x", "y"]}).num_rows, as_collection(iter([[1], [2]]))
@@ -64,7 +64,9 @@ def as_collection(given: object) -> Any:
         arrays = {name: np.asarray(values) for name, values in given.items()}
         return pa.table({name: list(a) if a.ndim > 1 else given[name] for name, a in arrays.items()})
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise InvalidInput(f"the {type(given).__name__} is no table of columns: {first_line(error)}") from None
+        raise InvalidInput(
+            f"the {type(given).__name__} is no table of columns: {first_line(error)}"
+        ) from None
 
 
 # ---- arrays, tensors and lists ----
