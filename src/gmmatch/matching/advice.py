@@ -99,29 +99,26 @@ def ask_students(
     if strategy == "auto":
         spread = spread_of(source, codes, verdict) if fourier_features == "auto" else 0.0
         candidates = _candidates(teaches and len(groups) <= TAUGHT_CLASSES, fourier_features, spread)
-        if len(candidates) == 1 and not curve:
-            return Advice(candidates[0], {"strategy": candidates[0], "reason": "nothing to compare"})
+    if strategy == "auto" and len(candidates) == 1 and not curve:
+        return Advice(candidates[0], {"strategy": candidates[0], "reason": "nothing to compare"})
     # Rows outside their class teach nobody and are asked of nobody: their features may be noise.
     inside = (codes >= 0) & ~(verdict.far | verdict.clumped)
     drawn = draw_usable(verdict.keys, inside, max(SAMPLE_ROWS, ROWS_PER_CLASS * len(groups)))
-    believed = verdict.tiers[drawn] == TRUSTED
+    wrong = np.zeros(len(drawn)) if verdict.labels is None else verdict.labels.wrong[drawn]
     with threadpool_limits(1):
         rows = gather(MatchedRows(source, verdict), drawn)
-        wrong = np.zeros(len(drawn)) if verdict.labels is None else verdict.labels.wrong[drawn]
-        sample = Sample(rows, codes[drawn], believed, wrong, len(groups), weights)
+        sample = Sample(rows, codes[drawn], verdict.tiers[drawn] == TRUSTED, wrong, len(groups), weights)
         budgets = budgets_of(sample)
         if np.count_nonzero(sample.asked) < _FEWEST_ASKED or len(sample.open) < 2 * len(groups):
             return Advice(candidates[0], {"strategy": candidates[0], "reason": "too few rows to compare"})
         students, features = Students(sample, seed), {False: rows}
         if any(Advice(name).fourier for name in candidates):
             wanted = AUTO_FOURIER_FEATURES if isinstance(fourier_features, str) else fourier_features
-            view = MatchedRows(source, verdict, choose_fourier_features(source, codes, verdict, wanted, seed))
-            features[True] = gather(view, drawn)
-        lessons = {
-            one.fourier: sample.lesson(features[one.fourier], seed, None if one.fourier else students.view)
-            for one in map(Advice, candidates)
-            if one.teaches
-        }
+            fourier = choose_fourier_features(source, codes, verdict, wanted, seed)
+            features[True] = gather(MatchedRows(source, verdict, fourier), drawn)
+        kinds = {one.fourier for one in map(Advice, candidates) if one.teaches}
+        views = {False: students.view, True: None}
+        lessons = {kind: sample.lesson(features[kind], seed, views[kind]) for kind in kinds}
 
         def learned(name: str, at: list[int] = budgets) -> Learned:
             one = Advice(name)
@@ -138,9 +135,10 @@ def ask_students(
         # Rows in the order of the sample, believed or not, as random picks would be.
         random = students.learn("random", np.flatnonzero(~sample.asked), budgets)
         whole = learned(chosen.name, curve_budgets(sample)) if curve else None
-    accuracies = {student.name: student.accuracies() for student in (*lists, random)}
-    about: dict[str, Any] = {"strategy": chosen.name, "picks": budgets, "asked": len(students.asked)}
-    about |= {"accuracy": accuracies, "sentence": _sentence(accuracies, chosen.name, budgets)}
+    accuracy = {student.name: student.accuracies() for student in (*lists, random)}
+    sentence = _sentence(accuracy, chosen.name, budgets)
+    about: dict[str, Any] = {"strategy": chosen.name, "picks": budgets, "asked": len(students.asked),
+                             "accuracy": accuracy, "sentence": sentence}  # fmt: skip
     if whole is not None:
         about["curve"] = _curve(sample, whole, learner)
         about["sentence"] += f"; {about['curve']['share']:.1%} of the believed rows teach 99 % of what all do"
