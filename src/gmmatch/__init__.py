@@ -9,11 +9,10 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import corrupt, errors
-    from .api import leaks, open, plan, select, suspects  # noqa: A004 - the name that users know
+    from .api import embed, leaks, open, plan, select, suspects  # noqa: A004 - the name that users know
     from .compute.engine import Ray
     from .data import register_format
     from .encoders import register_encoder
-    from .encoders.embed import embed
     from .exporting import export
     from .facts import RunInfo
     from .location import geometric_median
@@ -33,7 +32,7 @@ _HOMES = {
     "RunInfo": "facts",
     "Selection": "records",
     "Suspects": "trust",
-    "embed": "encoders.embed",
+    "embed": "api",
     "export": "exporting",
     "geometric_median": "location",
     "label_aware": "matching.features",

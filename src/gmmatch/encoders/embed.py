@@ -42,7 +42,6 @@ from ..files import (
     remove_partials,
     whole_files,
 )
-from ..former import takes_former
 from ..progress import task
 from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
@@ -114,7 +113,6 @@ class Embedded:
         return len(self.ids)
 
 
-@takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data", "source": "data"})
 def embed(
     data: object,
     encoder: str | Encoder | None = None,
