@@ -9,10 +9,11 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import corrupt, errors
-    from .api import embed, leaks, open, plan, select, suspects  # noqa: A004 - the name that users know
+    from .api import leaks, open, plan, select, suspects  # noqa: A004 - the name that users know
     from .compute.engine import Ray
     from .data import register_format
     from .encoders import register_encoder
+    from .encoders.embed import embed
     from .exporting import export
     from .facts import RunInfo
     from .location import geometric_median
@@ -32,7 +33,7 @@ _HOMES = {
     "RunInfo": "facts",
     "Selection": "records",
     "Suspects": "trust",
-    "embed": "api",
+    "embed": "encoders.embed",
     "export": "exporting",
     "geometric_median": "location",
     "label_aware": "matching.features",

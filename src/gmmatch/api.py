@@ -15,7 +15,7 @@ from .aims import Holdout, Leaks
 from .compute.engine import Ray, open_runner
 from .compute.runner import Runner
 from .data import Dataset
-from .encoders import embed_input
+from .encoders.embed import embed as embed
 from .errors import InvalidInput, UnknownParameter
 from .estimating import Estimate, estimate
 from .former import called_like, takes_former, warn_former
@@ -417,9 +417,6 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     checked = run.look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
     foreign = open_data(test, encode=True, **({} if isinstance(test, Dataset) else opening))
     return Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
-
-
-embed = takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})(embed_input)
 
 
 def _made(selection: Selection, data: object, verb: str) -> Outcome | None:
