@@ -320,19 +320,11 @@ def numbers_of_rows(
     return values, good
 
 
-def open_rows(
-    given: object, name: str, n_features: int, encoder: object = None, text: str | None = None
-) -> FloatArray:
-    """Return the rows of other data in memory, of as many features as the rows of this.
-
-    `given`: a dataset, a path, an array, or `(X, y)`, whose labels are not needed. `encoder`, `text`: how
-    this data was encoded, for images and texts.
-    """
-    return rows_of(open_foreign(given, encoder, text), name, n_features)
-
-
 def open_foreign(given: object, encoder: object = None, text: str | None = None) -> Dataset:
-    """Open other data as this data was opened; labels are not needed."""
+    """Open other data as this data was opened: a dataset, a path, an array, or `(X, y)`.
+
+    Its labels are not needed. `encoder`, `text`: how this data was encoded, for images and texts.
+    """
     source = given[0] if isinstance(given, tuple) and len(given) == 2 else given
     if isinstance(source, Dataset):
         return source
@@ -340,7 +332,7 @@ def open_foreign(given: object, encoder: object = None, text: str | None = None)
 
 
 def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:
-    """Return the rows of other data, checked."""
+    """Return the rows of other data in memory, of as many features as the rows of this, checked."""
     rows = np.asarray(check_input(opened.numbers(), name=name, finite=False).rows[:])
     if rows.shape[1] != n_features:
         raise InvalidInput(

@@ -24,7 +24,7 @@ from ..compute.keys import row_keys
 from ..compute.reads import Sums
 from ..compute.runner import PerRow, run_read
 from ..errors import InvalidInput, InvalidParameter
-from ..inputs import open_rows
+from ..inputs import open_foreign, rows_of
 from ..location.geometric_median import geometric_median
 from ..matching.clusters import lloyd
 from ..selectors.groups import Part, Parts
@@ -72,7 +72,8 @@ class MatchTo:
         found = []
         for name, share in shares.items():
             called = "match_to" if name is None else f"match_to ({os.fspath(name)})"
-            rows = open_rows(given if name is None else name, called, n_features, encoder, text)
+            foreign = open_foreign(given if name is None else name, encoder, text)
+            rows = rows_of(foreign, called, n_features)
             order = np.argsort(row_keys(rows, seed), kind="stable")[:_MOST_ROWS]
             found.append(Reference(called, rows[np.sort(order)], float(share)))
         return cls(found)

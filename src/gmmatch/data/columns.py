@@ -22,7 +22,7 @@ from ..arrays import IntArray, Labels
 from ..errors import InvalidInput, InvalidInputType
 from ..files import SHARDS, file_and_column
 from ..validation import first_rows, is_missing, label_values, nearest
-from .dataset import Dataset, Entries, Unreadable
+from .dataset import Dataset, Entries, Unreadable, spelled
 from .formats.arrays import load_npz, map_npy, npz_shapes
 from .formats.arrow import Columns, file_columns
 from .formats.base import check_room
@@ -45,7 +45,6 @@ from .joining import (
     join,
     one_of,
     pair_files,
-    position_notes,
     read_column,
     whole_numbers,
 )
@@ -56,6 +55,7 @@ from .request import (
     listed,
     names_file,
     names_shards,
+    natural_order,
     no_column,
     no_file,
     order_notes,
@@ -262,6 +262,23 @@ def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None)
         raise no_column(given, parameter or what, dataset.columns, dataset.name)
     _check_length(values, len(dataset), what, dataset.name)
     return values
+
+
+def position_notes(dataset: Dataset, given: object, what: str) -> tuple[str, ...]:
+    """Report in which order images are that values belong to by position, where it could be another.
+
+    Images are in the order of the letters of their paths, as `ImageFolder` of torchvision has them.
+    """
+    if dataset.kind != "image-folder" or given is dataset.labels:
+        return ()
+    for file, other in zip(dataset.files, natural_order(dataset.files), strict=True):
+        if file != other:
+            first, then = (spelled(os.path.basename(path)) for path in (file, other))
+            return (
+                f"the {what} belong to the images of {dataset.name} by position, and these are in the order"
+                f" of their letters: {first} before {then}",
+            )
+    return ()
 
 
 def _check_length(values: Values, n_rows: int, what: str, where: str) -> None:

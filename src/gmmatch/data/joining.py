@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import unicodedata
 from collections import Counter
@@ -20,9 +19,8 @@ import pyarrow.parquet as pq
 from ..errors import InvalidInput
 from ..records import METADATA_KEY
 from ..validation import LARGEST_WHOLE_FLOAT, first_rows, is_missing
-from .dataset import Dataset, Entries, Unreadable, spelled
+from .dataset import Dataset, Entries, Unreadable
 from .remote import is_remote
-from .request import natural_order
 
 # What a column of ids is called, most usual first.
 ID_NAMES = ("id", "ids", "path", "file", "file_name", "filename")
@@ -173,23 +171,6 @@ def pair_files(files: Sequence[str], others: Sequence[str], name: str, other_nam
         f"the {len(files):,} files of {name} ({named(files)}) are not those of {other_name}, {len(others):,}"
         f" ({named(others)}); expected a file for each, of the same name or number"
     )
-
-
-def position_notes(dataset: Dataset, given: object, what: str) -> tuple[str, ...]:
-    """Report in which order images are that values belong to by position, where it could be another.
-
-    Images are in the order of the letters of their paths, as `ImageFolder` of torchvision has them.
-    """
-    if dataset.kind != "image-folder" or given is dataset.labels:
-        return ()
-    for file, other in zip(dataset.files, natural_order(dataset.files), strict=True):
-        if file != other:
-            first, then = (spelled(os.path.basename(path)) for path in (file, other))
-            return (
-                f"the {what} belong to the images of {dataset.name} by position, and these are in the order"
-                f" of their letters: {first} before {then}",
-            )
-    return ()
 
 
 def _checked_keys(values: Values, what: str) -> list[str]:

@@ -3,8 +3,7 @@
 from ..data import Unreadable
 from ..files import cache_folder as default_cache_dir
 from .base import Encoder
-from .embed import BadRow, Embedded, choose_encoder
-from .embed import embed as embed_input
+from .embed import BadRow, Embedded, choose_encoder, embed_input
 from .registry import FAMILIES, Family, encoder, register_encoder, spec_form
 
 __all__ = [

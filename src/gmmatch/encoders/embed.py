@@ -7,13 +7,14 @@ this process or in others.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import shutil
 import tempfile
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -113,7 +114,7 @@ class Embedded:
         return len(self.ids)
 
 
-@takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data", "source": "data"})
+@takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
 def embed(
     data: object,
     encoder: str | Encoder | None = None,
@@ -216,6 +217,10 @@ def embed(
         _check_reasons(run, on_bad_rows)
         found.check_unchanged()
         return _finished(run, target)
+
+
+embed_input: Callable[..., Embedded] = inspect.unwrap(embed)
+"""The same for the layers above, without the calls of version 0.2."""
 
 
 def _finished(run: Run, target: Path | None) -> Embedded:

@@ -15,15 +15,11 @@ from ..facts import Evidence
 from ..location.centers import find_centers
 from ..matching.budgets import Weights, share, split
 from ..matching.features import MatchedRows
-from ..matching.groups import Before, Group, Picks, Shares, group_codes, tier_lines, turns
+from ..matching.groups import Before, Group, Shares, group_codes, tier_lines, turns
 from ..records import Carried
 from ..trust import TRUSTED
 from ..trust.inputs import FourierFeatures
 from ..validation import CheckedRows
-
-__all__ = [
-    "Group", "Part", "Parts", "Picks", "Wanted", "divide_rows", "share_out",
-]  # fmt: skip
 
 _NAMED = 3  # classes in a sentence
 
