@@ -39,6 +39,7 @@ MOST_DIRECTIONS = 1024
 
 KERNEL_FEATURES = 1024
 _ROW_WEIGHTS = (0.0, 0.1)  # of a row beside a row of the reference
+_ALONE = 4.0  # odds for the reference alone, as other rows repeat what wrong labels have in common
 _ROWS_PER_CLASS = 32  # that the choice of the kernel needs, unless all rows are fewer
 _CHOICE_WORK = 1e10  # multiply-adds that the Gram matrix of the choice may take
 _CHOICE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
@@ -274,8 +275,9 @@ def fit_with_reference(
         found.append(replace(best, weights=np.insert(weights, unread, 0.0, axis=0)))
         leverages.append(leverage[n_known:])
     losses = np.array([one.loss for one in found])
-    shares = np.exp(-np.sqrt(n_known) * (losses - losses.min()))
-    shares /= shares.sum()
+    odds = np.array([1.0 if count else _ALONE for _, count in tried])
+    odds *= np.exp(-np.sqrt(n_known) * (losses - losses.min()))
+    shares = odds / odds.sum()
     factors = tuple((shares * [one.sharpness for one in found]).tolist())
     weights = np.concatenate([f * one.weights for f, one in zip(factors, found, strict=True)], axis=1)
     loss = round(float(shares @ losses), 6)
