@@ -262,8 +262,7 @@ def fit_with_reference(
     rows = np.concatenate([reference.astype(taught.rows.dtype, copy=False), taught.rows])
     every = np.concatenate([codes, taught.codes])
     # Alone, the reference teaches nothing of classes that it has hardly a row of.
-    enough = (np.bincount(codes, minlength=taught.n_classes) >= 2).all()
-    counts = _ROW_WEIGHTS if enough else _ROW_WEIGHTS[1:]
+    counts = _ROW_WEIGHTS[int(np.bincount(codes, minlength=taught.n_classes).min() < 2) :]
     kinds = [replace(like.inputs, fourier=None), like.inputs][: 1 + like.kernel]
     found, leverages, tried = [], [], list(itertools.product(kinds, counts))
     for inputs, count in tried:
@@ -275,13 +274,11 @@ def fit_with_reference(
         found.append(replace(best, weights=np.insert(weights, unread, 0.0, axis=0)))
         leverages.append(leverage[n_known:])
     losses = np.array([one.loss for one in found])
-    odds = np.array([1.0 if count else _ALONE for _, count in tried])
-    odds *= np.exp(-np.sqrt(n_known) * (losses - losses.min()))
+    odds = np.exp(np.sqrt(n_known) * (losses.min() - losses)) * [1.0 if c else _ALONE for _, c in tried]
     shares = odds / odds.sum()
     factors = tuple((shares * [one.sharpness for one in found]).tolist())
     weights = np.concatenate([f * one.weights for f, one in zip(factors, found, strict=True)], axis=1)
-    loss = round(float(shares @ losses), 6)
-    average = replace(like, weights=weights, loss=loss, folds=len(found), factors=factors)
+    average = replace(like, weights=weights, loss=float(shares @ losses), folds=len(found), factors=factors)
     return average, np.stack(leverages, axis=1), round(float(shares @ [count for _, count in tried]), 3)
 
 
