@@ -92,7 +92,7 @@ class MatchTo:
         if verdict is None or verdict.labels is None or len(present) < 2:
             codes = None  # labels were not judged
         rows = np.concatenate([reference.rows for reference in self.references])
-        origin = np.zeros(checked.rows.shape[1]) if verdict is None else verdict.origin
+        origin = np.zeros(checked.rows.shape[1]) if verdict is None else verdict.rules.origin
         near = _compare(checked.rows, believed, rows, origin)
         sizes = np.cumsum([0, *(len(reference.rows) for reference in self.references)])
         part_of = np.full(len(believed), -1)
@@ -269,7 +269,7 @@ def _describe(
     center = geometric_median(reference.rows, epsilon=1e-3).point
     apart = None
     if verdict is not None:
-        apart = float(np.sqrt(np.square(center - verdict.origin).sum())) / verdict.scale
+        apart = float(np.sqrt(np.square(center - verdict.rules.origin).sum())) / verdict.rules.scale
     return {
         "name": reference.name,
         "rows": len(reference.rows),

@@ -42,8 +42,8 @@ class MatchedRows(ViewOf):
         width = rows.shape[1] + (0 if fourier is None else fourier.n_features)
         super().__init__(rows, (len(rows), width), np.float32)
         # Not `verdict` itself, which has many numbers per row: a view may be sent to other machines.
-        self._origin = verdict.origin
-        self._scale = verdict.scale if fourier is None else _BESIDE_FOURIER * verdict.scale
+        self._origin = verdict.rules.origin
+        self._scale = verdict.rules.scale if fourier is None else _BESIDE_FOURIER * verdict.rules.scale
         self.fourier = fourier
         self.means: Vector | None = None
         if (
@@ -98,7 +98,7 @@ def choose_fourier_features(
     if count == "auto" and within_dimension(sample, own) >= FEW_DIRECTIONS:
         return None
     n_features = AUTO_FOURIER_FEATURES if isinstance(count, str) else count
-    return FourierFeatures.draw(verdict.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
+    return FourierFeatures.draw(verdict.rules.origin, BANDWIDTH * typical_gap(sample), n_features, seed + 1)
 
 
 def spread_of(rows: Rows, codes: IntArray | None, verdict: Verdict) -> float:

@@ -371,7 +371,7 @@ class Selector(Estimator):
         if groups[0].label is None and len(groups) > 1:
             assert verdict is not None
             order = shares.merge(picked)
-            return [order], [_as_one(measured, order, found, verdict.centers[0])]
+            return [order], [_as_one(measured, order, found, verdict.rules.limits.centers[0])]
         points = [picks.center for picks in found if picks.center is not None]
         if len(points) < len(found):
             # What follows such picks is not known to a method that compares with no centre.

@@ -39,6 +39,7 @@ MOST_DIRECTIONS = 1024
 
 KERNEL_FEATURES = 1024
 _ROW_WEIGHTS = (0.0, 0.1)  # of a row beside a row of the reference
+_ALONE = 4.0  # odds for the reference alone, as other rows repeat what wrong labels have in common
 _ROWS_PER_CLASS = 32  # that the choice of the kernel needs, unless all rows are fewer
 _CHOICE_WORK = 1e10  # multiply-adds that the Gram matrix of the choice may take
 _CHOICE_ROWS = 2048  # rows that the choice is made on at least, where there are so many
@@ -261,8 +262,7 @@ def fit_with_reference(
     rows = np.concatenate([reference.astype(taught.rows.dtype, copy=False), taught.rows])
     every = np.concatenate([codes, taught.codes])
     # Alone, the reference teaches nothing of classes that it has hardly a row of.
-    enough = (np.bincount(codes, minlength=taught.n_classes) >= 2).all()
-    counts = _ROW_WEIGHTS if enough else _ROW_WEIGHTS[1:]
+    counts = _ROW_WEIGHTS[int(np.bincount(codes, minlength=taught.n_classes).min() < 2) :]
     kinds = [replace(like.inputs, fourier=None), like.inputs][: 1 + like.kernel]
     found, leverages, tried = [], [], list(itertools.product(kinds, counts))
     for inputs, count in tried:
@@ -274,12 +274,11 @@ def fit_with_reference(
         found.append(replace(best, weights=np.insert(weights, unread, 0.0, axis=0)))
         leverages.append(leverage[n_known:])
     losses = np.array([one.loss for one in found])
-    shares = np.exp(-np.sqrt(n_known) * (losses - losses.min()))
-    shares /= shares.sum()
+    odds = np.exp(np.sqrt(n_known) * (losses.min() - losses)) * [1.0 if c else _ALONE for _, c in tried]
+    shares = odds / odds.sum()
     factors = tuple((shares * [one.sharpness for one in found]).tolist())
     weights = np.concatenate([f * one.weights for f, one in zip(factors, found, strict=True)], axis=1)
-    loss = round(float(shares @ losses), 6)
-    average = replace(like, weights=weights, loss=loss, folds=len(found), factors=factors)
+    average = replace(like, weights=weights, loss=float(shares @ losses), folds=len(found), factors=factors)
     return average, np.stack(leverages, axis=1), round(float(shares @ [count for _, count in tried]), 3)
 
 

@@ -192,29 +192,9 @@ class Verdict:
     reads: int = 0  # how often all rows were read
 
     @property
-    def origin(self) -> Vector:
-        """Middle of the rows."""
-        return self.rules.origin
-
-    @property
-    def scale(self) -> float:
-        """Typical distance of the rows to their middle."""
-        return self.rules.scale
-
-    @property
-    def centers(self) -> Vector:
-        """Centre of each class."""
-        return self.rules.limits.centers
-
-    @property
     def thresholds(self) -> Vector:
         """Distance to its centre that each class allows."""
         return self.rules.limits.thresholds
-
-    @property
-    def kernel(self) -> bool:
-        """Whether a kernel classifier judges labels better than a linear one."""
-        return self.rules.classifier is not None and self.rules.classifier.kernel
 
     def with_light(self, light: Mask) -> Verdict:
         """Return the verdict that trusted rows of no cluster are outside as well."""
@@ -274,8 +254,8 @@ class Verdict:
         }
         if self.labels is None or self.rules.noise is None:
             return found | {"labels": {"used": False, "reason": self.reason}}
-        noise = self.rules.noise
-        classifier = "given" if self.rules.classifier is None else "kernel" if self.kernel else "linear"
+        noise, own = self.rules.noise, self.rules.classifier
+        classifier = "given" if own is None else "kernel" if own.kernel else "linear"
         judged = self.estimate[-1].tolist() if self.estimate is not None else [0.0, 0.0, 0.0, 0.0]
         return found | {
             "labels": {

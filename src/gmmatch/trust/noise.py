@@ -187,8 +187,8 @@ class _Fitted:
     """Rows that a model is fitted to."""
 
     def __init__(self, scores: FloatArray, codes: IntArray, firm: float) -> None:
-        self.firm = firm  # factor of what the priors count
-        self.scores, self.codes = np.asarray(scores, np.float64), codes
+        # `firm`: factor of what the priors count.
+        self.scores, self.codes, self.firm = np.asarray(scores, np.float64), codes, firm
         n_rows, n_classes = scores.shape
         self.sizes = np.bincount(codes, minlength=n_classes)
         self.frequency = self.sizes / max(1, n_rows)

@@ -275,12 +275,12 @@ def _nearest_others(rows: Rows, codes: IntArray, verdict: Verdict) -> tuple[IntA
 
     Time: O(rows * classes * features) in BLAS. Memory beyond the input: O(block), O(classes * features).
     """
-    centers = verdict.centers
+    centers = verdict.rules.limits.centers
     if len(centers) < 2:
         return codes.copy(), np.full(len(rows), np.nan)
     readable = rows if (codes >= 0).all() else UsableRows(rows, codes >= 0)
     own_code = PerRow(codes)
-    points = centers - verdict.origin
+    points = centers - verdict.rules.origin
     # One product with these tells squared distances, up to the squared length of the row.
     points = np.c_[-2 * points, np.add.reduce(points * points, axis=1)]
 
@@ -288,7 +288,7 @@ def _nearest_others(rows: Rows, codes: IntArray, verdict: Verdict) -> tuple[IntA
         code = own_code[block]
         offsets = np.empty((len(values), values.shape[1] + 1))
         offsets[:, -1] = 1.0
-        np.subtract(values, verdict.origin, out=offsets[:, :-1], dtype=np.float64)
+        np.subtract(values, verdict.rules.origin, out=offsets[:, :-1], dtype=np.float64)
         place, nearest, least = np.arange(len(values)), np.zeros(len(values), np.int64), np.inf
         for some in tiles(len(points), len(values)):
             squares = offsets @ points[some].T

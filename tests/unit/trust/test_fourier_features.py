@@ -95,10 +95,11 @@ def test_classes_that_planes_divide_get_fourier_features_too_where_their_rows_sp
     codes = np.repeat([0, 1], 400)
     rows = rng.normal(size=(800, 4)) + 6.0 * codes[:, None]
     verdict = judge(rows, codes, 2, seed=0)
-    assert not verdict.kernel
+    assert verdict.rules.classifier is not None
+    assert not verdict.rules.classifier.kernel
     found = choose_fourier_features(rows, codes, verdict, "auto", 0)
     view = MatchedRows(rows, verdict, found)
-    scaled = (rows - verdict.origin) / (4 * verdict.scale)
+    scaled = (rows - verdict.rules.origin) / (4 * verdict.rules.scale)
     np.testing.assert_allclose(view[:][:, :4], scaled, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(view[:][:, 4 : 4 + AUTO_FOURIER_FEATURES], found(rows), atol=1e-6)
     spread = [

@@ -178,7 +178,7 @@ def test_labels_are_fixed_above_a_probability(data):
 def test_distances_are_to_the_centers_of_the_classes(data):
     rows, given, _ = data
     found = gmmatch.suspects(rows, given)
-    centers = judge(rows, np.unique(given, return_inverse=True)[1], 3, 0).centers
+    centers = judge(rows, np.unique(given, return_inverse=True)[1], 3, 0).rules.limits.centers
     names = np.array(["ant", "bee", "cat"])
     apart = np.linalg.norm(rows[:, None] - centers, axis=2)[found.rows]
     own = found.labels[:, None] == names
@@ -282,7 +282,7 @@ def test_the_nearest_others_of_very_many_classes():
     codes = np.arange(3000) % 1500
     rows = rng.normal(size=(3000, 5)).astype(np.float32)
     verdict = judge(rows, codes, 1500, 0)
-    apart = np.linalg.norm(rows[:, None] - verdict.centers, axis=2)
+    apart = np.linalg.norm(rows[:, None] - verdict.rules.limits.centers, axis=2)
     apart[np.arange(3000), codes] = np.inf
     other, distances = _nearest_others(rows, codes, verdict)
     assert (other == apart.argmin(axis=1)).all()
