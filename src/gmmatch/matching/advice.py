@@ -118,7 +118,7 @@ def ask_students(
             view = MatchedRows(source, verdict, choose_fourier_features(source, codes, verdict, wanted, seed))
             features[True] = gather(view, drawn)
         lessons = {
-            one.fourier: sample.lesson(features[one.fourier], seed, None if one.fourier else students.view)
+            one.fourier: sample.lesson(features[one.fourier], seed, None if one.fourier else students.open)
             for one in map(Advice, candidates)
             if one.teaches
         }
