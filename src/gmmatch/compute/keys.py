@@ -68,16 +68,21 @@ def draw_order(keys: Keys, most: int | None = None) -> IntArray:
     >>> draw_order(np.array([7, 7, 3], dtype=np.uint64)).shape
     (3,)
     """
-    order = in_order(keys)
-    ordered = keys[order]
-    first = np.r_[True, ordered[1:] != ordered[:-1]]
-    place = np.arange(len(keys))
-    copy = place - np.maximum.accumulate(np.where(first, place, 0))
-    spread = mix(ordered + copy.astype(np.uint64) * _GOLDEN)
+    order, ordered = None, np.sort(keys)
+    if (ordered[1:] == ordered[:-1]).any():
+        order = in_order(keys)
+        first = np.r_[True, ordered[1:] != ordered[:-1]]
+        place = np.arange(len(keys))
+        copy = place - np.maximum.accumulate(np.where(first, place, 0))
+        spread = mix(ordered + copy.astype(np.uint64) * _GOLDEN)
+    else:
+        spread = mix(keys)
     if most is None or most >= len(keys):
-        return order[in_order(spread)]
-    among = np.flatnonzero(spread <= np.partition(spread, most)[most])
-    return order[among[in_order(spread[among])][:most]]
+        drawn = in_order(spread)
+    else:
+        among = np.flatnonzero(spread <= np.partition(spread, most)[most])
+        drawn = among[in_order(spread[among])][:most]
+    return drawn if order is None else order[drawn]
 
 
 def draw_usable(keys: Keys, usable: Mask, size: int) -> IntArray:

@@ -117,8 +117,8 @@ def ask_students(
             fourier = choose_fourier_features(source, codes, verdict, wanted, seed)
             features[True] = gather(MatchedRows(source, verdict, fourier), drawn)
         kinds = {one.fourier for one in map(Advice, candidates) if one.teaches}
-        views = {False: students.view, True: None}
-        lessons = {kind: sample.lesson(features[kind], seed, views[kind]) for kind in kinds}
+        known = {False: students.open, True: None}
+        lessons = {kind: sample.lesson(features[kind], seed, known[kind]) for kind in kinds}
 
         def learned(name: str, at: list[int] = budgets) -> Learned:
             one = Advice(name)

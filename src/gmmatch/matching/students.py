@@ -61,9 +61,11 @@ class Sample:
         """The rows that may be picked."""
         return np.flatnonzero(self.believed & ~self.asked)
 
-    def lesson(self, features: FloatArray, seed: int, view: LinearView | None = None) -> Lesson:
+    def lesson(
+        self, features: FloatArray, seed: int, seen: tuple[LinearView, Vector] | None = None
+    ) -> Lesson:
         """Return what the rows that may be picked have to teach, by these features of all rows."""
-        return Lesson.of(features[self.open], self.codes[self.open], self.n_classes, seed, view)
+        return Lesson.of(features[self.open], self.codes[self.open], self.n_classes, seed, seen)
 
 
 def list_picks(
@@ -88,9 +90,10 @@ def list_picks(
             np.flatnonzero(surely_right(sample.wrong[part])) if strict else np.arange(len(part))
             for part in parts
         ]
+        seen = [lesson.inputs[own == code] for code in range(sample.n_classes)]
         pools = [
-            Pool.of(lesson, part[place], mean, start) if len(part) else None
-            for part, place, mean in zip(values, places, means, strict=True)
+            Pool(inputs[place], part[place] - mean, start) if len(part) else None
+            for inputs, part, place, mean in zip(seen, values, places, means, strict=True)
         ]
         teach(lesson, pools, picked[: teaching_picks(lesson)])
         first = [
@@ -182,8 +185,8 @@ class Students:
 
     def __init__(self, sample: Sample, seed: int) -> None:
         self.sample = sample
-        self.view = LinearView.of(sample.rows[sample.open], seed)
-        self.seen = self.view(sample.rows)
+        self.open = LinearView.of(sample.rows[sample.open], seed)  # the view, and rows that may be picked
+        self.seen = self.open[0](sample.rows)
         lengths = np.sqrt(np.einsum("ij,ij->i", self.seen[:, :-1], self.seen[:, :-1]))
         self.unit = self.seen[:, :-1] / np.maximum(lengths, 1e-12)[:, None]
         self.asked = np.flatnonzero(sample.asked)[:_MOST_ASKED]

@@ -70,8 +70,8 @@ class LinearView:
     scale: float
 
     @classmethod
-    def of(cls, rows: FloatArray, seed: int) -> LinearView:
-        """Return the view for believed rows, in an order that follows from their values."""
+    def of(cls, rows: FloatArray, seed: int) -> tuple[LinearView, Vector]:
+        """Return the view for believed rows, in an order that follows from their values; and how it sees them."""
         exact = rows.astype(np.float64)
         origin = np.add.reduce(exact) / len(exact)
         exact -= origin
@@ -80,7 +80,8 @@ class LinearView:
             turn = leading_directions(exact, MOST_DIRECTIONS, seed)
             exact = exact @ turn
         scale = float(np.sqrt(np.einsum("ij,ij->", exact, exact) / len(exact)))
-        return cls(origin, turn, scale if scale > 0 else 1.0)
+        view = cls(origin, turn, scale if scale > 0 else 1.0)
+        return view, view._shortened(exact)
 
     @property
     def width(self) -> int:
@@ -90,8 +91,11 @@ class LinearView:
     def __call__(self, rows: FloatArray) -> Vector:
         """Return rows as the learner sees them."""
         exact = rows - self.origin
-        found = np.ones((len(rows), self.width))
-        found[:, :-1] = (exact if self.turn is None else exact @ self.turn) / self.scale
+        return self._shortened(exact if self.turn is None else exact @ self.turn)
+
+    def _shortened(self, turned: Vector) -> Vector:
+        found = np.ones((len(turned), self.width))
+        np.divide(turned, self.scale, out=found[:, :-1])
         lengths = np.sqrt(np.einsum("ij,ij->i", found[:, :-1], found[:, :-1]))
         found[:, :-1] /= np.maximum(lengths, 1.0)[:, None]
         return found
@@ -105,37 +109,43 @@ class Lesson:
     gram: Vector  # G
     products: Vector  # B, of classes without their mean
     mean: Vector  # what each class counts, as a share
+    inputs: Vector  # how the learner sees these rows
 
     @classmethod
     def of(
-        cls, rows: FloatArray, codes: IntArray, n_classes: int, seed: int, view: LinearView | None = None
+        cls,
+        rows: FloatArray,
+        codes: IntArray,
+        n_classes: int,
+        seed: int,
+        seen: tuple[LinearView, Vector] | None = None,
     ) -> Lesson:
         """Add up believed rows, which are in an order that follows from their values.
 
-        Classes count alike, whatever their sizes: else nobody would learn the rare ones. `view`: of these
-        rows, where it is known.
+        Classes count alike, whatever their sizes: else nobody would learn the rare ones. `seen`: the view for
+        these rows and how it sees them, where these are known.
         """
-        view = view or LinearView.of(rows, seed)
+        view, inputs = seen or LinearView.of(rows, seed)
         gram, products = np.zeros((view.width, view.width)), np.zeros((view.width, n_classes))
         counts = np.bincount(codes, minlength=n_classes)
         weights = len(codes) / (np.count_nonzero(counts) * np.maximum(counts, 1.0))
         step = block_rows(view.width)
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
-            seen, known = view(rows[part]), np.zeros((len(codes[part]), n_classes))
+            known = np.zeros((len(codes[part]), n_classes))
             known[np.arange(len(known)), codes[part]] = 1.0
-            counted = seen * weights[codes[part], None]
-            gram += counted.T @ seen
+            counted = inputs[part] * weights[codes[part], None]
+            gram += counted.T @ inputs[part]
             products += counted.T @ known
         mean = counts * weights / len(codes)
-        return cls(view, gram, products - np.outer(gram[:, -1], mean), mean)
+        return cls(view, gram, products - np.outer(gram[:, -1], mean), mean, inputs)
 
 
 class Pool:
     """The rows of a class that compete for its teaching picks.
 
     `inputs`: Z, the rows as the learner sees them. `offsets`: the features that are matched, minus their
-    centre. `theta`: the accumulated error.
+    centre. `theta`: the accumulated error before the first pick.
     """
 
     def __init__(self, inputs: Vector, offsets: Vector, theta: Vector) -> None:
@@ -144,11 +154,6 @@ class Pool:
         self.squares: Vector = np.einsum("ij,ij->i", offsets, offsets)
         self.products: Vector = offsets @ theta
         self.free = np.ones(len(offsets), dtype=bool)
-
-    @classmethod
-    def of(cls, lesson: Lesson, features: FloatArray, center: Vector, start: Vector) -> Pool:
-        """Return the pool of rows with these features, before the first pick."""
-        return cls(lesson.view(features), features - center, start)
 
     def residuals(self) -> Vector:
         """Return the squared length that theta would have after each row, but for a constant."""
@@ -326,7 +331,7 @@ def teach_groups(
             if mean is None or not len(chosen):
                 pools.append(None)
             else:
-                pool = Pool.of(lesson, chosen, mean, start(mean, group))
+                pool = Pool(lesson.inputs[places[-1]], chosen - mean, start(mean, group))
                 pool.free[np.isin(drawn[places[-1]], group.first)] = False
                 pools.append(pool)
         begun, before = shares.begun, shares.before

@@ -19,13 +19,14 @@ Bayes' rule gives the rest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
+from ..compute.blocks import map_in_order
 
 SHARPNESS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6)
 """Factors of the scores that are tried; neighbours differ by what the likelihood of labels hardly tells."""
@@ -145,7 +146,7 @@ def fitted_rows(n_classes: int) -> int:
 
 
 def noise_bytes(n_classes: int) -> int:
-    """Return what fitting the model takes: scores, likelihoods and what rows count in each class."""
+    """Return what fitting a sharpness takes: scores, likelihoods and what rows count in each class."""
     return 5 * 8 * fitted_rows(n_classes) * (n_classes + 1)
 
 
@@ -165,8 +166,9 @@ def fit_noise(scores: FloatArray, codes: IntArray, pooled: bool = False) -> Nois
     found: dict[tuple[bool, int], _Fit] = {}
     for open_set in (False, True):
         for steps in (range(best, len(SHARPNESS)), range(best - 1, -1, -1)):
-            for step in steps:
-                fit = found[open_set, step] = rows.fit(SHARPNESS[step], open_set)
+            fits = map_in_order(partial(rows.fit, open_set), [SHARPNESS[step] for step in steps], ahead=1)
+            for step, fit in zip(steps, fits, strict=True):
+                found[open_set, step] = fit
                 if fit.evidence < max(other.evidence for other in found.values()) - _HOPELESS:
                     break
         best = max(found, key=lambda key: found[key].evidence)[1]
@@ -194,7 +196,7 @@ class _Fitted:
         self.frequency = self.sizes / max(1, n_rows)
         self.first = np.log((self.sizes + 0.5) / (n_rows + 0.5 * n_classes) * n_classes)
 
-    def fit(self, sharpness: float, open_set: bool) -> _Fit:
+    def fit(self, open_set: bool, sharpness: float) -> _Fit:
         """Fit class weights and transitions by expectation maximisation."""
         n_rows, n_classes = self.scores.shape
         logits = np.full((n_rows, _width(n_classes)), -np.inf)

@@ -27,7 +27,7 @@ def pools_of(rows: Matrix, codes: Any, lesson: Lesson) -> list[Pool]:
     found = []
     for code in range(codes.max() + 1):
         own = rows[codes == code]
-        found.append(Pool.of(lesson, own, own.mean(axis=0), np.zeros(rows.shape[1])))
+        found.append(Pool(lesson.view(own), own - own.mean(axis=0), np.zeros(rows.shape[1])))
     return found
 
 
@@ -99,7 +99,7 @@ def test_the_error_of_the_mean_still_falls_like_one_over_k() -> None:
 def test_leading_directions_hold_most_of_the_variance() -> None:
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(900, 400)) * np.linspace(3.0, 0.1, 400)
-    view = LinearView.of(rows, 0)
+    view, _ = LinearView.of(rows, 0)
     assert view.turn is not None
     seen = (rows - view.origin) @ view.turn
     best = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False)[: teaching.MOST_DIRECTIONS]

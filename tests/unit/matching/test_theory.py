@@ -121,7 +121,7 @@ def test_teaching_picks_keep_the_accumulated_error_bounded(
     pools = []
     for code in (0, 1):
         own = rows[codes == code]
-        pools.append(Pool.of(lesson, own, own.mean(axis=0), np.full(rows.shape[1], start)))
+        pools.append(Pool(lesson.view(own), own - own.mean(axis=0), np.full(rows.shape[1], start)))
     _check_teaching(lesson, pools, monkeypatch)
 
 

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from ...arrays import FloatArray, IntArray, Keys, Mask, Vector
 from ...compute import kernels
-from ...compute.blocks import by_group, map_in_order, row_norms
+from ...compute.blocks import block_rows, by_group, map_in_order, row_norms
 from ...compute.keys import group_samples
 from ...compute.runner import gather
 from ...location.concentrated import SAMPLE_ROWS, Sample, half_ball
@@ -108,7 +108,10 @@ class Limits:
         found, reach = strays.copy(), np.where(np.isfinite(self.thresholds), self.thresholds, 0.0)
         near = np.flatnonzero(~far)[: _OVERLAP_ROWS if rows.shape[1] <= _FEW_FEATURES else 0]
         if len(members) and 2 * np.count_nonzero(self._within(rows[near], reach, codes[near])) <= len(near):
-            found[members] |= self._within(rows[members], reach)
+            step = block_rows(max(self.centers.shape))
+            parts = [members[start : start + step] for start in range(0, len(members), step)]
+            within = map_in_order(lambda own: self._within(rows[own], reach), parts)
+            found[members] |= np.concatenate(list(within))
         return strays, found
 
     @property
