@@ -67,6 +67,7 @@ UNLABELLED = "unlabelled"
 # What a column of ids is called, most usual first.
 ID_NAMES = ("id", "ids", "path", "file", "file_name", "filename")
 _ENTRY_BYTES = 8
+_NEARLY_UNIQUE = 0.8  # share of the values of a column that are different, where it may hold ids
 ROW_COLUMN = "row"  # holds row numbers, in the files that gmmatch writes
 # What else it may be called; without a name, or with such a one, it is an index that pandas wrote.
 _LIKE_IDS = re.compile(
@@ -102,6 +103,8 @@ class Values:
     # sentences for the user.
     absent: Mapping[int, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    # Returns the columns beside them, none of which was taken as ids, one after the other.
+    others: Callable[[], Iterable[tuple[str, Entries]]] = tuple
 
 
 def whole_numbers(cells: Entries) -> list[object]:
@@ -243,7 +246,8 @@ def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None)
         if values.keys is not None and what != "ids":
             values = join(values, dataset, what)
         elif values.keys is None:
-            values = replace(values, notes=(*values.notes, *position_notes(dataset, given, what)))
+            more = (*position_notes(dataset, given, what), *_notes_on_others(values, dataset))
+            values = replace(values, notes=(*values.notes, *more), others=tuple)
     else:
         raise no_column(given, parameter or what, dataset.columns, dataset.name)
     _check_length(values, len(dataset), what, dataset.name)
@@ -348,8 +352,11 @@ def _archive_values(path: Path, what: str, column: str | None) -> Values:
     entries = _flat(load_npz(path, column), path, what)
     lists = [name for name, (shape, _) in shapes.items() if shape in ((len(entries),), (len(entries), 1))]
     beside = None if what == "ids" else id_column(lists, column, lambda name: load_npz(path, name).ravel())
-    keys = None if beside is None else load_npz(path, beside).ravel().tolist()
-    return Values(entries, keys, str(path), beside or "")
+    if beside is None:
+        names = [name for name in lists if name != column and what != "ids"]
+        others = ((name, load_npz(path, name).ravel().tolist()) for name in names)
+        return Values(entries, None, str(path), others=lambda: others)
+    return Values(entries, load_npz(path, beside).ravel().tolist(), str(path), beside)
 
 
 def _flat(array: Labels, path: Path, what: str) -> Labels:
@@ -401,9 +408,8 @@ def _table_values(
         return Values(range(table.n_rows), None, str(path))
     if what == "ids":
         return Values(read(column), None, str(path))
-    others = (name for name in table.names if name != column)
-    notes = (note for name in others if (note := _count_of_rows(name, read_ids(name), path)))
-    return Values(read(column), None, str(path), notes=tuple(notes))
+    names = [name for name in table.names if name != column]
+    return Values(read(column), None, str(path), others=lambda: ((name, read_ids(name)) for name in names))
 
 
 def _pandas_index(table: Table, taken: str) -> str | None:
@@ -418,18 +424,36 @@ def _pandas_index(table: Table, taken: str) -> str | None:
     return None
 
 
-def _count_of_rows(name: str, entries: Entries, path: Path) -> str | None:
-    """Point out a column of all row numbers that are in another order."""
-    first = next(iter(entries), None)
-    if isinstance(first, (str, int, np.integer)) and _WHOLE.fullmatch(str(first)):
-        numbers = [id_text(entry) for entry in entries]
-        rows = list(map(str, range(len(numbers))))
-        if numbers != rows and set(numbers) == set(rows):
-            return (
-                f"column {name!r} of {path} counts the rows in another order than theirs, and was not looked"
-                " at: if it says which row is which, call it id"
+def _notes_on_others(values: Values, dataset: Dataset) -> list[str]:
+    """Point out columns that may say which row is which, where values belong to rows by position."""
+    names: list[str] | None = None
+    notes = []
+    for name, entries in values.others():
+        if names is None:
+            names = list(map(id_text, _row_ids(dataset, "") or ()))
+            known = set(names)
+        first = next(iter(entries), None)
+        if first is None or isinstance(first, (dict, list, bytes)):
+            continue
+        is_number = isinstance(first, (str, int, np.integer)) and bool(_WHOLE.fullmatch(str(first)))
+        like_ids = _LIKE_IDS.fullmatch(name.strip().lower()) is not None
+        if not (is_number or like_ids or id_text(first) in known):
+            continue
+        found = list(map(id_text, entries))
+        rows, distinct = list(map(str, range(len(found)))), set(found)
+        what = None
+        if found != rows and distinct == set(rows):
+            what = "counts the rows in another order than theirs"
+        elif found != names and 2 * len(distinct & known) > len(known) > 1:
+            what = "has the ids of the rows, and not as they are there"
+        elif like_ids and len(found) > len(distinct) >= _NEARLY_UNIQUE * len(found):
+            what = f"has {len(found) - len(distinct):,} ids more than once"
+        if what:
+            notes.append(
+                f"column {name!r} of {values.name} {what}, and was not looked at: if it says which row is"
+                " which, call it id"
             )
-    return None
+    return notes
 
 
 def pick_column(names: Sequence[str], what: str, path: Path, column: str | None = None) -> str:
