@@ -48,6 +48,8 @@ class InvalidInputType(InvalidInput, TypeError):
 class WorkerFailed(GmmatchError, RuntimeError):
     """A worker of a cluster could not do its work, and no other could in its place."""
 
+    exit_code = 3
+
 
 class MissingExtra(GmmatchError, ImportError):
     """An optional dependency is not installed.

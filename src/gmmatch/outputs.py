@@ -158,14 +158,14 @@ def write_table(table: pa.Table, file: Path, ending: str, as_given: bool = False
             # Numbers are no text, and the most of what is written.
             plain = [as_given or pa.types.is_primitive(column.type) for column in batch.columns]
             cells = zip(plain, (column.to_pylist() for column in batch.columns), strict=True)
-            columns = [column if as_it_is else map(_as_text, column) for as_it_is, column in cells]
+            columns = [column if as_it_is else map(as_cell, column) for as_it_is, column in cells]
             writer.writerows(zip(*columns, strict=True))
 
 
-def _as_text(cell: object) -> Any:
+def as_cell(cell: object) -> Any:
     """Return a cell that a spreadsheet takes as text and does not compute.
 
-    >>> _as_text("=1+1"), _as_text("cat"), _as_text(-1)
+    >>> as_cell("=1+1"), as_cell("cat"), as_cell(-1)
     ("'=1+1", 'cat', -1)
     """
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

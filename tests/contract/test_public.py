@@ -101,7 +101,7 @@ JSON_KEYS = {
 
 EXIT_CODES = {
     "GmmatchError": 1, "InvalidInput": 3, "InvalidInputType": 3, "InvalidParameter": 2,
-    "UnknownParameter": 2, "WorkerFailed": 1, "MissingExtra": 4,
+    "UnknownParameter": 2, "WorkerFailed": 3, "MissingExtra": 4,
 }  # fmt: skip
 
 COMMANDS = {

@@ -24,7 +24,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import gmmatch
-from gmmatch import checkpoints
+from gmmatch import api, checkpoints, exporting
 from gmmatch.checkpoints import FileCheckpoint, pack, unpack
 from gmmatch.cli import Terminated, lacks_memory
 from gmmatch.cli.commands import app
@@ -33,6 +33,7 @@ from gmmatch.data.formats import base
 from gmmatch.encoders.store import KEY_BYTES, VectorStore, trim
 from gmmatch.errors import InvalidInput, InvalidParameter
 from gmmatch.files import remove_partials, whole_file, whole_files
+from gmmatch.lab.corrupt import inputs as corrupting
 from gmmatch.planning import Plan
 from gmmatch.run import run as run_plan
 
@@ -87,6 +88,33 @@ class TestTheIdentityOfAnInput:
         assert done.exit_code == 3
         assert "rows.npy changed while it was in use" in done.output
         assert not Path("kept.parquet").exists()
+
+    @pytest.mark.parametrize(
+        ("words", "module", "name"),
+        [
+            ("export kept.parquet rows.npy --to spotlight -o out.csv", exporting, "check_same"),
+            ("leaks rows.npy few.npy -o out.csv", api, "check_input"),
+            ("corrupt rows.npy -o out.npy", corrupting, "contaminate"),
+            ("corrupt labels.npy -o out.npy", corrupting, "corrupt_labels"),
+        ],
+    )
+    def test_files_that_change_while_they_are_used_give_no_output(
+        self, folder, monkeypatch, words, module, name
+    ):
+        np.save("few.npy", ROWS[:9])
+        gmmatch.select("rows.npy", keep=9).save("kept.parquet")
+        real = getattr(module, name)
+
+        def interfering(*given, **named):
+            for file in ("rows.npy", "labels.npy"):
+                os.utime(file, ns=(0, 0))
+            return real(*given, **named)
+
+        monkeypatch.setattr(module, name, interfering)
+        done = run(words)
+        assert done.exit_code == 3, done.output
+        assert "changed while it was in use" in done.output
+        assert not list(folder.glob("*out*"))
 
     def test_what_is_opened_has_the_fingerprint_of_its_selection(self, folder):
         data = gmmatch.open("rows.npy", labels="labels.npy")
@@ -275,6 +303,19 @@ class TestNames:
         with open("kept.csv", newline="") as file:
             cells = [line["id"] for line in csv.DictReader(file)]
         assert all(cell.startswith("'=") for cell in cells)
+
+    def test_names_of_files_that_a_spreadsheet_would_compute(self, folder):
+        for kind in ("=a", "+b"):
+            Path("photos", kind).mkdir(parents=True)
+            for number in range(3):
+                Image.new("L", (8, 8), number).save(Path("photos", kind, f"{number}.png"))
+        assert run("corrupt photos -o spoilt").exit_code == 0
+        assert run("corrupt photos --kind symmetric -o moved").exit_code == 0
+        for name, columns in (("spoilt", ["file"]), ("moved", ["file", "label"])):
+            with open(f"{name}.mask.csv", newline="") as file:
+                lines = list(csv.DictReader(file))
+            assert len(lines) == 6
+            assert all(line[column][:2] in ("'=", "'+") for line in lines for column in columns)
 
     def test_corrected_labels_are_read_again_as_they_were(self, folder):
         signs = np.array(["+", "-", "=1"])[LABELS]

@@ -38,11 +38,10 @@ from .formats.text_files import (
     read_delimited,
 )
 from .joining import (
-    WHOLE,
     Values,
     id_column,
-    id_text,
     join,
+    notes_on_others,
     one_of,
     pair_files,
     read_column,
@@ -257,7 +256,8 @@ def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None)
         if values.keys is not None and what != "ids":
             values = join(values, dataset, what)
         elif values.keys is None:
-            values = replace(values, notes=(*values.notes, *position_notes(dataset, given, what)))
+            more = (*position_notes(dataset, given, what), *notes_on_others(values, dataset))
+            values = replace(values, notes=(*values.notes, *more), others=tuple)
     else:
         raise no_column(given, parameter or what, dataset.columns, dataset.name)
     _check_length(values, len(dataset), what, dataset.name)
@@ -371,8 +371,11 @@ def _archive_values(path: Path, what: str, column: str | None) -> Values:
     entries = _flat(load_npz(path, column), path, what)
     lists = [name for name, (shape, _) in shapes.items() if shape in ((len(entries),), (len(entries), 1))]
     beside = None if what == "ids" else id_column(lists, column, lambda name: load_npz(path, name).ravel())
-    keys = None if beside is None else load_npz(path, beside).ravel().tolist()
-    return Values(entries, keys, str(path), beside or "")
+    if beside is None:
+        names = [name for name in lists if name != column and what != "ids"]
+        others = ((name, load_npz(path, name).ravel().tolist()) for name in names)
+        return Values(entries, None, str(path), others=lambda: others)
+    return Values(entries, load_npz(path, beside).ravel().tolist(), str(path), beside)
 
 
 def _flat(array: Labels, path: Path, what: str) -> Labels:
@@ -424,9 +427,8 @@ def _table_values(
         return Values(range(table.n_rows), None, str(path))
     if what == "ids":
         return Values(read(column), None, str(path))
-    others = (name for name in table.names if name != column)
-    notes = (note for name in others if (note := _count_of_rows(name, read_ids(name), path)))
-    return Values(read(column), None, str(path), notes=tuple(notes))
+    names = [name for name in table.names if name != column]
+    return Values(read(column), None, str(path), others=lambda: ((name, read_ids(name)) for name in names))
 
 
 def _pandas_index(table: Table, taken: str) -> str | None:
@@ -438,20 +440,6 @@ def _pandas_index(table: Table, taken: str) -> str | None:
         return None
     if len(index) == 1 and index[0] in table.names and index[0] != taken:
         return str(index[0])
-    return None
-
-
-def _count_of_rows(name: str, entries: Entries, path: Path) -> str | None:
-    """Point out a column of all row numbers that are in another order."""
-    first = next(iter(entries), None)
-    if isinstance(first, (str, int, np.integer)) and WHOLE.fullmatch(str(first)):
-        numbers = [id_text(entry) for entry in entries]
-        rows = list(map(str, range(len(numbers))))
-        if numbers != rows and set(numbers) == set(rows):
-            return (
-                f"column {name!r} of {path} counts the rows in another order than theirs, and was not looked"
-                " at: if it says which row is which, call it id"
-            )
     return None
 
 

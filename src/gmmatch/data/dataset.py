@@ -299,13 +299,18 @@ class Dataset:
 
     def check_unchanged(self) -> None:
         """Refuse to go on with what was read if a file is not what it was when it was opened."""
-        for file, stamp in stamps_of(self.stamps).items():
-            if stamp != self.stamps[file]:
-                raise InvalidInput(
-                    f"{shown(file)} changed while it was in use: its size or modification time is not what it"
-                    " was; start again when nothing writes to it"
-                )
+        check_stamps(self.stamps)
 
     def replace(self, **changes: Any) -> Dataset:
         """Return the same dataset with other attributes."""
         return dataclasses.replace(self, **changes)
+
+
+def check_stamps(stamps: Mapping[str, str]) -> None:
+    """Refuse to go on with files that are not what they were when `stamps_of` looked at them."""
+    for file, stamp in stamps_of(stamps).items():
+        if stamp != stamps[file]:
+            raise InvalidInput(
+                f"{shown(file)} changed while it was in use: its size or modification time is not what it"
+                " was; start again when nothing writes to it"
+            )

@@ -30,6 +30,7 @@ _LIKE_IDS = re.compile(
     r"|(.*[ _-])?(id|path|file|filename|name|key|index|idx|image|img)s?|filepaths?|[ug]?uid"
     r"|unnamed: ?[0-9]+|__index_level_[0-9]+__"
 )
+_NEARLY_UNIQUE = 0.8  # share of the values of a column that are different, where it may hold ids
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})\.0")
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -57,6 +58,8 @@ class Values:
     # sentences for the user.
     absent: Mapping[int, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    # Returns the columns beside them, none of which was taken as ids, one after the other.
+    others: Callable[[], Iterable[tuple[str, Entries]]] = tuple
 
 
 def whole_numbers(cells: Entries) -> list[object]:
@@ -189,6 +192,38 @@ def _checked_keys(values: Values, what: str) -> list[str]:
             f"{values.name} has {len(twice):,} ids more than once: {named(twice)}; expected each id once"
         )
     return keys
+
+
+def notes_on_others(values: Values, dataset: Dataset) -> list[str]:
+    """Point out columns that may say which row is which, where values belong to rows by position."""
+    names: list[str] | None = None
+    notes = []
+    for name, entries in values.others():
+        if names is None:
+            names = list(map(id_text, _row_ids(dataset, "") or ()))
+            known = set(names)
+        first = next(iter(entries), None)
+        if first is None or isinstance(first, (dict, list, bytes)):
+            continue
+        is_number = isinstance(first, (str, int, np.integer)) and bool(WHOLE.fullmatch(str(first)))
+        like_ids = _LIKE_IDS.fullmatch(name.strip().lower()) is not None
+        if not (is_number or like_ids or id_text(first) in known):
+            continue
+        found = list(map(id_text, entries))
+        rows, distinct = list(map(str, range(len(found)))), set(found)
+        what = None
+        if found != rows and distinct == set(rows):
+            what = "counts the rows in another order than theirs"
+        elif found != names and 2 * len(distinct & known) > len(known) > 1:
+            what = "has the ids of the rows, and not as they are there"
+        elif like_ids and len(found) > len(distinct) >= _NEARLY_UNIQUE * len(found):
+            what = f"has {len(found) - len(distinct):,} ids more than once"
+        if what:
+            notes.append(
+                f"column {name!r} of {values.name} {what}, and was not looked at: if it says which row is"
+                " which, call it id"
+            )
+    return notes
 
 
 def _row_ids(dataset: Dataset, key_column: str) -> list[Any] | None:

@@ -485,6 +485,30 @@ def test_a_column_that_counts_rows_in_another_order_is_pointed_out(here, name):
     assert open_dataset("rows.npy", name).notes == ()
 
 
+@pytest.mark.parametrize("name", ["labels.csv", "labels.parquet", "labels.jsonl", "labels.npz"])
+def test_a_column_that_has_the_ids_of_the_rows_is_pointed_out(here, name):
+    """Its name says nothing, and what it holds says all."""
+    ids = [f"r{row}" for row in range(N)]
+
+    def notes(keys, column="sample", order=ORDER):
+        if name.endswith(".npz"):
+            np.savez(name, **{column: np.array(keys)[order], "label": LABELS[order]})
+        else:
+            write_labels(keys, name, column=column, order=order)
+        return open_dataset("rows.npy", name, ids).notes
+
+    (note,) = notes(ids)
+    assert "column 'sample' of labels" in note
+    assert "has the ids of the rows, and not as they are there" in note
+    assert notes(ids, order=range(N)) == ()
+    assert notes([f"other {key}" for key in ids]) == ()
+    (note,) = notes([*ids[:-1], ids[0]], "doc_id")
+    assert "has the ids of the rows" in note
+    (note,) = notes([*[f"other {key}" for key in ids[:-1]], "other r0"], "doc_id")
+    assert "column 'doc_id' of labels" in note
+    assert "has 1 ids more than once" in note
+
+
 def test_tabs_may_stand_between_the_cells_of_a_csv(here):
     Path("labels.csv").write_text("id\tlabel\n" + "".join(f"{row}\t{LABELS[row]}\n" for row in ORDER))
     assert open_dataset("rows.npy", "labels.csv").labels.tolist() == LABELS.tolist()

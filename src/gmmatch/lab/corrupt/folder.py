@@ -18,6 +18,7 @@ from ...arrays import AnyArray
 from ...data import open_dataset
 from ...errors import InvalidInput, first_line, require
 from ...files import whole_files
+from ...outputs import as_cell
 from ...progress import task
 from ._draw import as_generator, check_share, count_of, draw_rows
 from .files import mask_path
@@ -111,7 +112,8 @@ def corrupt_folder(
         with mask.open("w", newline="", encoding="utf-8") as table:
             writer = csv.writer(table, lineterminator="\n")
             writer.writerow(["file", "corrupted", "kind"])
-            writer.writerows([file, int(name != ""), name] for file, name in zip(files, names, strict=True))
+            pairs = zip(map(as_cell, files), names, strict=True)
+            writer.writerows([file, int(name != ""), name] for file, name in pairs)
     return files, names
 
 
@@ -172,7 +174,7 @@ def misplace_folder(
         with marks.open("w", newline="", encoding="utf-8") as table:
             writer = csv.writer(table, lineterminator="\n")
             writer.writerow(["file", "corrupted", "kind", "label"])
-            columns = zip(placed, mask.tolist(), given.tolist(), strict=True)
+            columns = zip(map(as_cell, placed), mask.tolist(), map(as_cell, given.tolist()), strict=True)
             writer.writerows([place, int(wrong), kind if wrong else "", own] for place, wrong, own in columns)
     return placed, mask
 

@@ -1,6 +1,7 @@
 """Corrupt what a file or a folder holds: labels, images or embeddings, told apart by what they look like."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...data import open_dataset
+from ...data.dataset import check_stamps
 from ...data.formats.image_files import is_idx
+from ...data.remote import stamps_of
 from ...data.request import no_file
 from ...errors import InvalidInput, InvalidParameter
 from ...files import check_apart, check_new, remove_partials
@@ -105,6 +108,7 @@ def corrupt_input(
     facts: dict[str, Any] = {"input": None if source is None else str(source), "seed": seed}
     if source is not None and column is None and source.suffix.lower() in TEXT_SUFFIXES + TABLE_SUFFIXES:
         column, labels = labels, None
+    stamps = stamps_of([str(source)] if source is not None and source.is_file() else [])
     opened = None if source is None else _open(source, column, array)
     written = [] if output is None or not output.name else _written(opened, output)
     check_apart([*written, *filter(None, [preview])], (source, labels, features, matrix))
@@ -121,7 +125,7 @@ def corrupt_input(
     extras = {"labels": labels, "features": features, "matrix": matrix, "distance": distance}
     if opened is not None:
         _check_output(opened, output, overwrite)
-        return facts | _file(opened, output, share, kind, severity, seed, extras)
+        return facts | _file(opened, output, share, kind, severity, seed, extras, stamps)
     if output.name:
         check_new(mask_path(output, ".csv"), overwrite)
     if kind and all(_known(name, LABEL_KINDS) for name in _split(kind)):
@@ -177,8 +181,12 @@ def _file(
     severity: int,
     seed: int,
     extras: dict[str, Any],
+    stamps: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Corrupt what the file holds, write it and its mask, and return what to tell."""
+    """Corrupt what the file holds, write it and its mask, and return what to tell.
+
+    `stamps`: of the file when it was opened.
+    """
     what = _content(opened, kind)
     names = _names(what, kind)
     if extras["labels"] is not None and isinstance(opened, ArrayFile):
@@ -188,6 +196,7 @@ def _file(
         corrupted, mask, counts = _corrupted(opened.values, what, names, share, severity, seed, extras)
     except InvalidInput as error:
         raise type(error)(f"{opened.path}: {error}") from error
+    check_stamps(stamps)
     return _facts(what, len(mask), counts, output, opened.write(output, corrupted, mask))
 
 
