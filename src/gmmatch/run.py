@@ -261,7 +261,8 @@ class Plan:
     def check_outputs(self) -> None:
         """Refuse outputs that could not be written, before any work is done."""
         if self.state is not None:
-            files.check_folder(self.state)
+            beside = self.output is not None and self.output.parent == self.state.parent
+            files.check_folder(self.output if self.output is not None and beside else self.state)
         self.check_read(self.read)
         files.check_not_joining(list(self.outputs.values()), self.read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
@@ -694,6 +695,16 @@ def under_fixed_labels(
     return replace(selection, given_labels=given), replace(data, labels=checked.classes[used.codes])
 
 
+def left_out(data: Dataset) -> list[str]:
+    """Name the bad rows of a dataset, if it has any, in a line."""
+    if not data.bad:
+        return []
+    names = np.arange(len(data)).astype(str) if data.ids is None else data.ids
+    first = [f"{names[row]} ({data.bad[row]})" for row in sorted(data.bad)[:_NAMED]]
+    more = f" and {len(data.bad) - _NAMED:,} more" if len(data.bad) > _NAMED else ""
+    return [f"left out {'row ' if data.ids is None else ''}{', '.join(first)}{more}"]
+
+
 def notes_of(
     data: Dataset,
     checked: CheckedRows,
@@ -703,12 +714,7 @@ def notes_of(
 ) -> tuple[str, ...]:
     """Return what the user should know of the input, and of labels that were not judged."""
     notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
-    if data.bad:
-        names = np.arange(len(data)).astype(str) if data.ids is None else data.ids
-        first = [f"{names[row]} ({data.bad[row]})" for row in sorted(data.bad)[:_NAMED]]
-        more = f" and {len(data.bad) - _NAMED:,} more" if len(data.bad) > _NAMED else ""
-        left_out = f"left out {'row ' if data.ids is None else ''}{', '.join(first)}{more}"
-        notes.insert(len(data.notes), left_out)
+    notes[len(data.notes) : len(data.notes)] = left_out(data)
     hashes = None if checked.hashes is None else checked.hashes[1]
     if hashes is not None and len(hashes) > 1 and bool((hashes == hashes[0]).all()):
         notes.append("all rows are alike, so that no row says more than another; look at how they were made")
@@ -756,7 +762,11 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
         )
     )
     found = join(first.selection, second.selection, data)
-    found = replace(found, info=replace(found.info, **plan.run_info(data, found)))
+    # Rows without a label took no part in the first run, and are not left out for all that.
+    told = set(left_out(first.dataset)) - set(left_out(data))
+    hints = [line for line in (found.info.hint or "").splitlines() if line not in told]
+    met: dict[str, Any] = {"bad_rows": second.info.bad_rows, "hint": "\n".join(hints) or None}
+    found = replace(found, info=replace(found.info, **met, **plan.run_info(data, found)))
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     outcome = replace(first, plan=plan, selection=found, dataset=data, checked=checked)
     return replace(outcome, selection=replace(found, made=outcome))
