@@ -62,6 +62,7 @@ from .trust.judge import Recall
 from .validation import (
     Beyond,
     CheckedRows,
+    as_amount,
     as_seed,
     as_size,
     check_choice,
@@ -175,6 +176,7 @@ class Plan:
         if asked.get("resume") and asked.get("state") is None:
             raise InvalidParameter("resume goes on from a saved state; name its file (state), or an output")
         asked["elsewhere"] = elsewhere
+        keep = keep if asked["aims"].cost is None else as_amount(keep)
         return cls(source=source, keep=keep, params=params, **asked)
 
     @property
@@ -618,8 +620,8 @@ def pick_rows(
         return selector.fit(checked, wanted=wanted, **how).selection_
 
     def pick(wanted: Wanted, state: FileCheckpoint | None = None) -> Selection:
-        if aims.cost is None:
-            return fit(wanted, params["keep"], state)
+        if aims.cost is None or plan.keep == "auto":
+            return fit(wanted, params["keep"] if aims.cost is None else plan.keep, state)
         allowed = checked.pickable() if wanted.allowed is None else wanted.allowed
         # One of each class.
         least = len(checked.judged(params.get("by_class", True))[1]) if wanted.parts is None else 1
@@ -629,6 +631,7 @@ def pick_rows(
     info = dict(met.info)
     if aims.cost is not None:
         spent = float(aims.cost.values[picked.indices].sum())
+        budget = spent if plan.keep == "auto" else budget
         info["cost"] = {"of": aims.cost.name, "budget": budget, "spent": spent}
     if met.without_quality is not None:
         info["quality"] = info["quality"] | compare_quality(picked, pick(met.without_quality), checked)

@@ -216,7 +216,7 @@ def select(
             "keep says how many rows to keep, such as 10% or 5000; name it, or a selection to repeat:"
             " settings=..."
         )
-    plan = run.Plan.of(source, check_keep(keep), asked)
+    plan = run.Plan.of(source, keep if cost else check_keep(keep), asked)
     with show_progress(quiet):
         if dry_run:
             found = run.estimate(plan)
