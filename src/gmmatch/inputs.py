@@ -73,6 +73,8 @@ def open_data(
     handling["memory"] = options.pop("memory", None)
     for name in ("embedding", "mapped"):
         options.pop(name, None)  # what has to do with rows that are there already
+    if isinstance(x, Dataset) and x.drop:
+        on_bad_rows = handling["on_bad_rows"] = "drop"
     chosen, kind = choose_encoder(x, encoder, text, image)
     found = open_dataset(x, labels, ids, text=text, image=image, holds=kind, split=split, **handling)
     if groups is not None:
