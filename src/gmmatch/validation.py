@@ -66,8 +66,8 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
         raise InvalidInput(f"the rows of {name} differ in length; expected one length for all") from None
     if array.ndim == 0:
         raise InvalidInputType(
-            f"{name} must be rows of numbers: an array of shape (rows, features), a table, a dataset or a path;"
-            f" got {type(X).__name__}"
+            f"{name} must be rows of numbers: an array of shape (rows, features), a table, a dataset or a"
+            f" path; got {type(X).__name__}"
         )
     if array.dtype.kind == "O" and all(isinstance(value, numbers.Real) for value in array.flat):
         try:

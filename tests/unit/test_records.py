@@ -284,7 +284,11 @@ def test_a_part_of_a_selection_counts_its_own_tiers():
 def test_a_loaded_selection_shows_how_its_verbs_take_the_data(selection, tmp_path):
     selection.save(tmp_path / "kept.parquet")
     loaded = gmmatch.load_selection(tmp_path / "kept.parquet")
-    calls = {"suspects(data=...)": (), "report(path, data=...)": ("x",), "materialize(folder, data=...)": ("x",)}
+    calls = {
+        "suspects(data=...)": (),
+        "report(path, data=...)": ("x",),
+        "materialize(folder, data=...)": ("x",),
+    }
     for call, given in calls.items():
         with pytest.raises(InvalidInput) as caught:
             getattr(loaded, call.partition("(")[0])(*given)

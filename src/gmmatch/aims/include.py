@@ -62,8 +62,8 @@ class Exclude:
             shared = _shared_ids(given.ids, data.ids)
             if not len(shared):
                 raise InvalidInput(
-                    "exclude is a selection of other data, and no row of this one has an id that it names; pass"
-                    " ids that this data has, or a selection of it"
+                    "exclude is a selection of other data, and no row of this one has an id that it"
+                    " names; pass ids that this data has, or a selection of it"
                 )
             given = shared
         rows = find_rows(given, data, checked, "exclude")

@@ -230,4 +230,5 @@ def test_rows_of_a_selection_of_other_data_are_excluded_where_their_ids_are_know
     found = gmmatch.select(later, keep=60, exclude=first)
     assert not set(found.ids) & set(first.ids)
     shared = set(first.ids) & set(ids[100:])
-    assert found.info.aims is not None and found.info.aims["exclude"] == {"rows": len(shared)}
+    assert found.info.aims is not None
+    assert found.info.aims["exclude"] == {"rows": len(shared)}

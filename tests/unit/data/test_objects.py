@@ -348,7 +348,7 @@ def test_rows_columns_and_records_in_objects_of_python():
         assert gmmatch.select(data, "topic", keep=9).indices.tolist() == expected
     one_by_one = gmmatch.select((row for row in rows), (label for label in labels), keep=9)
     assert one_by_one.indices.tolist() == expected
-    with pytest.raises(InvalidInput, match="^the dict is no table of columns: "):
+    with pytest.raises(InvalidInput, match=r"^the dict is no table of columns: "):
         gmmatch.open({"a": [1.0, 2.0], "b": [1.0]})
 
 

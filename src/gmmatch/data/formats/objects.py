@@ -64,7 +64,9 @@ def as_collection(given: object) -> Any:
         arrays = {name: np.asarray(values) for name, values in given.items()}
         return pa.table({name: list(a) if a.ndim > 1 else given[name] for name, a in arrays.items()})
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise InvalidInput(f"the {type(given).__name__} is no table of columns: {first_line(error)}") from None
+        raise InvalidInput(
+            f"the {type(given).__name__} is no table of columns: {first_line(error)}"
+        ) from None
 
 
 # ---- arrays, tensors and lists ----

@@ -84,7 +84,7 @@ def table_dataset(table: Table, request: Request, kind: str, files: Sequence[str
 def is_chat(table: Table) -> bool:
     """Return True for conversations, in one of the ways that chat data has them."""
     turns = any(name in CHATS and name not in table.numbers for name in table.names)
-    return turns or {"instruction", "output"} <= set(table.names) - set(table.numbers)
+    return turns or ({"instruction", "output"} <= set(table.names) and "instruction" not in table.numbers)
 
 
 # ---- numbers ----
