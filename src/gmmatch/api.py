@@ -333,6 +333,8 @@ def list_suspects(
     probabilities: object = None,
     memory: int | str | None = None,
     engine: str | Ray | Runner = "local",
+    address: str | None = None,
+    workers: int | None = None,
     output: str | os.PathLike[str] | None = None,
     fix: str | os.PathLike[str] | None = None,
     above: float = 0.9,
@@ -367,7 +369,7 @@ def list_suspects(
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
     seed = as_seed(random_state)
-    with open_runner(engine, replace(opened, rows=checked.rows)) as runner:
+    with open_runner(engine, replace(opened, rows=checked.rows), address, workers) as runner:
         checked = checked.read_by(runner.rows)
         checked = run.look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
         run.check_suspects(opened, checked)

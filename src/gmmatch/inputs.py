@@ -56,6 +56,8 @@ def open_data(
     `gmmatch.data.open_dataset`.
     """
     named = encoder is not None or text is not None or image is not None
+    if isinstance(x, Dataset) and x.drop and (named or encode):
+        on_bad_rows = "drop"
     if named:
         chosen, kind = choose_encoder(x, encoder, text, image)
         opening: dict[str, Any] = {"text": text, "image": image, "holds": kind}

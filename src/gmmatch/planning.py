@@ -30,6 +30,7 @@ from .selectors import find_method
 from .selectors.registry import METHODS, Method
 from .validation import (
     Beyond,
+    as_amount,
     as_seed,
     as_size,
     check_choice,
@@ -133,6 +134,7 @@ class Plan:
         if asked.get("resume") and asked.get("state") is None:
             raise InvalidParameter("resume goes on from a saved state; name its file (state), or an output")
         asked["elsewhere"] = elsewhere
+        keep = keep if asked["aims"].cost is None else as_amount(keep)
         return cls(source=source, keep=keep, params=params, **asked)
 
     @property
@@ -219,7 +221,8 @@ class Plan:
     def check_outputs(self) -> None:
         """Refuse outputs that could not be written, before any work is done."""
         if self.state is not None:
-            files.check_folder(self.state)
+            beside = self.output is not None and self.output.parent == self.state.parent
+            files.check_folder(self.output if self.output is not None and beside else self.state)
         self.check_read(self.read)
         known = outputs_of(self.state) if self.resume and self.state is not None else ()
         for name, path in self.outputs.items():

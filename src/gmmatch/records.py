@@ -628,7 +628,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:  # names of columns in a damaged table
         wrong = first_line(error)
         if not os.fspath(path).endswith(".parquet"):
-            wrong = "only .parquet files can be read again; write one with -o NAME.parquet"
+            wrong = "only .parquet files can be read again; write one that ends so"
         raise InvalidInput(f"cannot read the selection {path}: {wrong}") from error
     try:
         told = (table.schema.metadata or {})[METADATA_KEY]

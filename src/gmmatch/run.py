@@ -375,8 +375,8 @@ def pick_rows(
         return selector.fit(checked, wanted=wanted, **how).selection_
 
     def pick(wanted: Wanted, state: FileCheckpoint | None = None) -> Selection:
-        if aims.cost is None:
-            return fit(wanted, params["keep"], state)
+        if aims.cost is None or plan.keep == "auto":
+            return fit(wanted, params["keep"] if aims.cost is None else plan.keep, state)
         allowed = checked.usable if wanted.allowed is None else wanted.allowed
         # One of each class.
         least = len(checked.judged(params.get("by_class", True))[1]) if wanted.parts is None else 1
@@ -386,6 +386,7 @@ def pick_rows(
     info = dict(met.info)
     if aims.cost is not None:
         spent = float(aims.cost.values[picked.indices].sum())
+        budget = spent if plan.keep == "auto" else budget
         info["cost"] = {"of": aims.cost.name, "budget": budget, "spent": spent}
     if met.without_quality is not None:
         info["quality"] = info["quality"] | compare_quality(picked, pick(met.without_quality), checked)
@@ -452,6 +453,16 @@ def under_fixed_labels(
     return replace(selection, given_labels=given), replace(data, labels=checked.classes[used.codes])
 
 
+def left_out(data: Dataset) -> list[str]:
+    """Name the bad rows of a dataset, if it has any, in a line."""
+    if not data.bad:
+        return []
+    names = np.arange(len(data)).astype(str) if data.ids is None else data.ids
+    first = [f"{names[row]} ({data.bad[row]})" for row in sorted(data.bad)[:_NAMED]]
+    more = f" and {len(data.bad) - _NAMED:,} more" if len(data.bad) > _NAMED else ""
+    return [f"left out {'row ' if data.ids is None else ''}{', '.join(first)}{more}"]
+
+
 def notes_of(
     data: Dataset,
     checked: CheckedRows,
@@ -461,12 +472,7 @@ def notes_of(
 ) -> tuple[str, ...]:
     """Return what the user should know of the input, and of labels that were not judged."""
     notes = [*data.notes, *(() if checked.classes is None else notes_on(checked.classes))]
-    if data.bad:
-        names = np.arange(len(data)).astype(str) if data.ids is None else data.ids
-        first = [f"{names[row]} ({data.bad[row]})" for row in sorted(data.bad)[:_NAMED]]
-        more = f" and {len(data.bad) - _NAMED:,} more" if len(data.bad) > _NAMED else ""
-        left_out = f"left out {'row ' if data.ids is None else ''}{', '.join(first)}{more}"
-        notes.insert(len(data.notes), left_out)
+    notes[len(data.notes) : len(data.notes)] = left_out(data)
     hashes = None if checked.hashes is None else checked.hashes[1]
     if hashes is not None and len(hashes) > 1 and bool((hashes == hashes[0]).all()):
         notes.append("all rows are alike, so that no row says more than another; look at how they were made")
@@ -514,7 +520,11 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
         )
     )
     found = join(first.selection, second.selection, data)
-    found = replace(found, info=replace(found.info, **plan.run_info(data, found)))
+    # Rows without a label took no part in the first run, and are not left out for all that.
+    told = set(left_out(first.dataset)) - set(left_out(data))
+    hints = [line for line in (found.info.hint or "").splitlines() if line not in told]
+    met: dict[str, Any] = {"bad_rows": second.info.bad_rows, "hint": "\n".join(hints) or None}
+    found = replace(found, info=replace(found.info, **met, **plan.run_info(data, found)))
     checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
     outcome = replace(first, plan=plan, selection=found, dataset=data, checked=checked)
     return replace(outcome, selection=replace(found, made=outcome))

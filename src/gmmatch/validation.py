@@ -244,6 +244,8 @@ def check_keep(keep: Any, name: str = "keep") -> float | int | str:
     """
     if isinstance(keep, str) and keep == "auto" and name == "keep":
         return keep
+    if isinstance(keep, Amount):
+        return keep
     amount = parse_amount(keep) if isinstance(keep, str) else keep
     if not (amount >= 1 if is_whole(amount) else is_number(amount) and 0 < amount <= 1):
         raise InvalidParameter(
@@ -251,6 +253,21 @@ def check_keep(keep: Any, name: str = "keep") -> float | int | str:
             f" {brief(amount)}{'' if is_number(amount) else ', which is no percentage such as 10% either'}"
         )
     return amount  # type: ignore[no-any-return]
+
+
+class Amount(float):
+    """An amount of what rows cost, which need not be whole."""
+
+
+def as_amount(keep: Any) -> Any:
+    """Return how much to keep in the unit of a cost, where a number beyond one is an amount.
+
+    >>> as_amount("1500.5"), as_amount(2000.0), as_amount(0.1), as_amount("auto")
+    (1500.5, 2000.0, 0.1, 'auto')
+    """
+    amount = parse_amount(keep) if isinstance(keep, str) else keep
+    fits = is_number(amount) and not is_whole(amount) and 1 < amount < np.inf
+    return Amount(amount) if fits and not str(keep).rstrip().endswith("%") else keep
 
 
 class Beyond(int):

@@ -172,12 +172,21 @@ def test_columns_that_are_no_numbers_are_told_how_to_be_named(here, words, advic
     assert done.output.strip().endswith(advice)
 
 
-def test_chats_are_told_to_be_named_as_texts(here):
-    line = '{"n": 1, "messages": [{"role": "user", "content": "hello"}]}\n'
-    (here / "chats.jsonl").write_text(line * 30)
-    done = invoke("select", "chats.jsonl", "--keep", "6")
-    assert done.exit_code == 3
-    assert done.output.strip().endswith("try --text messages")
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"n": 1, "messages": [{"role": "user", "content": "hello NUMBER"}]}\n',
+        '{"n": 1, "conversations": [{"from": "human", "value": "hello NUMBER"}]}\n',
+        '{"instruction": "say NUMBER", "input": "", "output": "NUMBER"}\n',
+    ],
+)
+def test_chats_are_known_by_their_columns(here, line):
+    pytest.importorskip("wordllama")
+    (here / "chats.jsonl").write_text("".join(line.replace("NUMBER", str(n)) for n in range(30)))
+    done = invoke("select", "chats.jsonl", "--keep", "6", "-o", "new.csv")
+    assert done.exit_code == 0, done.output
+    assert "kept 6 of 30 rows" in done.output
+    assert "the texts were encoded by wordllama" in done.output
 
 
 def test_rows_that_were_left_out_are_named(here):

@@ -100,7 +100,7 @@ MISTAKES = [
     (f"{ROWS} {NEW} --method top-scores", 2, "top-scores needs scores", "--scores"),
     (f"{ROWS} {NEW} --keep auto", 3, "needs labels of two classes", "such as 10%"),
     # The other commands.
-    ("report kept.csv rows.npy -o page.html", 3, "only .parquet", "-o NAME.parquet"),
+    ("report kept.csv rows.npy -o page.html", 3, "only .parquet", "write one that ends so"),
     ("report kept.parquet others.npy --labels labels.npy -o p.html", 3, "fingerprint", "--force goes on"),
     ("report kept.parquet rows.npy -o p.html", 3, "made with labels", "--labels"),
     ("leaks rows.npy wide.npy", 3, "rows of 7 numbers", "the same encoder"),

@@ -200,11 +200,12 @@ class OpenAims:
             return len(checked.rows)
         if isinstance(asked, Beyond):
             return int(asked) + len(self.include.rows)
-        earlier = self.include.earlier
-        if earlier is None or earlier.carried is None or not is_whole(asked):
+        earlier, there = self.include.earlier, sum(map(len, self.include.before))
+        if not is_whole(asked):
             return asked
-        there = int(earlier.carried.counts.sum())
-        if asked <= there:
+        if earlier is not None and earlier.carried is not None:
+            there = int(earlier.carried.counts.sum())
+        if there and asked <= there:
             raise InvalidInput(
                 f"keep gives {asked:,} rows in all, and include has {there:,} of other data; keep more, or"
                 f' say how many of this data: keep="+{asked}"'

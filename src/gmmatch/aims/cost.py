@@ -11,10 +11,10 @@ import numpy as np
 
 from ..arrays import Mask, Vector
 from ..data import Dataset, Unreadable
-from ..errors import InvalidInput, InvalidParameter
+from ..errors import InvalidInput
 from ..inputs import numbers_of_rows
 from ..records import Selection
-from ..validation import check_keep, is_whole
+from ..validation import Amount, check_keep, is_whole
 
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
 _WELL_SPENT = 0.9  # of a budget that nothing is said of
@@ -54,12 +54,9 @@ class Cost:
     def budget(self, keep: object, allowed: Mask) -> float:
         """Return the most that the picks may cost; a share is one of the cost of all that may be picked."""
         keep, total = check_keep(keep), float(self.values[allowed].sum())
-        if isinstance(keep, str):
-            raise InvalidParameter(
-                f"keep={keep!r} says how many rows are enough, whatever they cost; with cost, pass an amount"
-                " or a share"
-            )
-        return float(keep) if is_whole(keep) else float(keep) * total
+        if isinstance(keep, str):  # what so many rows as are enough cost is known when they are picked
+            return total
+        return float(keep) if is_whole(keep) or isinstance(keep, Amount) else keep * total
 
     def rows_for(self, budget: float, allowed: Mask, spent: float = 0.0, rows: int = 0) -> int:
         """Return about how many rows the budget buys, a few more than that.

@@ -22,6 +22,7 @@ class Include:
     # Of this data, in their order.
     rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     earlier: Selection | None = None  # a selection of other data
+    before: tuple[Included, ...] = ()  # what a selection of this data had of others
 
     @classmethod
     def of(cls, given: object, data: Dataset, checked: CheckedRows) -> Include:
@@ -33,12 +34,13 @@ class Include:
             return cls(earlier=_check_earlier(given, checked))
         rows = find_rows(given, data, checked, "include")
         _refuse(rows, ~checked.usable, "include names", "is bad, and cannot be kept")
-        return cls(rows)
+        return cls(rows, before=given.included if isinstance(given, Selection) else ())
 
     def joined(self, selection: Selection) -> Selection:
         """Return a selection with the rows of other data that were in already."""
         if self.earlier is None:
-            return selection
+            # What the sums of those others were is not known any more.
+            return replace(selection, included=self.before, carried=None) if self.before else selection
         earlier = Included(self.earlier.info.fingerprint, self.earlier.indices, self.earlier.ids)
         carried = None if selection.carried is None else selection.carried.joined(self.earlier.carried)
         return replace(selection, included=(*self.earlier.included, earlier), carried=carried)
@@ -57,9 +59,13 @@ class Exclude:
             return given
         given = _opened(given)
         if isinstance(given, Selection) and not _of_this(given, data, checked):
-            raise InvalidInput(
-                "exclude is a selection of other data; pass ids that this data has, or a selection of it"
-            )
+            shared = _shared_ids(given.ids, data.ids)
+            if not len(shared):
+                raise InvalidInput(
+                    "exclude is a selection of other data, and no row of this one has an id that it"
+                    " names; pass ids that this data has, or a selection of it"
+                )
+            given = shared
         rows = find_rows(given, data, checked, "exclude")
         out = np.zeros(len(checked.rows), bool)
         out[rows] = True
@@ -137,6 +143,14 @@ def _by_id(ids: object, data: Dataset, name: str) -> IntArray:
             f"{name} names {len(missing):,} ids that {data.name} does not have, such as {brief(missing[0])}"
         )
     return _each_once(np.array([row for key in names for row in places[key]], np.int64))
+
+
+def _shared_ids(named: AnyArray | None, ids: AnyArray | None) -> AnyArray:
+    """Return the ids that a dataset has of those that are named."""
+    if named is None or ids is None:
+        return np.empty(0, str)
+    names: AnyArray = named.astype(str)
+    return names[np.isin(names, ids.astype(str))]
 
 
 def _each_once(rows: IntArray) -> IntArray:

@@ -56,6 +56,10 @@ def output(text: str, metavar: str = "FILE") -> Any:
 # What is read.
 Labels = Annotated[str | None, column("Class of each row; may be wrong.", "FILE_OR_COLUMN")]
 Ids = Annotated[str | None, column("Name of each row; its number by default.", "FILE_OR_COLUMN")]
+Groups = Annotated[
+    str | None,
+    column("What rows belong together (patient, user, video): judged together.", "FILE_OR_COLUMN"),
+]
 Embedding = Annotated[str | None, column("Column, array or tensor with the embeddings.")]
 Encoder = Annotated[
     str | None,

@@ -48,12 +48,20 @@ def select(
     ] = None,
     labels: options.Labels = None,
     ids: options.Ids = None,
+    groups: options.Groups = None,
     embedding: options.Embedding = None,
     encoder: options.Encoder = None,
     text: options.Text = None,
     image: options.Image = None,
     method: Annotated[str, choice("A name that `gmmatch methods` lists.")] = "gm-matching",
     budgets: options.Budgets = "proportional",
+    task: Annotated[
+        str,
+        choice(
+            "What labels are; amounts and several labels per row are refused, with what to do instead.",
+            "auto|classification|regression|multilabel",
+        ),
+    ] = "auto",
     param: Annotated[
         list[str] | None,
         choice("A parameter of the method, such as clusters=off or batch_size=256; repeatable.", "KEY=VALUE"),
@@ -123,7 +131,8 @@ def select(
         str | None, choice("What rows cost, or tokens; --keep is in that unit.", "COLUMN_OR_FILE")
     ] = None,
     strata: Annotated[
-        str | None, choice("Columns that share the budget beside the class.", "COLUMN,COLUMN")
+        list[str] | None,
+        choice("Columns that share the budget beside the class; repeatable.", "COLUMN,COLUMN"),
     ] = None,
     quality: Annotated[
         str | None,
@@ -193,6 +202,8 @@ def select(
         del asked[name]
     if match_to is not None:
         asked["match_to"] = dict(with_number(word, 1.0) for word in match_to)
+    if strata is not None:
+        asked["strata"] = ",".join(strata)
     if quality is not None:
         asked["quality"] = with_number(quality, WEIGHT)
     asked |= {"random_state": seed, "command": this_command()}
@@ -207,7 +218,7 @@ def select(
             "keep says how many rows to keep, such as 10% or 5000; name it, or a selection to repeat:"
             " settings=..."
         )
-    plan = Plan.of(source, check_keep(keep), asked)
+    plan = Plan.of(source, keep if cost else check_keep(keep), asked)
     with show_progress(quiet):
         if dry_run:
             found = estimate(plan)

@@ -23,6 +23,7 @@ def suspects(
         "suspects.parquet"
     ),
     ids: options.Ids = None,
+    groups: options.Groups = None,
     embedding: options.Embedding = None,
     encoder: options.Encoder = None,
     text: options.Text = None,
@@ -30,6 +31,9 @@ def suspects(
     reference: options.Reference = None,
     probabilities: options.Probabilities = None,
     memory: options.Memory = None,
+    engine: options.Engine = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
     seed: options.Seed = 0,
     on_bad_rows: options.OnBadRows = "error",
     unlabelled: options.Unlabelled = "error",

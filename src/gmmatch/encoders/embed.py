@@ -113,6 +113,10 @@ class Embedded:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        width = self.embeddings.shape[1]
+        return f"Embedded({len(self):,} of {self.n_rows:,} rows as {width} numbers by {self.encoder})"
+
 
 @takes_former("gmmatch.embed(data, encoder)", ("encoder",), {"path": "data"})
 def embed(
@@ -295,13 +299,15 @@ def choose_encoder(
     chosen = encoder
     if chosen is None:  # texts where a column of texts is named, or where the input must be text
         textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_ENDINGS
+        if isinstance(source, (list, tuple)) and source and isinstance(source[0], str):
+            source = open_dataset(source)  # paths of images, or texts
         if isinstance(source, Dataset):
             textual = source.content is not None and source.content.kind == "text"
         chosen = DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
     kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
     for name, value in (("text", text), ("image", image)):
         if value is not None and kind != name:
-            raise InvalidParameter(f"--{name} {value} names {name}s, but the encoder takes {PLURALS[kind]}")
+            raise InvalidParameter(f"{name}={value!r} names {name}s, but the encoder takes {PLURALS[kind]}")
     return chosen, kind
 
 

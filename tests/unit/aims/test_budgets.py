@@ -274,3 +274,22 @@ def test_numbers_may_be_tensors_that_track_gradients(aim: str) -> None:
     torch = pytest.importorskip("torch")
     given = torch.ones(len(ROWS), requires_grad=True)
     assert len(gmmatch.select(ROWS, LABELS, keep=40, **{aim: given})) == 40
+
+
+def test_a_budget_in_the_unit_of_a_cost_need_not_be_whole(tmp_path: Path) -> None:
+    found = gmmatch.select(ROWS, LABELS, keep=150.5, cost=COST)
+    assert found.info.aims is not None
+    assert found.info.aims["cost"]["budget"] == 150.5
+    assert 150.5 - COST.max() < COST[found.indices].sum() <= 150.5
+    again = gmmatch.select(ROWS, LABELS, keep="150.5", cost=COST)
+    assert again.indices.tolist() == found.indices.tolist()
+    assert found.settings["keep"] == 150.5
+    with pytest.raises(InvalidParameter, match=r"keep must be a fraction in \(0, 1\] or a count"):
+        gmmatch.select(ROWS, LABELS, keep=150.5)
+
+
+def test_as_many_rows_as_are_enough_have_a_cost_as_well() -> None:
+    found = gmmatch.select(ROWS, LABELS, keep="auto", cost=COST)
+    assert found.indices.tolist() == gmmatch.select(ROWS, LABELS, keep="auto").indices.tolist()
+    assert found.info.aims is not None
+    assert found.info.aims["cost"]["spent"] == pytest.approx(COST[found.indices].sum())

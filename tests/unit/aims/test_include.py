@@ -238,3 +238,26 @@ def test_nothing_may_be_in_or_out(whole: gmmatch.Selection, aim: str) -> None:
     for nothing in ([], np.array([]), np.zeros(len(ROWS), bool)):
         found = gmmatch.select(ROWS, LABELS, keep=100, **{aim: nothing})
         assert (found.indices == whole.indices).all()
+
+
+def test_a_selection_that_went_on_from_other_data_keeps_it_when_it_is_completed() -> None:
+    first = gmmatch.select(ROWS[:300], LABELS[:300], keep=30)
+    second = gmmatch.select(ROWS[300:], LABELS[300:], keep="+20", include=first)
+    more = gmmatch.select(ROWS[300:], LABELS[300:], keep="+5", include=second)
+    assert more.indices[:20].tolist() == second.indices.tolist()
+    assert [len(own) for own in more.included] == [30]
+    counted = gmmatch.select(ROWS[300:], LABELS[300:], keep=55, include=second)
+    assert counted.indices.tolist() == more.indices.tolist()
+    with pytest.raises(InvalidInput, match="include has 30 of other data"):
+        gmmatch.select(ROWS[300:], LABELS[300:], keep=30, include=second)
+
+
+def test_rows_of_a_selection_of_other_data_are_excluded_where_their_ids_are_known() -> None:
+    ids = np.array([f"row-{row}" for row in range(len(ROWS))])
+    first = gmmatch.select(gmmatch.open(ROWS, LABELS, ids=ids), keep=60)
+    later = gmmatch.open(ROWS[100:], LABELS[100:], ids=ids[100:])
+    found = gmmatch.select(later, keep=60, exclude=first)
+    assert not set(found.ids) & set(first.ids)
+    shared = set(first.ids) & set(ids[100:])
+    assert found.info.aims is not None
+    assert found.info.aims["exclude"] == {"rows": len(shared)}

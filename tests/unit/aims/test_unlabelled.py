@@ -141,3 +141,16 @@ def test_the_command_line(tmp_path: Path) -> None:
 def test_ids_that_are_whole_numbers_name_no_other_rows(found: gmmatch.Selection) -> None:
     data = gmmatch.open(ROWS, LABELS, ids=np.arange(len(ROWS))[::-1], unlabelled="pick")
     assert (gmmatch.select(data, keep=90).indices == found.indices).all()
+
+
+def test_rows_that_compete_without_a_label_are_not_said_to_be_left_out():
+    rows, labels = np.random.default_rng(0).normal(size=(90, 4)), (np.arange(90) % 3).astype(float)
+    labels[60:] = np.nan
+    rows[5] = np.nan
+    data = gmmatch.open(rows, labels, unlabelled="pick", on_bad_rows="drop")
+    found = gmmatch.select(data, keep=30)
+    assert found.info.bad_rows == 1
+    assert "left out" not in found.info.hint
+    assert "10 of 30 rows without a label were picked" in found.info.hint
+    data = gmmatch.open(np.nan_to_num(rows), labels, unlabelled="pick")
+    assert gmmatch.select(data, keep=30).info.bad_rows == 0

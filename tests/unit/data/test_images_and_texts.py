@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
+import gmmatch
 from gmmatch.data import Unreadable, open_dataset
 from gmmatch.errors import InvalidInput, InvalidParameter
 
@@ -374,3 +375,22 @@ def test_inputs_of_the_wrong_kind(tmp_path):
         open_input(write(tmp_path / "a.xyz", b"1234"), "image")
     with pytest.raises(InvalidInput, match="is not a readable Parquet file"):
         open_input(write(tmp_path / "a.parquet", b"PAR1 not really"), "text", column="a")
+
+
+def test_bad_photos_are_left_out_where_the_door_was_told_so(tmp_path):
+    from PIL import Image
+
+    for number in range(24):
+        folder = tmp_path / "photos" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), 10 * number).save(folder / f"{number}.png")
+    (tmp_path / "photos" / "a" / "bad.png").write_bytes(b"no image")
+    data = gmmatch.open(tmp_path / "photos", on_bad_rows="drop")
+    found = gmmatch.select(gmmatch.open(data, encoder="pixels"), keep=6)
+    assert (found.n_rows, found.info.bad_rows) == (25, 1)
+
+
+def test_texts_in_a_list_are_encoded_as_texts():
+    pytest.importorskip("wordllama")
+    found = gmmatch.embed(["where is my order", "thank you"])
+    assert repr(found) == "Embedded(2 of 2 rows as 256 numbers by wordllama)"

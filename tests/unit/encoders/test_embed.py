@@ -252,7 +252,7 @@ def test_wrong_calls(tmp_path):
         embed_input(images, "pixels", output=tmp_path / "none" / "e.npy")
     with pytest.raises(InvalidParameter, match="on_bad_rows must be 'error' or 'drop'; got 'skip'"):
         embed_input(images, "pixels", on_bad_rows="skip")
-    with pytest.raises(InvalidParameter, match="--text body names texts, but the encoder takes images"):
+    with pytest.raises(InvalidParameter, match=r"text=.body. names texts, but the encoder takes images"):
         embed_input(images, "pixels", text="body")
     with pytest.raises(InvalidParameter, match="batch_size"):
         embed_input(images, "pixels", batch_size=0)

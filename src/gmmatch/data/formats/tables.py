@@ -67,7 +67,8 @@ def table_dataset(table: Table, request: Request, kind: str, files: Sequence[str
         raise InvalidInput(f"{table.name} has no rows")
     request.check_columns(table.names, table.name)
     wanted: Kind | None = request.wanted
-    if wanted is None and table.names == (LINES,):
+    chats = request.embedding is None and not table.lists and is_chat(table)
+    if wanted is None and (table.names == (LINES,) or chats):
         wanted = "text"
     found = Dataset(
         None, table.name, kind, files=tuple(files), bad=dict(table.broken), columns=table.names,
@@ -78,6 +79,12 @@ def table_dataset(table: Table, request: Request, kind: str, files: Sequence[str
         return found.replace(content=(_texts if wanted == "text" else _images)(table, request))
     rows, bad, notes = _numbers(table, request)
     return found.replace(rows=rows, bad={**bad, **table.broken}, notes=(*table.notes, *notes))
+
+
+def is_chat(table: Table) -> bool:
+    """Return True for conversations, in one of the ways that chat data has them."""
+    turns = any(name in CHATS and name not in table.numbers for name in table.names)
+    return turns or ({"instruction", "output"} <= set(table.names) and "instruction" not in table.numbers)
 
 
 # ---- numbers ----
