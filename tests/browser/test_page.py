@@ -517,10 +517,14 @@ def test_words_stand_out_and_everything_has_a_name(visit, digits, scheme):
     assert ring == "solid"
 
 
-def test_a_narrow_screen_needs_no_sideways_scrolling(visit, digits):
+@pytest.mark.parametrize("width", [390, 320])
+def test_a_narrow_screen_needs_no_sideways_scrolling(visit, digits, width):
     path, _ = digits
-    page = visit(path, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page = visit(path, viewport={"width": width, "height": 844}, is_mobile=True, has_touch=True)
+    page.evaluate(
+        "document.querySelectorAll('.tabs .amount').forEach((at) => { at.textContent = '198,287' })"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     at = page.locator("[data-gallery=first] .tile").first
     at.tap()
     expect(page.locator("#pinned .item .name")).to_be_visible()

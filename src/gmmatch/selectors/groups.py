@@ -257,7 +257,9 @@ def _notes(shares: Shares, groups: list[Group], asked: IntArray, evidence: Evide
         poor = poor[np.argsort(got[poor] - asked[poor], kind="stable")]
         named = ", ".join(f"{groups[at].label} ({got[at]:,} of {asked[at]:,})" for at in poor[:_NAMED])
         more = f" and {len(poor) - _NAMED:,} more" if len(poor) > _NAMED else ""
-        notes.append(f"too few rows are believed for these classes to have all picks of their share: {named}{more}")
+        notes.append(
+            f"too few rows are believed for these classes to have all picks of their share: {named}{more}"
+        )
     return tuple(notes)
 
 

@@ -213,7 +213,9 @@ def test_filler_that_is_mostly_wrong_and_classes_that_got_less_are_named() -> No
     evidence = evidence_of(wrong)
     assert shared(codes, evidence, 20).notes == ()
     (note,) = shared(codes, evidence, 40).notes
-    assert note == "too few rows are believed for these classes to have all picks of their share: 1 (10 of 20)"
+    assert (
+        note == "too few rows are believed for these classes to have all picks of their share: 1 (10 of 20)"
+    )
     filler, poor = shared(codes, evidence, 90).notes
     assert filler == (
         "30 picks come after the 60 that are believed, and some 29 of them are probably wrong; keep 60 rows"
