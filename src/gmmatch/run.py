@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -943,9 +944,9 @@ def estimate(plan: Plan) -> Estimate:
 
 def _process_bytes() -> int:
     """Return the most memory that this process ever took; 0 where the system does not say."""
-    with suppress(OSError, StopIteration):
-        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
-            return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+    with suppress(OSError):
+        found = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(errors="replace"))
+        return 0 if found is None else 1024 * int(found[1])
     return 0
 
 

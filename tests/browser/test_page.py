@@ -521,9 +521,8 @@ def test_words_stand_out_and_everything_has_a_name(visit, digits, scheme):
 def test_a_narrow_screen_needs_no_sideways_scrolling(visit, digits, width):
     path, _ = digits
     page = visit(path, viewport={"width": width, "height": 844}, is_mobile=True, has_touch=True)
-    page.evaluate(
-        "document.querySelectorAll('.tabs .amount').forEach((at) => { at.textContent = '198,287' })"
-    )
+    many = "document.querySelectorAll('.tabs .amount').forEach((at) => (at.textContent = '198,287'))"
+    page.evaluate(many)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     at = page.locator("[data-gallery=first] .tile").first
     at.tap()

@@ -493,8 +493,9 @@ def python_call(
 ) -> str:
     """Return a call that makes the same selection: of rows `X` with labels `y`, or of the files named.
 
-    What belonged to the rows of one dataset (a reference, a holdout) and was no file is a variable. `bad_rows`:
-    whether some rows take no part. `opened`: the path of the rows and how they were opened, by parameter.
+    What belonged to the rows of one dataset (a reference, a holdout) and was no file is a variable of its
+    name. `bad_rows`: whether some rows take no part. `opened`: the path of the rows and how they were
+    opened, by parameter.
 
     >>> import numpy as np, gmmatch
     >>> python_call(gmmatch.select(np.eye(4), keep=2), labelled=True)

@@ -48,10 +48,10 @@ def corrupt_folder(
     """Copy a folder, and damage a random share of its pictures as :func:`corrupt_images` does.
 
     Untouched pictures and all other files are copied byte for byte. Damaged ones keep their name and
-    format; an alpha channel is kept, palettes and CMYK become RGB, grey of 16 bits becomes 8 bits, JPEG and WebP are written at quality
-    95. The mask goes beside the target, as ``TARGET.mask.csv`` with the columns ``file``, ``corrupted``
-    and ``kind``. Each picture's damage depends on the seed and its place among the sorted paths alone.
-    One picture is in memory at a time.
+    format; an alpha channel is kept, palettes and CMYK become RGB, grey of 16 bits becomes 8 bits, JPEG and
+    WebP are written at quality 95. The mask goes beside the target, as ``TARGET.mask.csv`` with the columns
+    ``file``, ``corrupted`` and ``kind``. Each picture's damage depends on the seed and its place among the
+    sorted paths alone. One picture is in memory at a time.
 
     Parameters
     ----------
