@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,8 +111,9 @@ def estimate(plan: Plan) -> Estimate:
 
 def _process_bytes() -> int:
     """Return the most memory that this process ever took; 0 where the system does not say."""
-    with suppress(OSError, StopIteration), open("/proc/self/status", errors="replace") as lines:
-        return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+    with suppress(OSError):
+        found = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(errors="replace"))
+        return 0 if found is None else 1024 * int(found[1])
     return 0
 
 

@@ -211,6 +211,19 @@ class Plan:
         given = self.source, self.labels, self.ids, self.reference, self.probabilities
         return (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
 
+    def named_aims(self) -> dict[str, Any]:
+        """Return what is wanted and known of the rows, as far as files and columns say it, by parameter."""
+        given = {"reference": self.reference, "probabilities": self.probabilities, **vars(self.aims)}
+        named: dict[str, Any] = {}
+        for name, value in given.items():
+            if isinstance(value, str | os.PathLike) and name != "duplicates":
+                named[name] = os.fspath(value)
+            elif isinstance(value, tuple) and isinstance(value[0], str):  # a column and its weight
+                named[name] = value
+            elif isinstance(value, Mapping) and {type(weight) for weight in value.values()} == {float}:
+                named[name] = next(iter(value)) if [*value.values()] == [1.0] else dict(value)
+        return named
+
     def check_read(self, inputs: Iterable[object]) -> None:
         """Refuse to write what is read."""
         states = [] if self.state is None else state_files(self.state)

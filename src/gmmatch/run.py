@@ -571,6 +571,8 @@ def write_report_of(
     for name, usual in (("on_bad_rows", "error"), ("unlabelled", "error"), ("header", "auto")):
         asked[name] = None if asked[name] == usual else asked[name]
     opened = opened_as(plan.source, asked) if plan.groups is None else None
+    if opened is not None:
+        opened = opened[0], {**opened[1], **plan.named_aims()}
     shown: dict[str, Any] = {"content": content, "projection": projection, "opened": opened}
     shown["command"] = command or plan.command
     page = summarise(outcome.selection, outcome.dataset, checked=outcome.checked, **shown)

@@ -1,6 +1,7 @@
 """One run: everything is done once, in an order in which nothing finished is lost."""
 
 import errno
+import html
 import json
 import re
 import sys
@@ -265,3 +266,26 @@ def test_labels_and_ids_of_an_array_may_be_files(folder):
     found = gmmatch.select(rows, keep=10, labels="labels.npy", ids=Path("ids.npy"))
     assert found.indices.tolist() == gmmatch.select(rows, keep=10, labels=labels).indices.tolist()
     assert found.ids.tolist() == (found.indices + 1000).tolist()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "--holdout test.npy --match-to wanted.npy --exclude out.npy",
+        "--match-to wanted.npy=2 --match-to test.npy=1",
+        "--probabilities sure.npy --fix 0.9",
+        "--quality score.npy=0.5 --duplicates drop",
+    ],
+)
+def test_the_python_on_the_page_names_the_files_of_the_command(folder, more):
+    rows, codes = np.load("rows.npy"), np.load("labels.npy")
+    np.save("test.npy", rows[:3] + 1e-6)
+    np.save("wanted.npy", rows[20:40])
+    np.save("score.npy", np.arange(120.0))
+    np.save("sure.npy", 0.2 + 0.6 * np.eye(2)[codes])
+    np.save("out.npy", [7, 9])
+    done = run(f"select rows.npy --labels labels.npy --keep 12 {more} -o kept.parquet --report page.html")
+    assert done.exit_code == 0, done.output
+    python = html.unescape(re.search(r"gmmatch\.select\(.*?</code>", Path("page.html").read_text())[0])
+    again = eval(python.removesuffix("</code>"), {"gmmatch": gmmatch})
+    assert again.indices.tolist() == gmmatch.load_selection("kept.parquet").indices.tolist()

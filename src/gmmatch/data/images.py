@@ -79,11 +79,8 @@ def _upright(image: Image, size: int | None) -> UInt8Array:
     pil = require("PIL.Image", "pillow", "photos")
     image.load()
     image = require("PIL.ImageOps", "pillow", "photos").exif_transpose(image)
-    if image.mode.startswith("I"):  # 16 bits per pixel, which convert() would clip instead of scale
-        deep = np.asarray(image)
-        if deep.min() < 0 or deep.max() > 65535:
-            raise Unreadable("32-bit pixels, whose range is not known; expected 8 or 16 bits")
-        image = pil.fromarray(np.rint(deep / 257).astype(np.uint8))
+    if image.mode.startswith("I"):
+        image = scaled_grey(image)
     elif image.mode == "F":
         raise Unreadable("floating-point pixels, whose range is not known; expected 8 or 16 bits")
     elif image.has_transparency_data:
@@ -102,6 +99,15 @@ def _upright(image: Image, size: int | None) -> UInt8Array:
         box = (left, top, left + side, top + side)
         image = image.resize((size, size), pil.Resampling.BICUBIC, box=box, reducing_gap=3.0)
     return np.asarray(image)
+
+
+def scaled_grey(image: Image) -> Image:
+    """Return grey of 16 bits, which `convert` would clip, scaled to 8 bits."""
+    deep = np.asarray(image)
+    if deep.min() < 0 or deep.max() > 65535:
+        raise Unreadable("32-bit pixels, whose range is not known; expected 8 or 16 bits")
+    scaled: Image = require("PIL.Image", "pillow", "photos").fromarray(np.rint(deep / 257).astype(np.uint8))
+    return scaled
 
 
 def image_of(array: UInt8Array) -> Image:

@@ -244,7 +244,7 @@ def refuse_bad(
             ", unlabelled='class' makes them a class of their own, unlabelled='pick' picks some to label"
         )
     reasons = "; ".join([first_reasons(bad, called), *notes, advice])
-    return InvalidInput(f"{len(bad)} of {n_rows} rows of {name} cannot be used{reasons}")
+    return InvalidInput(f"{len(bad):,} of {n_rows:,} rows of {name} cannot be used{reasons}")
 
 
 def first_reasons(bad: Mapping[int, str], called: Callable[[int], object]) -> str:

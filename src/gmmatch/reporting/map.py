@@ -159,8 +159,9 @@ def _by_class(rows: FloatArray, ordinary: Mask, codes: IntArray, believed: Mask,
     anchors, gap = _anchors(centers)
     rest = turned - chances @ centers
     spread, _ = principal_components(rest, taught, 2, seed)
-    unit = np.maximum(np.quantile(np.abs(spread[taught][:, :2]), 0.9, axis=0), 1e-12)
-    places: Vector = chances @ anchors + _WITHIN * gap * np.clip(spread[:, :2] / unit, -2.0, 2.0)
+    spread = spread[:, :2] / np.maximum(np.quantile(np.abs(spread[taught][:, :2]), 0.9, axis=0), 1e-12)
+    far = np.maximum(np.linalg.norm(spread, axis=1, keepdims=True), 1.0)
+    places: Vector = chances @ anchors + _WITHIN * gap * spread * (2.0 - 1.0 / far) / far  # less than 2 away
     return places
 
 

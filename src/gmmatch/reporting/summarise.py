@@ -493,8 +493,9 @@ def python_call(
 ) -> str:
     """Return a call that makes the same selection: of rows `X` with labels `y`, or of the files named.
 
-    What belonged to the rows of one dataset (a reference, a holdout) is a variable of that name. `bad_rows`:
-    whether some rows take no part. `opened`: the path of the rows and how they were opened, by parameter.
+    What belonged to the rows of one dataset (a reference, a holdout) and was no file is a variable of its
+    name. `bad_rows`: whether some rows take no part. `opened`: the path of the rows and how they were
+    opened, by parameter.
 
     >>> import numpy as np, gmmatch
     >>> python_call(gmmatch.select(np.eye(4), keep=2), labelled=True)
@@ -508,7 +509,12 @@ def python_call(
         path, asked = opened
         asked = {**asked, **({"on_bad_rows": "drop"} if bad_rows else {})}
         words = [repr(path), *(f"{name}={value!r}" for name, value in asked.items())]
-    words += [f"{name}={name if value is None else repr(value)}" for name, value in _asked(selection).items()]
+    known = () if opened is None else opened[1]
+    words += [
+        f"{name}={name if value is None else repr(value)}"
+        for name, value in _asked(selection).items()
+        if name not in known
+    ]
     return f"gmmatch.select({', '.join(words)}, random_state={selection.random_state})"
 
 

@@ -279,7 +279,7 @@ def _notes(shares: Shares, groups: list[Group], asked: IntArray, evidence: Evide
         named = ", ".join(f"{groups[at].label} ({got[at]:,} of {asked[at]:,})" for at in poor[:_NAMED])
         more = f" and {len(poor) - _NAMED:,} more" if len(poor) > _NAMED else ""
         notes.append(
-            f"too few rows are believed for these classes to have all picks of their share: {named}{more}"
+            f"too few rows are believed for these classes to have their share of picks: {named}{more}"
         )
     return tuple(notes)
 

@@ -118,6 +118,20 @@ def test_the_map_tells_more_classes_apart_than_principal_components_do():
     assert (nearest == codes[wrong]).mean() > 0.7
 
 
+def test_rows_far_off_lie_around_their_class_and_not_on_a_square():
+    rng = np.random.default_rng(0)
+    codes = np.arange(600) % 3
+    rows = rng.normal(size=(600, 8)) + 6 * np.eye(3, 8)[codes]
+    far = np.arange(600) >= 540
+    rows[far] += 500 * rng.normal(size=(60, 8))
+    places = project(rows, ~far, "classes", 0, codes, ~far).places
+    assert len(np.unique(places[far].round(6), axis=0)) == 60
+    for axis in (0, 1):
+        assert len(np.unique(places[far, axis].round(3))) > 50
+    ordinary = np.abs(places[~far]).max()
+    assert np.abs(places[far]).max() < 2 * ordinary
+
+
 def test_without_two_believed_classes_the_map_is_made_of_components_and_says_so(blobs):
     rows = blobs[0]
     everybody = np.ones(400, bool)

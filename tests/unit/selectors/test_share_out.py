@@ -213,15 +213,13 @@ def test_filler_that_is_mostly_wrong_and_classes_that_got_less_are_named() -> No
     evidence = evidence_of(wrong)
     assert shared(codes, evidence, 20).notes == ()
     (note,) = shared(codes, evidence, 40).notes
-    assert (
-        note == "too few rows are believed for these classes to have all picks of their share: 1 (10 of 20)"
-    )
+    assert note == "too few rows are believed for these classes to have their share of picks: 1 (10 of 20)"
     filler, poor = shared(codes, evidence, 90).notes
     assert filler == (
         "30 picks come after the 60 that are believed, and some 29 of them are probably wrong; keep 60 rows"
         " or fewer, correct labels with fix, or pass a reference"
     )
-    assert poor.endswith("share: 1 (40 of 45)")
+    assert poor.endswith("picks: 1 (40 of 45)")
     many = np.repeat(np.arange(5), 20)
     (poor,) = shared(many, evidence_of(np.where(np.arange(100) % 20 < 10, 0.0, 0.99) * (many > 0)), 60).notes
     assert poor.endswith(" and 1 more")

@@ -144,9 +144,10 @@ def train(
 def sentence(facts: dict[str, Any]) -> str:
     """Say in words what was done."""
     tested = "" if facts["test_rows"] is None else f", {facts['test_accuracy']:.2%} right on the test images"
+    epochs = "epoch" if facts["epochs"] == 1 else "epochs"
     return (
         f"trained {facts['network']} on {facts['rows']:,} images in {facts['classes']} classes for"
-        f" {facts['epochs']} epochs in {facts['seconds']:.1f} s: {facts['train_accuracy']:.2%} right in the"
+        f" {facts['epochs']} {epochs} in {facts['seconds']:.1f} s: {facts['train_accuracy']:.2%} right in the"
         f" last epoch{tested}; wrote {facts['output']}"
     )
 

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...arrays import AnyArray
-from ...data import open_dataset
+from ...data import Unreadable, open_dataset
+from ...data.images import scaled_grey
 from ...errors import InvalidInput, first_line, require
 from ...files import whole_files
 from ...outputs import as_cell
@@ -48,10 +49,10 @@ def corrupt_folder(
     """Copy a folder, and damage a random share of its pictures as :func:`corrupt_images` does.
 
     Untouched pictures and all other files are copied byte for byte. Damaged ones keep their name and
-    format; an alpha channel is kept, palettes and CMYK become RGB, JPEG and WebP are written at quality
-    95. The mask goes beside the target, as ``TARGET.mask.csv`` with the columns ``file``, ``corrupted``
-    and ``kind``. Each picture's damage depends on the seed and its place among the sorted paths alone.
-    One picture is in memory at a time.
+    format; an alpha channel is kept, palettes and CMYK become RGB, grey of 16 bits becomes 8 bits, JPEG and
+    WebP are written at quality 95. The mask goes beside the target, as ``TARGET.mask.csv`` with the columns
+    ``file``, ``corrupted`` and ``kind``. Each picture's damage depends on the seed and its place among the
+    sorted paths alone. One picture is in memory at a time.
 
     Parameters
     ----------
@@ -201,13 +202,20 @@ def list_files(root: Path) -> tuple[list[str], list[str]]:
 def read_image(path: Path) -> AnyArray:
     """Return the colour or grey values of a picture as uint8, (height, width) or (height, width, 3)."""
     with _open(path) as image:
-        return np.asarray(image.convert(_MODES[image.mode]))
+        return _eight_bits(image, path)
+
+
+def _eight_bits(image: Image.Image, path: Path) -> AnyArray:
+    try:
+        return np.asarray(image.convert(_MODES[image.mode]) if image.mode in _MODES else scaled_grey(image))
+    except Unreadable as error:
+        raise InvalidInput(f"{path} has {error}") from error
 
 
 def _damage_file(source: Path, target: Path, kinds: Sequence[str], severity: int, seed: Sequence[int]) -> str:
     """Write the damaged picture, and return the kind that changed it."""
     with _open(source) as image:
-        pixels = np.asarray(image.convert(_MODES[image.mode]))
+        pixels = _eight_bits(image, source)
         # One image, several kinds: the first is applied, the others stand by for blank pictures.
         try:
             damaged, names = damage_images(pixels[None], 1.0, kinds, severity, np.random.default_rng(seed))
@@ -243,8 +251,10 @@ def _open(path: Path) -> Image.Image:
         image.load()
     except (*_DAMAGED, pil.DecompressionBombError) as error:
         raise InvalidInput(f"cannot read the image {path}: {first_line(error)}") from error
-    if image.mode not in _MODES:
-        raise InvalidInput(f"{path} has pixels of mode {image.mode}; expected 8-bit grey or colour")
+    if image.mode not in _MODES and not image.mode.startswith("I"):
+        raise InvalidInput(
+            f"{path} has pixels of mode {image.mode}; expected grey or colour of 8 bits, or grey of 16"
+        )
     if getattr(image, "n_frames", 1) > 1:
         raise InvalidInput(f"{path} holds {getattr(image, 'n_frames', 1)} frames; expected a single picture")
     return image

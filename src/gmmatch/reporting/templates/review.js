@@ -275,6 +275,9 @@ function forgetAll() {
 
 function makeReview() {
   recallDecisions();
+  review.tabs.forEach((tab, number) => { // on with the first row that is not decided
+    places[number] = Math.max(tab.rows.findIndex((at) => !reviewed.decisions.has(at)), 0);
+  });
   drawReview();
   byId("review-forget").addEventListener("click", forgetAll);
   byId("review-save").addEventListener("click", saveDecisions);

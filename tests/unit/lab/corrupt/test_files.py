@@ -113,13 +113,26 @@ def test_damaged_pictures_keep_format_size_and_what_is_not_colour(pictures, tmp_
         assert image.mode == "L"
 
 
+def test_grey_of_sixteen_bits_is_damaged_as_grey_of_eight(tmp_path):
+    folder = tmp_path / "deep"
+    folder.mkdir()
+    grey = np.asarray(Image.fromarray(sample_image(40)).convert("L"))
+    Image.fromarray(grey.astype(np.uint16) * 257).save(folder / "deep.png")
+    corrupt_folder(folder, tmp_path / "out", share=1.0, kinds="occlusion")
+    with Image.open(tmp_path / "out" / "deep.png") as image:
+        assert image.mode == "L"
+        away = np.abs(np.asarray(image).astype(int) - grey)
+    assert away.max() > 50
+    assert (away < 2).mean() > 0.5
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
         (lambda folder: (folder / "bad.png").write_bytes(b"not a png"), "cannot read the image .*bad.png"),
         (
-            lambda folder: Image.new("I;16", (9, 9)).save(folder / "deep.png"),
-            "deep.png has pixels of mode I;16",
+            lambda folder: Image.new("F", (9, 9)).save(folder / "deep.tif"),
+            "deep.tif has pixels of mode F",
         ),
         (lambda folder: Image.new("L", (3, 3)).save(folder / "dot.png"), "dot.png: .*at least 5 pixels"),
         (lambda folder: (folder / "link").symlink_to(folder / "cat"), "link is a link to a folder"),
