@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,9 +14,13 @@ import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from .aims import Cost
+from .arrays import IntArray
 from .data import Dataset, ForwardRows, machine_memory, temporary_room
-from .encoders import choose_encoder
-from .encoders.embed import try_encoder
+from .encoders import Encoder, choose_encoder
+from .encoders.embed import Run, content_key
+from .encoders.registry import find_family, make_encoder
+from .encoders.store import KEY_BYTES, VectorStore, folder_name
+from .files import cache_folder
 from .planning import Plan, open_plan
 from .run import fits, wants_verdict
 from .selectors import Selector
@@ -24,6 +29,10 @@ from .validation import CheckedRows, check_input, resolve_keep
 # Time beside reads and picks, by a few measured runs: to start, and for each row.
 _START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
 _PRODUCTS, _PRODUCT_SECONDS = 40, 0.5  # that measure how fast this machine multiplies
+_WARM = 4  # rows that are encoded before the clock starts
+_TRIALS = (16, 128, 1024)  # rows, until that took long enough to measure
+_ENOUGH = 0.7  # seconds
+_LOOKED_UP = 64  # rows that are looked up among the vectors that are kept
 
 
 @dataclass(frozen=True)
@@ -156,3 +165,58 @@ def _rates(source: Dataset) -> tuple[float, float]:
             np.dot(block, block.T)
             took.append(time.perf_counter() - started)
     return read_rate, threads * 512.0**3 / max(min(took), 1e-6)
+
+
+# ---- how long it takes, found by encoding a few rows and keeping nothing ----
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a trial found."""
+
+    seconds: float  # per row that is encoded
+    known: float  # share of the rows whose vectors are kept already
+    dimension: int
+
+
+def try_encoder(chosen: str | Encoder, found: Dataset) -> Trial | None:
+    """Encode some rows of a dataset; None where the encoder would be downloaded, or no row can be encoded."""
+    with tempfile.TemporaryDirectory(prefix="gmmatch-") as passing:
+        folder = Path(passing)
+        if isinstance(chosen, str) and find_family(chosen)[0].extra == "hub":
+            return None
+        made = make_encoder(chosen, folder, {})
+        order = np.random.default_rng(0).permutation(len(found))
+        if _encode_some(made, found, order[:_WARM], folder / "warm") is None:
+            return None
+        seconds, dimension = 0.0, 0
+        for number, size in enumerate(_TRIALS):
+            some = np.sort(order[:size])
+            started = time.perf_counter()
+            width = _encode_some(made, found, some, folder / str(number))
+            seconds, dimension = (time.perf_counter() - started) / len(some), width or dimension
+            if width is None or seconds * len(some) >= _ENOUGH or size >= len(found):
+                break
+        return Trial(seconds, _share_known(made, found, order[:_LOOKED_UP]), dimension) if dimension else None
+
+
+def _encode_some(made: Encoder, found: Dataset, rows: IntArray, folder: Path) -> int | None:
+    """Encode rows; return how long their vectors are."""
+    with VectorStore(folder) as store:
+        run = Run(found.chosen(rows), made, store)
+        run.encode(0, len(rows), made.batch_size)
+        good = run.positions[run.positions >= 0]
+        return int(store.gather(good[:1]).shape[1]) if len(good) else None
+
+
+def _share_known(made: Encoder, found: Dataset, rows: IntArray) -> float:
+    """Return the share of rows whose vectors are kept already."""
+    if made.revision is None or found.content is None:
+        return 0.0
+    folder = cache_folder() / "vectors" / folder_name(made.name, made.revision)
+    if not folder.is_dir():
+        return 0.0
+    keys = b"".join(content_key(found.content.read(row, row + 1)[0]) for row in rows.tolist())
+    with VectorStore(folder) as store:
+        places = store.find(np.frombuffer(keys, np.uint8).reshape(-1, KEY_BYTES))
+    return float((places >= 0).mean())

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import gmmatch
 from gmmatch import estimating, run
 from gmmatch.cli import app
-from gmmatch.encoders.embed import try_encoder
 from gmmatch.errors import InvalidInput, InvalidInputType, MissingExtra
+from gmmatch.estimating import try_encoder
 
 from .photos import photo_folder, text_table
 
