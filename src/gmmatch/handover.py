@@ -80,7 +80,7 @@ def _take_ascending(rows: Any, indices: IntArray) -> AnyArray:
     """Return rows of what may be read in ascending order only, as files are."""
     order = np.argsort(indices)
     found = np.asarray(rows[indices[order]])
-    return found[np.argsort(order)]  # type: ignore[no-any-return]
+    return found[np.argsort(order)]
 
 
 def _take_tensor(tensor: Any, rows: IntArray) -> Any:
