@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from ..arrays import Float32Array, IntArray, Mask, UInt8Array
+from ..compute.blocks import core_count
 from ..data import Items, Unreadable
 from ..data.images import as_pixels, image_of, open_image
-from ..encoders.base import cores
 from ..errors import require
 from ..progress import task
 from .duplicates import Alike
@@ -66,7 +66,7 @@ def find_alike_photos(photos: Items, foreign: Items) -> Alike:
 
 def _read(items: Items) -> Iterator[tuple[int, UInt8Array]]:
     """Yield the thumbnails of photos, and the number of the first."""
-    with task("comparing photos", len(items)) as advance, ThreadPoolExecutor(cores()) as pool:
+    with task("comparing photos", len(items)) as advance, ThreadPoolExecutor(core_count()) as pool:
         for start in range(0, len(items), _AT_ONCE):
             contents = items.read(start, min(start + _AT_ONCE, len(items)))
             with warnings.catch_warnings():  # Pillow would only warn of images that would fill the memory

@@ -7,6 +7,7 @@ additions is fixed, unlike that of a multi-threaded BLAS.
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -114,8 +115,10 @@ def limit_threads(threads: int) -> Iterator[None]:
 
 
 def core_count() -> int:
-    """Return how many threads to use."""
-    return _threads.get() or os.cpu_count() or 1
+    """Return how many threads to use: as many as cores that this process may use, or as it was told."""
+    if told := _threads.get():
+        return told
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def map_in_order(

@@ -1,7 +1,5 @@
 """What an encoder is: a name, a dimension, and a function from a batch to vectors; and the two simplest."""
 
-import os
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -47,11 +45,6 @@ class Encoder(Protocol):
 
     def encode(self, batch: Sequence[Any]) -> Float32Array:
         """Return one vector per item, prepared or not, shape (items, dimension)."""
-
-
-def cores() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def check_size(size: object) -> int:

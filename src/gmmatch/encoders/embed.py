@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..arrays import Float32Array, IntArray, Labels
+from ..compute.blocks import core_count
 from ..compute.engine import Ray, open_runner
 from ..compute.runner import Runner
 from ..data import Dataset, Items, Kind, Unreadable, open_dataset
@@ -45,7 +46,7 @@ from ..former import takes_former
 from ..progress import ENCODED_IS_KEPT, task
 from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
-from .base import Encoder, cores
+from .base import Encoder
 from .registry import find_family, make_encoder
 from .store import KEY_BYTES, Keys, PathLike, VectorStore, cache_limit, folder_name, make_cache_folder, trim
 
@@ -368,7 +369,7 @@ class Run:
         keys: list[bytes] = []
         with (
             ThreadPoolExecutor(1) as reader,
-            ThreadPoolExecutor(cores()) as pool,
+            ThreadPoolExecutor(core_count()) as pool,
             warnings.catch_warnings(),
             task(f"encoding with {self.encoder.name}", last - first) as advance,
         ):

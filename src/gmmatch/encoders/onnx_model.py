@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Float32Array, UInt8Array
+from ..compute.blocks import core_count
 from ..data.images import PIXELS_VERSION
 from ..errors import InvalidInput, InvalidParameter, brief, require
-from .base import ImageEncoder, check_size, cores
+from .base import ImageEncoder, check_size
 from .store import file_digest
 
 # What nearly every network trained on ImageNet expects.
@@ -81,7 +82,7 @@ def _open_session(path: Path) -> Any:
     if not path.is_file():
         raise InvalidInput(f"{path} is not a file; expected a network saved as ONNX")
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = cores()
+    options.intra_op_num_threads = core_count()
     # Threads that spin while they wait take the cores from those that decode the next images.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3

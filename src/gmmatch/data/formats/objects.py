@@ -47,13 +47,13 @@ def as_list(given: object) -> Any:
     return list(given) if isinstance(given, Iterator) and not isinstance(given, io.IOBase) else given
 
 
-def as_collection(given: Any) -> Any:
+def as_collection(collection: object) -> Any:
     """Return rows that come one by one as a list, and columns or records in Python's own objects as a table.
 
     >>> as_collection({"a": [1.0, 2.0], "topic": ["x", "y"]}).num_rows, as_collection(iter([[1], [2]]))
     (2, [[1], [2]])
     """
-    given = as_list(given)
+    given = as_list(collection)
     columns = type(given) is dict and all(isinstance(name, str) for name in given)
     records = type(given) is list and all(type(record) is dict for record in given)
     if not (columns or records) or not given:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
-from ...encoders.base import cores
+from ...compute.blocks import core_count
 from ...errors import InvalidParameter, require
 from ...files import remove_partials_in
 from ...progress import Advance, task
@@ -116,7 +116,7 @@ def share_devices(device: str, workers: int | None, grids: Sequence[Grid]) -> li
         count = require("torch", "torch", "torch").cuda.device_count()
         named = [f"cuda:{number}" for number in range(count)] or [device]
     several = len(named) > 1 or named[0].startswith("cuda")
-    usual = len(named) if several else cores()
+    usual = len(named) if several else core_count()
     return list(islice(cycle(named), check_positive_int(usual if workers is None else workers, "workers")))
 
 
