@@ -117,17 +117,12 @@ def ask_students(
             wanted = AUTO_FOURIER_FEATURES if isinstance(fourier_features, str) else fourier_features
             view = MatchedRows(source, verdict, choose_fourier_features(source, codes, verdict, wanted, seed))
             features[True] = gather(view, drawn)
-        lessons = {
-            one.fourier: sample.lesson(features[one.fourier], seed, None if one.fourier else students.open)
-            for one in map(Advice, candidates)
-            if one.teaches
-        }
+        taught = features if Advice(candidates[0]).teaches else {}
+        lessons = {way: students.lesson(values, seed, way) for way, values in taught.items()}
 
         def learned(name: str, at: list[int] = budgets) -> Learned:
-            one = Advice(name)
-            lesson = lessons[one.fourier] if one.teaches else None
-            picks = list_picks(sample, features[one.fourier], lesson, one.strict, at[-1])
-            return students.learn(name, picks, at)
+            way, lesson = (one := Advice(name)).fourier, lessons[one.fourier] if one.teaches else None
+            return students.learn(name, list_picks(sample, features[way], lesson, one.strict, at[-1]), at)
 
         lists = list(map_in_order(learned, candidates))
         chosen = best_of(lists, learner)

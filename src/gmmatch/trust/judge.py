@@ -399,10 +399,10 @@ def _learn(
     copies = partial(_stand_ins, rows, codes, keys) if judged and codes is not None else lambda: None
     work: list[Callable[[], Any]] = [copies, gate, partial(_origin, rows, keys)]
     with threadpool_limits(1):
-        stands, limits, middle = map_in_order(lambda do: do(), work)
+        stands, limits, (origin, scale) = map_in_order(lambda do: do(), work)
     if judged and stands is None:  # in a table of few categories cells of many rows are no fault
         limits = gate(clumps=False)
-    rules = Rules(*middle, limits)
+    rules = Rules(origin, scale, limits)
     if divide is not None:
         inside = ~limits.judge(rows, np.zeros(len(rows), np.int64))[1]
         return replace(rules, clusters=divide(rows, keys, inside, seed))
