@@ -116,15 +116,12 @@ def ask_students(
             wanted = AUTO_FOURIER_FEATURES if isinstance(fourier_features, str) else fourier_features
             fourier = choose_fourier_features(source, codes, verdict, wanted, seed)
             features[True] = gather(MatchedRows(source, verdict, fourier), drawn)
-        kinds = {one.fourier for one in map(Advice, candidates) if one.teaches}
-        known = {False: students.open, True: None}
-        lessons = {kind: sample.lesson(features[kind], seed, known[kind]) for kind in kinds}
+        taught = features if Advice(candidates[0]).teaches else {}
+        lessons = {way: students.lesson(values, seed, way) for way, values in taught.items()}
 
         def learned(name: str, at: list[int] = budgets) -> Learned:
-            one = Advice(name)
-            lesson = lessons[one.fourier] if one.teaches else None
-            picks = list_picks(sample, features[one.fourier], lesson, one.strict, at[-1])
-            return students.learn(name, picks, at)
+            way, lesson = (one := Advice(name)).fourier, lessons[one.fourier] if one.teaches else None
+            return students.learn(name, list_picks(sample, features[way], lesson, one.strict, at[-1]), at)
 
         lists = list(map_in_order(learned, candidates))
         chosen = best_of(lists, learner)

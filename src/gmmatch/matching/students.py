@@ -61,12 +61,6 @@ class Sample:
         """The rows that may be picked."""
         return np.flatnonzero(self.believed & ~self.asked)
 
-    def lesson(
-        self, features: FloatArray, seed: int, seen: tuple[LinearView, Vector] | None = None
-    ) -> Lesson:
-        """Return what the rows that may be picked have to teach, by these features of all rows."""
-        return Lesson.of(features[self.open], self.codes[self.open], self.n_classes, seed, seen)
-
 
 def list_picks(
     sample: Sample, features: FloatArray, lesson: Lesson | None, strict: bool, most: int
@@ -193,6 +187,13 @@ class Students:
         self.codes = sample.codes[self.asked]
         counts = np.bincount(self.codes, minlength=sample.n_classes)
         self.share = 1.0 / counts[self.codes] / np.count_nonzero(counts)  # so that classes count alike
+
+    def lesson(self, features: FloatArray, seed: int, other: bool = False) -> Lesson:
+        """Return what the rows that may be picked teach; `other`: by features that students do not see."""
+        some, sample = self.sample.open, self.sample
+        return Lesson.of(
+            features[some], sample.codes[some], sample.n_classes, seed, None if other else self.open
+        )
 
     def right(self, picks: IntArray) -> tuple[Mask, Mask]:
         """Return which of the rows that are asked for the linear and the neighbour student know."""

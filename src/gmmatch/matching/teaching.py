@@ -71,7 +71,7 @@ class LinearView:
 
     @classmethod
     def of(cls, rows: FloatArray, seed: int) -> tuple[LinearView, Vector]:
-        """Return the view for believed rows, in an order that follows from their values, and what it sees."""
+        """Return the view for believed rows, in an order that follows from their values; and what it sees."""
         exact = rows.astype(np.float64)
         origin = np.add.reduce(exact) / len(exact)
         exact -= origin

@@ -23,6 +23,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
@@ -70,16 +71,11 @@ class NoiseModel:
     spread: Vector  # (classes + 1, 2): how far the share of wrong labels may be below and above; last: of all
 
     @cached_property
-    def _made(self) -> dict[np.dtype[Any], tuple[FloatArray, ...]]:
-        return {}
+    def tables(self) -> dict[np.dtype[Any], tuple[FloatArray, ...]]:
+        """The model by precision as `kernels.judge_labels` reads it, the classifier before its parts."""
+        return {np.dtype(kind): self._tables(kind) for kind in (np.float32, np.float64)}
 
-    def tables(self, precision: np.dtype[Any]) -> tuple[FloatArray, ...]:
-        """Return the model as `kernels.judge_labels` reads it, the classifier alone before its parts."""
-        if precision not in self._made:
-            self._made[precision] = self._tables(precision)
-        return self._made[precision]
-
-    def _tables(self, precision: np.dtype[Any]) -> tuple[FloatArray, ...]:
+    def _tables(self, precision: npt.DTypeLike) -> tuple[FloatArray, ...]:
         bias = np.full((len(self.weights) + 1, _width(len(self.frequency))), -np.inf)
         bias[0, : len(self.frequency)] = 0.0
         bias[1:, : len(self.frequency) + 1] = self.bias
@@ -93,7 +89,7 @@ class NoiseModel:
         Time: O(rows * classes) for each sharpness, in the precision of the scores. Values are rounded to six
         decimals, so that the order of additions inside BLAS does not decide.
         """
-        found = kernels.judge_labels(scores, codes, *self.tables(scores.dtype))
+        found = kernels.judge_labels(scores, codes, *self.tables[scores.dtype])
         columns = found[0], found[2], found[3], found[4]
         wrong, likely, outside, evidence = (part.round(_DECIMALS) for part in columns)
         return LabelVerdict(wrong, found[1], likely, outside, evidence, found[5].round(9))

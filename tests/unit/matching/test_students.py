@@ -30,7 +30,7 @@ def sample_of(n_rows: int = 400, width: int = 8, n_classes: int = 4, seed: int =
 def test_students_know_what_a_ridge_and_nearest_neighbours_know(n_picks: int) -> None:
     sample = sample_of()
     taught = Students(sample, 0)
-    picks = list_picks(sample, sample.rows, sample.lesson(sample.rows, 0), True, n_picks)
+    picks = list_picks(sample, sample.rows, Students(sample, 0).lesson(sample.rows, 0), True, n_picks)
     linear, neighbours = taught.right(picks)
     asked, codes = np.flatnonzero(sample.asked), sample.codes
     weight = 1.0 / np.bincount(codes[picks])[codes[picks]]
@@ -45,7 +45,7 @@ def test_students_know_what_a_ridge_and_nearest_neighbours_know(n_picks: int) ->
 def test_rows_that_are_asked_for_are_never_picked_and_doubtful_ones_are_asked_for() -> None:
     sample = sample_of()
     sample.believed[::3] = False
-    lesson = sample.lesson(sample.rows, 0)
+    lesson = Students(sample, 0).lesson(sample.rows, 0)
     picks = list_picks(sample, sample.rows, lesson, True, 60)
     assert len(np.unique(picks)) == 60
     assert not sample.asked[picks].any()
@@ -124,7 +124,7 @@ def test_doubtful_rows_of_the_sample_compete_only_in_lenient_lists() -> None:
     doubtful = np.zeros(400)
     doubtful[::3] = 0.4
     sample = replace(sample, wrong=doubtful)
-    lesson = sample.lesson(sample.rows, 0)
+    lesson = Students(sample, 0).lesson(sample.rows, 0)
     strict, lenient = (list_picks(sample, sample.rows, lesson, one, 16) for one in (True, False))
     assert not doubtful[strict].any()
     assert doubtful[lenient].any()
