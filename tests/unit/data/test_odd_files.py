@@ -18,6 +18,8 @@ import pytest
 import gmmatch
 from gmmatch.compute._worker import by_path
 from gmmatch.data import open_dataset
+from gmmatch.data.formats.text_files import Records
+from gmmatch.data.request import Request
 from gmmatch.encoders.base import PixelEncoder
 from gmmatch.errors import GmmatchError, InvalidInput
 from gmmatch.lab.corrupt.folder import corrupt_folder
@@ -284,3 +286,18 @@ def test_a_budget_too_small_for_the_classes_is_refused_before_encoding(photos, m
         gmmatch.select("photos", keep=1, encoder="pixels")
     with pytest.raises(InvalidInput, match="keep gives 1 rows for 2 classes"):
         gmmatch.plan("photos", keep=1, encoder="pixels")
+
+
+def test_lines_with_names_of_their_own_are_looked_at_as_far_as_the_first_gap(tmp_path):
+    """All cells of such a table are the square of its lines, and hours for a file of some megabytes."""
+    records, looked = [{f"x{row}": row} for row in range(500)], []
+    names = {name: name for record in records for name in record}
+
+    def get(record, name):
+        looked.append(name)
+        return record.get(name)
+
+    values = (pair for record in records for pair in record.items())
+    with pytest.raises(InvalidInput, match="no number in column 'x1'"):
+        Records(tmp_path / "x.jsonl", names, records, get, values, {}).rows(list(names), Request())
+    assert len(looked) <= 2 * len(records)

@@ -80,17 +80,22 @@ class Records(Table):
         if names[0] in self.lists:
             return self._vectors(names[0])
         check_room(8 * self.n_rows * len(names), self.name, request.most)
-        floats, bad = np.full((self.n_rows, len(names)), np.nan), dict(self.broken)
+        floats: FloatArray | None = None
+        bad = dict(self.broken)
         for row, record in enumerate(self._records):
             if row in bad:
                 continue
-            values = {name: self._get(record, self._keys[name]) for name in names}
-            gaps = (name for name, value in values.items() if value is None or value == "" or value != value)
-            if (gap := next(gaps, None)) is None:
-                floats[row] = list(map(as_float, values.values()))
+            values = []
+            for name in names:  # as far as the first gap, of which lines with names of their own are full
+                value = self._get(record, self._keys[name])
+                if value is None or value == "" or value != value:
+                    bad[row] = f"no number in column {name!r}"
+                    break
+                values.append(value)
             else:
-                bad[row] = f"no number in column {gap!r}"
-        if len(bad) == self.n_rows:
+                floats = np.full((self.n_rows, len(names)), np.nan) if floats is None else floats
+                floats[row] = list(map(as_float, values))
+        if floats is None:
             raise all_bad(bad, self.n_rows, self.name)
         return floats, bad
 
