@@ -57,7 +57,7 @@ def selection_html(selection: Selection, data: Dataset | None = None) -> str:
 
 
 def suspects_html(found: Suspects) -> str:
-    """Return counts and the first rows of a list of suspects."""
+    """Return counts and the first rows of a list of suspects, with their photos or texts."""
     told = found.summary()
     lines = [f"<b>{told['suspect']:,} of {told['rows']:,} rows seem wrong</b>"]
     labels = told["wrong_labels"]
@@ -73,7 +73,7 @@ def suspects_html(found: Suspects) -> str:
         "suggested": ["" if one is None else one for one in first.suggested.tolist()],
         "reason": first.reasons.tolist(),
     }
-    return _block(lines, columns)
+    return _block(lines, columns | _seen(found.data, first.rows))
 
 
 def dataset_html(data: Dataset) -> str:
