@@ -70,10 +70,8 @@ def assert_alike(printed: str, saved: str) -> None:
     """Two texts have the same words, and numbers that differ by no more than a version may make them."""
     number = r"\d[\d,]*(?:\.\d+)?"
     assert re.sub(number, "#", printed) == re.sub(number, "#", saved)
-    found, held = (
-        [float(one.replace(",", "")) for one in re.findall(number, text)] for text in (printed, saved)
-    )
-    assert found == pytest.approx(held, abs=2)
+    found, held = (re.findall(number, text.replace(",", "")) for text in (printed, saved))
+    assert [*map(float, found)] == pytest.approx([*map(float, held)], abs=2)
 
 
 @pytest.mark.slow
@@ -98,12 +96,8 @@ def test_notebooks_run_and_print_what_they_hold(
                 exec(compile("".join(cell["source"]), f"{notebook.name}: {cell['id']}", "exec"), names)
                 saved = [output for output in cell["outputs"] if output["output_type"] == "stream"]
                 assert_alike(capsys.readouterr().out, "".join(saved[0]["text"]) if saved else "")
-    shown = {
-        kind
-        for cell in read["cells"]
-        for output in cell.get("outputs", ())
-        for kind in output.get("data", ())
-    }
+    outputs = [output for cell in read["cells"] for output in cell.get("outputs", ())]
+    shown = {kind for output in outputs for kind in output.get("data", ())}
     assert {"text/html", "image/png"} <= shown
     plt.close("all")
 
