@@ -25,7 +25,7 @@ _LETTERS = 160
 _MAPPED = 4000
 _TITLE = 80  # letters in a line
 _IMAGE = "image"  # the one column that is markup already
-_PICTURE = 'style="height:48px;width:auto;max-width:none;image-rendering:pixelated"'
+_PICTURE = 'style="height:48px;width:auto;max-width:none"'
 _CELL = 'style="text-align:left;vertical-align:top;padding:2px 8px"'
 
 
