@@ -440,7 +440,8 @@ def find_suspects(
         verdict = judge(checked.rows, own, len(present), seed, keys=keys, known=known)
     copies = find_copies(checked.rows, keys, own >= 0)
     found = suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
-    return replace(found, notes=(*notes_of(data, checked), *found.notes, *remarks), given=given, ids=data.ids)
+    notes = (*notes_of(data, checked), *found.notes, *remarks)
+    return replace(found, notes=notes, given=given, ids=data.ids, data=data)
 
 
 def under_fixed_labels(

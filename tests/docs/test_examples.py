@@ -66,9 +66,23 @@ def test_scripts_run(script: str, tmp_path: Path) -> None:
         assert re.search(r"of the copied line: [0-2], nonsense: \d+\n", said)
 
 
+def assert_alike(printed: str, saved: str) -> None:
+    """Two texts have the same words, and numbers that differ by no more than a version may make them."""
+    number = r"\d[\d,]*(?:\.\d+)?"
+    assert re.sub(number, "#", printed) == re.sub(number, "#", saved)
+    found, held = (re.findall(number, text.replace(",", "")) for text in (printed, saved))
+    assert [*map(float, found)] == pytest.approx([*map(float, held)], abs=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebooks_run(notebook: Path) -> None:
+def test_notebooks_run_and_print_what_they_hold(
+    notebook: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    if notebook.stem == "texts":
+        pytest.importorskip("wordllama")
+    monkeypatch.chdir(ROOT)  # and back, at the end
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
@@ -79,8 +93,12 @@ def test_notebooks_run(notebook: Path) -> None:
         patch.setattr(plt, "show", lambda: None)
         for cell in read["cells"]:
             if cell["cell_type"] == "code":
-                assert cell["outputs"] == []
                 exec(compile("".join(cell["source"]), f"{notebook.name}: {cell['id']}", "exec"), names)
+                saved = [output for output in cell["outputs"] if output["output_type"] == "stream"]
+                assert_alike(capsys.readouterr().out, "".join(saved[0]["text"]) if saved else "")
+    outputs = [output for cell in read["cells"] for output in cell.get("outputs", ())]
+    shown = {kind for output in outputs for kind in output.get("data", ())}
+    assert {"text/html", "image/png"} <= shown
     plt.close("all")
 
 

@@ -25,6 +25,7 @@ _LETTERS = 160
 _MAPPED = 4000
 _TITLE = 80  # letters in a line
 _IMAGE = "image"  # the one column that is markup already
+_PICTURE = 'style="height:48px;width:auto;max-width:none"'
 _CELL = 'style="text-align:left;vertical-align:top;padding:2px 8px"'
 
 
@@ -57,7 +58,7 @@ def selection_html(selection: Selection, data: Dataset | None = None) -> str:
 
 
 def suspects_html(found: Suspects) -> str:
-    """Return counts and the first rows of a list of suspects."""
+    """Return counts and the first rows of a list of suspects, with their photos or texts."""
     told = found.summary()
     lines = [f"<b>{told['suspect']:,} of {told['rows']:,} rows seem wrong</b>"]
     labels = told["wrong_labels"]
@@ -68,12 +69,13 @@ def suspects_html(found: Suspects) -> str:
     first = found.head(_SHOWN)
     columns: dict[str, Sequence[Any]] = {
         "row": first.rows.tolist(),
+        **({} if found.ids is None else {"id": found.ids[first.rows].tolist()}),
         "label": first.labels.tolist(),
         "suspicion": [f"{one:.3f}" for one in first.suspicion],
         "suggested": ["" if one is None else one for one in first.suggested.tolist()],
         "reason": first.reasons.tolist(),
     }
-    return _block(lines, columns)
+    return _block(lines, columns | _seen(found.data, first.rows))
 
 
 def dataset_html(data: Dataset) -> str:
@@ -112,7 +114,7 @@ def _seen(data: Dataset | None, rows: IntArray) -> dict[str, Sequence[Any]]:
     shown = content.previews(rows)
     cells = [shown.get(place, "") for place in range(len(rows))]
     if content.kind == "image":
-        return {_IMAGE: [f'<img src="{escape(cell, quote=True)}" height="48">' for cell in cells]}
+        return {_IMAGE: [f'<img src="{escape(cell, quote=True)}" {_PICTURE}>' for cell in cells]}
     return {"text": [cell if len(cell) <= _LETTERS else f"{cell[:_LETTERS]}…" for cell in cells]}
 
 

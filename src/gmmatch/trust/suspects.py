@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,8 @@ class Suspects:
         The labels of all rows of the input, as they were given, and their ids, where they have some.
     read
         Names of the files that were read, which `save` does not replace.
+    data
+        The dataset, whose photos or texts a notebook shows; None for one that was pickled.
     """
 
     rows: IntArray
@@ -100,6 +102,10 @@ class Suspects:
     given: Labels | None = None
     ids: Labels | None = None
     read: tuple[str, ...] = ()
+    data: Any = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "data": None}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -224,7 +230,7 @@ class Suspects:
 _BY_ROW = tuple(
     entry.name
     for entry in fields(Suspects)
-    if entry.name not in ("classes", "estimate", "notes", "given", "ids", "read")
+    if entry.name not in ("classes", "estimate", "notes", "given", "ids", "read", "data")
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import pickle
 from html.parser import HTMLParser
 
 import numpy as np
@@ -51,6 +52,9 @@ def test_images_and_texts_are_shown(tmp_path) -> None:
     pictures = RNG.integers(0, 256, (40, 8, 8), dtype=np.uint8)
     kept = gmmatch.select(gmmatch.open(pictures, np.arange(40) % 2, encoder="pixels"), keep=0.5)
     assert kept._repr_html_().count('<img src="data:image/png') == 10
+    found = gmmatch.suspects(gmmatch.open(pictures, np.arange(40) % 2, encoder="pixels"))
+    assert found._repr_html_().count('<img src="data:image/png') == 10
+    assert pickle.loads(pickle.dumps(found))._repr_html_().count("<img") == 0
     texts = [f"text {number} <script>" for number in range(40)]
     page = gmmatch.open(texts)._repr_html_()
     assert "text 3 &lt;script&gt;" in page
