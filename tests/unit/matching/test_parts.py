@@ -448,6 +448,8 @@ def test_fourier_features_are_for_classes_that_spread_in_few_directions(
     codes = np.arange(300) % 2
     rows = np.random.default_rng(0).normal(size=(300, width))
     rows[:, 0] += 50.0 * codes  # between the classes there is one direction, whatever they are like
-    verdict: Any = SimpleNamespace(keys=row_keys(rows), tiers=np.zeros(300, np.int8), origin=np.zeros(width))
+    verdict: Any = SimpleNamespace(
+        keys=row_keys(rows), tiers=np.zeros(300, np.int8), rules=SimpleNamespace(origin=np.zeros(width))
+    )
     found = choose_fourier_features(rows, codes, verdict, lift, 0)
     assert (found and found.n_features) == features

@@ -222,7 +222,7 @@ def test_features_are_the_formula():
     labelled /= np.sqrt((labelled[passed] ** 2).sum(axis=1).mean())
     features = gmmatch.label_aware(rows, labels, weight=3.0)
     assert features.shape == (len(rows), rows.shape[1] + 3)
-    np.testing.assert_allclose(features[:, :16], (rows - trust.origin) / trust.scale, atol=1e-5)
+    np.testing.assert_allclose(features[:, :16], (rows - trust.rules.origin) / trust.rules.scale, atol=1e-5)
     np.testing.assert_allclose(features[:, 16:], 3.0 * labelled, atol=1e-5)
 
 
@@ -237,9 +237,9 @@ def test_folds_are_ignored_with_a_warning():
 def test_rows_are_chosen_from_a_view_as_from_an_array(with_fourier):
     rows, labels, _ = make(n=120)
     trust = judge(rows, labels, 3, seed=0)
-    fourier = FourierFeatures.draw(trust.origin, 2.0, 8, 1) if with_fourier else None
+    fourier = FourierFeatures.draw(trust.rules.origin, 2.0, 8, 1) if with_fourier else None
     view = MatchedRows(rows, trust, fourier)
-    scaled = (rows - trust.origin) / trust.scale
+    scaled = (rows - trust.rules.origin) / trust.rules.scale
     parts = [scaled] if fourier is None else [scaled / 4, fourier(rows)]  # rows count a quarter beside these
     features = np.hstack(parts).astype(np.float32)
     assert (view.shape, len(view)) == (features.shape, 120)

@@ -91,7 +91,7 @@ def test_a_selection_limits_the_rows_and_a_checkpoint_can_be_fine_tuned(files: P
     before, after = training.load_checkpoint("a.pt").network, training.load_checkpoint("b.pt").network
     assert np.allclose(before.mean, after.mean)
     shown = _run("images.npy", "--labels", "labels.npy", "--device", "cpu", "--epochs", "1")
-    assert "trained resnet8 on 40 images in 2 classes for 1 epochs" in shown.output
+    assert "trained resnet8 on 40 images in 2 classes for 1 epoch " in shown.output
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def _train(images, labels, recipe=RECIPE, **options):
         ({"device": "tpu"}, InvalidParameter, "device must be 'auto'"),
         ({"precision": "half"}, InvalidParameter, "precision must be 'auto', 'full' or 'mixed'"),
         ({"stop_after": 0}, InvalidParameter, "stop_after must be a whole number of at least 1"),
-        ({"checkpoint": "/nowhere/run.pt"}, InvalidInput, "its folder does not exist"),
+        ({"checkpoint": "/dev/null/run.pt"}, InvalidInput, "its folder does not exist"),
     ],
 )
 def test_wrong_input_is_refused_in_one_sentence(
