@@ -21,8 +21,7 @@ from .encoders.embed import Run, content_key
 from .encoders.registry import find_family, make_encoder
 from .encoders.store import KEY_BYTES, VectorStore, folder_name
 from .files import cache_folder
-from .planning import Plan, open_plan
-from .run import fits, wants_verdict
+from .planning import Plan, fits, open_plan, wants_verdict
 from .selectors import Selector
 from .validation import CheckedRows, check_input, resolve_keep
 

@@ -26,10 +26,11 @@ from .inputs import open_data
 from .matching.budgets import check_share
 from .outputs import check_ending, check_output
 from .records import Selection
-from .selectors import find_method
+from .selectors import Selector, find_method
 from .selectors.registry import METHODS, Method
 from .validation import (
     Beyond,
+    CheckedRows,
     as_amount,
     as_seed,
     as_size,
@@ -43,6 +44,7 @@ from .validation import (
 # What can be written, by the names of the parameters, in the order in which it is.
 OUTPUTS = ("output", "suspects", "save_scores", "materialize", "report")
 READING = ("text", "image", "on_bad_rows", "unlabelled", "header")
+_LITTLE_BYTES = 64 << 20
 # What labels cannot be yet, with the way out.
 _OTHER_TASKS = {
     "regression": "amounts are not judged; cut them into classes first, for example pandas.qcut(y, 10)",
@@ -293,3 +295,19 @@ def encodes(plan: Plan) -> bool:
     """Return True if what a plan names is images or texts that are encoded first."""
     named = (plan.encoder, plan.text, plan.image)
     return any(each is not None for each in named) or open_plan(plan, encode=None).rows is None
+
+
+def fits(needed: int, cap: int) -> bool:
+    """Return True if a run can keep a cap; what is as little as Python itself takes can always be had."""
+    return needed <= max(cap, _LITTLE_BYTES)
+
+
+def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
+    """Return True if anybody needs the rows to be judged."""
+    if selector.judges or plan.suspects is not None or plan.fix is not None:
+        return True
+    if plan.report is None:
+        return False
+    from .reporting.inputs import worth_judging
+
+    return worth_judging(len(checked.rows), checked.rows.shape[1], len(checked.judged()[1]))

@@ -32,6 +32,7 @@ from .data import (
 )
 from .data.columns import notes_on
 from .errors import InvalidInput, InvalidParameter
+from .estimating import Estimate, estimate
 from .facts import RunInfo
 from .inputs import gather_known
 from .matching.budgets import class_budgets
@@ -41,7 +42,7 @@ from .outputs import (
     write_selection,
     write_suspects,
 )
-from .planning import OUTPUTS, READING, Plan, open_plan
+from .planning import OUTPUTS, READING, Plan, fits, open_plan, wants_verdict
 from .progress import ENCODED_IS_KEPT
 from .records import Selection
 from .selectors import Selector
@@ -63,7 +64,8 @@ from .validation import (
 if TYPE_CHECKING:
     from .reporting import Content, Report
 
-_LITTLE_BYTES = 64 << 20
+__all__ = ["Estimate", "Outcome", "Plan", "estimate", "run", "write"]
+
 _NAMED = 3  # bad rows that a note names
 
 
@@ -205,11 +207,6 @@ def check_before_reading(plan: Plan, params: dict[str, Any], data: Dataset) -> t
     return replace(data, rows=checked.rows), checked
 
 
-def fits(needed: int, cap: int) -> bool:
-    """Return True if a run can keep a cap; what is as little as Python itself takes can always be had."""
-    return needed <= max(cap, _LITTLE_BYTES)
-
-
 def open_content_of(plan: Plan, data: Dataset) -> Content | None:
     """Open what the rows look like, if a report is to show it."""
     if plan.report is None:
@@ -288,17 +285,6 @@ def train_if_needed(plan: Plan, params: dict[str, Any], checked: CheckedRows) ->
     given, training = entry.train(checked.rows, codes, usable, images=images, seed=seed, **how)
     params |= given
     return training
-
-
-def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
-    """Return True if anybody needs the rows to be judged."""
-    if selector.judges or plan.suspects is not None or plan.fix is not None:
-        return True
-    if plan.report is None:
-        return False
-    from .reporting.inputs import worth_judging
-
-    return worth_judging(len(checked.rows), checked.rows.shape[1], len(checked.judged()[1]))
 
 
 def judge_once(
