@@ -59,6 +59,8 @@ def open_data(
     if isinstance(x, Dataset) and x.drop and (named or encode):
         on_bad_rows = "drop"
     if named:
+        if encode is not None:
+            _check_engine(engine)
         chosen, kind = choose_encoder(x, encoder, text, image)
         opening: dict[str, Any] = {"text": text, "image": image, "holds": kind}
         options.pop("mapped", None)
@@ -72,11 +74,7 @@ def open_data(
     done = not named and (not encode or found.rows is not None or found.content is None)
     if done or encode is None:
         return found
-    if engine != "local":
-        raise InvalidParameter(
-            f"engine={engine!r} selects from embeddings; encode first with gmmatch embed, in Python"
-            " gmmatch.embed"
-        )
+    _check_engine(engine)
     if not named:
         chosen, kind = choose_encoder(found, None)
     if before_encoding is not None:
@@ -85,6 +83,15 @@ def open_data(
         told = f"the {PLURALS[kind]} were encoded by {chosen}; encoder=... chooses another"
         found = found.replace(notes=(*found.notes, told))
     return _encoded(found, embed_input(found, chosen, on_bad_rows=on_bad_rows, **options))
+
+
+def _check_engine(engine: object) -> None:
+    """Refuse to encode for another engine."""
+    if engine != "local":
+        raise InvalidParameter(
+            f"engine={engine!r} selects from embeddings; encode first with gmmatch embed, in Python"
+            " gmmatch.embed"
+        )
 
 
 def check_same(selection: Selection, source: Dataset, any_input: bool = False) -> IntArray:
