@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from .facts import RunInfo
     from .location import geometric_median
     from .matching.features import label_aware
-    from .planning import Plan
     from .records import GeometricMedian, Selection, load_selection
     from .reporting import report
+    from .run import Plan
     from .selectors import GMMatching, methods, register_method
     from .trust import Suspects
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "GMMatching": "selectors",
     "GeometricMedian": "records",
-    "Plan": "planning",
+    "Plan": "run",
     "Ray": "compute.engine",
     "RunInfo": "facts",
     "Selection": "records",

@@ -17,14 +17,12 @@ from .compute.runner import Runner
 from .data import Dataset
 from .encoders.embed import embed as embed
 from .errors import InvalidInput, UnknownParameter
-from .estimating import Estimate, estimate
 from .former import called_like, takes_former, warn_former
 from .handover import check_order
 from .inputs import gather_known, open_data
 from .outputs import check_output, materialize_rows, write_labels, write_leaks, write_suspects
-from .planning import OwnDefault, Plan
 from .records import Selection
-from .run import Outcome
+from .run import Estimate, Outcome, OwnDefault, Plan, estimate
 from .trust import Suspects
 from .validation import as_seed, as_size, check_input, check_probability
 

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 import gmmatch
-from gmmatch import estimating, run
+from gmmatch import run
 from gmmatch.cli import app
+from gmmatch.encoders.trial import try_encoder
 from gmmatch.errors import InvalidInput, InvalidInputType, MissingExtra
-from gmmatch.estimating import try_encoder
 
 from .photos import photo_folder, text_table
 
@@ -216,11 +216,11 @@ def test_an_interrupted_encoding_says_that_its_work_is_kept(here, monkeypatch):
 @pytest.mark.slow
 def test_what_else_the_machine_does_hardly_changes_the_time_that_is_foretold():
     data = gmmatch.open(np.random.default_rng(0).normal(size=(20_000, 64)).astype("float32"))
-    alone = max(estimating._rates(data)[1] for _ in range(3))
+    alone = max(run._rates(data)[1] for _ in range(3))
     busy = "import time\nend = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
     others = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(3 * (os.cpu_count() or 1))]
     try:
-        rate = np.median([estimating._rates(data)[1] for _ in range(5)])
+        rate = np.median([run._rates(data)[1] for _ in range(5)])
     finally:
         for other in others:
             other.kill()

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
 import gmmatch
-from gmmatch import estimating
+from gmmatch import run as runs
 from gmmatch.cli import app
 from gmmatch.compute import blocks
 from gmmatch.data import spill
@@ -377,7 +377,7 @@ def test_a_plan_says_what_decoded_rows_take_and_whether_there_is_room(tmp_path, 
     assert (facts["temporary_bytes"], facts["enough_temporary"]) == (ROWS.nbytes, True)
     assert f" 2 MB in {tempfile.gettempdir()}, " in CliRunner().invoke(app, words).stdout
     monkeypatch.setattr(spill, "temporary_room", lambda: 0)
-    monkeypatch.setattr(estimating, "temporary_room", lambda: 0)
+    monkeypatch.setattr(runs, "temporary_room", lambda: 0)
     assert not json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["enough_temporary"]
     assert "where there is no room for them, so that rows are decoded at every read" in (
         CliRunner().invoke(app, words).stdout

@@ -34,7 +34,7 @@ from gmmatch.encoders.store import KEY_BYTES, VectorStore, trim
 from gmmatch.errors import InvalidInput, InvalidParameter
 from gmmatch.files import remove_partials, whole_file, whole_files
 from gmmatch.lab.corrupt import inputs as corrupting
-from gmmatch.planning import Plan
+from gmmatch.run import Plan
 from gmmatch.run import run as run_plan
 
 RNG = np.random.default_rng(0)

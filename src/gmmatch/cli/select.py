@@ -13,10 +13,9 @@ from .. import run
 from ..aims.quality import WEIGHT
 from ..checkpoints import is_there
 from ..errors import InvalidParameter
-from ..estimating import Estimate, estimate
 from ..facts import RunInfo
-from ..planning import Plan, encodes
 from ..records import load_selection
+from ..run import Estimate, Plan, encodes, estimate
 from ..validation import check_keep
 from . import exit_code, options
 from .friendly import notes, parse_params, remarks, say, show_progress
