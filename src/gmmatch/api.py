@@ -24,7 +24,7 @@ from .outputs import check_output, materialize_rows, write_labels, write_leaks, 
 from .records import Selection
 from .run import Estimate, Outcome, OwnDefault, Plan, estimate
 from .trust import Suspects
-from .validation import as_seed, as_size, check_input, check_probability
+from .validation import as_seed, check_input, check_probability
 
 if TYPE_CHECKING:
     from .reporting import Report
@@ -233,18 +233,17 @@ def select(
     >>> gmmatch.select(rows, keep="5%")
     Selection(50 of 1000 rows by gm-matching, objective ...)
     """
-    asked = {name: value for name, value in locals().items() if name not in ("data", "keep", "method_params")}
+    asked = dict(locals())
+    asked |= asked.pop("method_params")
     _note_former(method_params, "select")
-    outcome = run.run(plan_of(data, keep, asked | method_params))
+    outcome = run.run(plan_of(asked.pop("data"), asked.pop("keep"), asked))
     run.write(outcome)
     return outcome.selection
 
 
 def plan_of(data: object, keep: float | int | str, options: Mapping[str, Any]) -> Plan:
     """Return the plan of a call in Python: a state that is there is gone on from."""
-    asked = dict(options)
-    if asked.get("state") is not None:
-        asked.setdefault("resume", True)
+    asked = {"resume": options.get("state") is not None, **options}
     if isinstance(engine := asked.get("engine"), Ray):
         asked |= {"engine": "ray", "address": engine.address, "workers": engine.workers}
     return Plan.of(data, keep, asked)
@@ -316,10 +315,9 @@ def suspects(
     if unknown:
         raise UnknownParameter(f"suspects has no {min(unknown)}: {_SUSPECTS}")
     _note_former(former, "suspects")
-    return list_suspects(
-        data, labels, random_state, memory=memory, engine=engine,
-        reference=reference, probabilities=probabilities, **former,
-    )  # fmt: skip
+    asked: dict[str, Any] = {"reference": reference, "probabilities": probabilities}
+    asked |= {"memory": memory, "engine": engine}
+    return list_suspects(data, labels, random_state, **asked, **former)
 
 
 def list_suspects(
@@ -327,61 +325,48 @@ def list_suspects(
     labels: object = None,
     random_state: object = 0,
     *,
-    reference: object = None,
-    probabilities: object = None,
-    memory: int | str | None = None,
-    engine: str | Ray | Runner = "local",
-    address: str | None = None,
-    workers: int | None = None,
     output: str | os.PathLike[str] | None = None,
     fix: str | os.PathLike[str] | None = None,
     above: float = 0.9,
-    overwrite: bool = False,
-    **opening: Any,
+    **options: Any,
 ) -> Suspects:
     """Find suspects, and write what is asked for.
 
     `output`: where to write the evidence. `fix`, `above`: where to write the labels with the suggestions of
-    at least this probability in place. `overwrite`: whether these may replace files. `opening`: as for
-    `gmmatch.open`.
+    at least this probability in place. `options`: fields of a `Plan`: how the rows are opened and read, what
+    is known of them, and whether files may be replaced.
     """
-    path = None if output is None else files.as_path(output, "output")
-    fixed = None if fix is None else files.as_path(fix, "fix")
-    places = [place for place in (path, fixed) if place is not None]
-    files.check_apart(places, (data, labels, opening.get("ids")))
+    plan = plan_of(data, 1.0, {"labels": labels, "random_state": random_state, **options})
+    given = {"suspects": (output, "output"), "fixed labels": (fix, "fix")}
+    places = {kind: files.as_path(*path) for kind, path in given.items() if path[0] is not None}
+    outputs = [*places.values()]
+    files.check_apart(outputs, (data, labels, plan.ids))
     check_probability(above, "above")
-    cap = None if memory is None else as_size(memory)
 
     def check_places(found: Dataset) -> None:
-        files.check_apart(places, found.files)
-        for place in places:
+        files.check_apart(outputs, found.files)
+        for kind, place in places.items():
             files.remove_partials(place)  # what a killed run left
-            files.check_new(place, overwrite)
-            check_output(place, kind="suspects" if place is path else "fixed labels")
+            files.check_new(place, plan.overwrite)
+            check_output(place, kind=kind)
 
-    name = engine if isinstance(engine, str) else "ray"
-    opened = open_data(
-        data, labels, memory=cap, engine=name, encode=True, before_encoding=check_places, **opening
-    )
+    opened = run.open_plan(plan, check=check_places)
     check_places(opened)
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
     seed = as_seed(random_state)
-    with open_runner(engine, replace(opened, rows=checked.rows), address, workers) as runner:
-        checked = checked.read_by(runner.rows)
-        checked = run.look_at_all(checked, opened, opening.get("on_bad_rows", "error"), seed)
-        run.check_suspects(opened, checked)
-        like = {**opening, "labels": labels}
-        known, remarks = gather_known(opened, checked, reference, probabilities, like)
+    with open_runner(plan.engine, replace(opened, rows=checked.rows), plan.address, plan.workers) as runner:
+        checked = run.look_at_all(checked.read_by(runner.rows), opened, plan.on_bad_rows, seed)
+        known, remarks = gather_known(opened, checked, plan.reference, plan.probabilities, vars(plan))
         found = run.find_suspects(opened, checked, None, seed, known, opened.labels, remarks)
     opened.check_unchanged()
-    with files.whole_files(*places) if places else nullcontext(()) as partials:
-        for partial, place in zip(partials, places, strict=True):
-            if place is path:
+    with files.whole_files(*outputs) if outputs else nullcontext(()) as partials:
+        for kind, partial in zip(places, partials, strict=True):
+            if kind == "suspects":
                 write_suspects(found, partial)
             else:
                 write_labels(found.fix(above=above), partial, opened)
-    return replace(found, read=tuple(files.names_of((data, labels, opening.get("ids"), *opened.files))))
+    return replace(found, read=tuple(files.names_of((data, labels, plan.ids, *opened.files))))
 
 
 def leaks(train: object, test: object, *, random_state: object = 0, **opening: Any) -> Leaks:
@@ -488,37 +473,25 @@ def _html(shown: Selection | Suspects | Dataset) -> str:
     return suspects_html(shown) if isinstance(shown, Suspects) else dataset_html(shown)
 
 
-def _checked_path(path: str | os.PathLike[str], overwrite: bool, kind: str) -> Path:
+def _save(found: Suspects | Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     place = files.as_path(path, "path")
     files.check_new(place, overwrite)
-    check_output(place, kind=kind)
-    return place
-
-
-def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    place = _checked_path(path, overwrite, "suspects")
+    check_output(place, kind="suspects" if isinstance(found, Suspects) else "leaks")
     files.check_apart([place], found.read)
-    write_suspects(found, place)
-
-
-def _save_leaks(found: Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    place = _checked_path(path, overwrite, "leaks")
-    files.check_apart([place], found.read)
-    write_leaks(found.columns(), place)
+    if isinstance(found, Suspects):
+        write_suspects(found, place)
+    else:
+        write_leaks(found.columns(), place)
 
 
 def _settings(selection: Selection) -> dict[str, Any]:
     from .selectors import find_method
 
-    fixed = find_method(selection.method).fixed
     # Scores and influences are those of the rows that were selected from.
-    given = {
-        name: value
-        for name, value in selection.params.items()
-        if name not in fixed and name not in ("scores", "influence")
-    }
-    seed = 0 if selection.random_state is None else selection.random_state
-    found = {"method": selection.method, **given, "random_state": seed, **(selection.info.settings or {})}
+    left_out = {"scores", "influence", *find_method(selection.method).fixed}
+    found: dict[str, Any] = {"method": selection.method}
+    found |= {name: value for name, value in selection.params.items() if name not in left_out}
+    found |= {"random_state": selection.random_state or 0, **(selection.info.settings or {})}
     if isinstance(found.get("quality"), list):  # as files hold it
         found["quality"] = tuple(found["quality"])
     return found
@@ -532,7 +505,6 @@ VERBS: dict[str, Callable[..., Any]] = {
     "show": _show,
     "plot": _plot,
     "html": _html,
-    "save suspects": _save_suspects,
-    "save leaks": _save_leaks,
+    "save": _save,
 }
 """What the verbs of results call, which know nothing of what is above them."""

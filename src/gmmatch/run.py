@@ -200,6 +200,11 @@ class Plan:
         return None if self.memory is None else as_size(self.memory)
 
     @property
+    def engine_name(self) -> str:
+        """What runs the reads, by name."""
+        return self.engine.name if isinstance(self.engine, Runner) else self.engine
+
+    @property
     def seed(self) -> int:
         """The seed of what is drawn beside the method's own draws; 0 where a generator was given."""
         return as_seed(self.random_state) if is_whole(self.random_state) else 0
@@ -221,9 +226,9 @@ class Plan:
         if check_choice(self.task, ("auto", "classification", *_OTHER_TASKS), "task") in _OTHER_TASKS:
             raise InvalidParameter(f"task={self.task!r}: {_OTHER_TASKS[self.task]}")
         self.aims.check()
-        engine = self.engine
-        name = engine.name if isinstance(engine, Runner) else check_choice(engine, ENGINES, "engine")
-        if name != "local" and not self.entry.engine:
+        if not isinstance(self.engine, Runner):
+            check_choice(self.engine, ENGINES, "engine")
+        if self.engine_name != "local" and not self.entry.engine:
             able = ", ".join(method.name for method in METHODS.values() if method.engine)
             raise InvalidParameter(
                 f"method {self.method!r} runs on one machine; other engines are for {able}"
@@ -319,7 +324,7 @@ class Plan:
         if self.fix is not None:
             settings["fix"] = self.fix
         return {
-            "engine": self.engine if isinstance(self.engine, str) else "ray",
+            "engine": self.engine_name,
             "output": self.called(self.output),
             "report": self.called(self.report),
             "materialized": self.called(self.materialize),
@@ -331,14 +336,19 @@ class Plan:
         return None if path is None else self.elsewhere.get(path, str(path))
 
 
-def open_plan(plan: Plan, encode: bool | None = True) -> Dataset:
-    """Open what a plan names; without `encode` (None), images and texts are left as they are."""
-    names = ("encoder", "embedding", "groups", "engine", *READING)
-    options = {name: getattr(plan, name) for name in names}
+def open_plan(
+    plan: Plan, encode: bool | None = True, check: Callable[[Dataset], None] | None = None
+) -> Dataset:
+    """Open what a plan names; without `encode` (None), images and texts are left as they are.
+
+    `check`: what may refuse images or texts before they are encoded, in place of `Plan.check_all`.
+    """
+    names = ("encoder", "embedding", "groups", *READING)
+    options = {name: getattr(plan, name) for name in names} | {"engine": plan.engine_name}
+    options |= {"memory": plan.cap, "encode": encode, "before_encoding": check or plan.check_all}
     if plan.device != "auto" and isinstance(plan.encoder, str):
         options |= {"device": plan.device} if "device" in parameters(plan.encoder) else {}
-    given = plan.source, plan.labels, plan.ids
-    return open_data(*given, encode=encode, memory=plan.cap, before_encoding=plan.check_all, **options)
+    return open_data(plan.source, plan.labels, plan.ids, **options)
 
 
 def encodes(plan: Plan) -> bool:

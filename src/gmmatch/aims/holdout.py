@@ -87,7 +87,7 @@ class Leaks:
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the pairs: .parquet, .csv or .jsonl."""
-        verb("save leaks")(self, path, overwrite)
+        verb("save")(self, path, overwrite)
 
     def summary(self) -> dict[str, Any]:
         """Return what was found as plain data; of many pairs the nearest."""

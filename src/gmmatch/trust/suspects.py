@@ -212,7 +212,7 @@ class Suspects:
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the evidence about every row, most suspicious first: .parquet, .csv or .jsonl."""
-        verb("save suspects")(self, path, overwrite)
+        verb("save")(self, path, overwrite)
 
     def head(self, k: int = 20) -> Suspects:
         """Return the `k` most suspicious rows.
