@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -76,63 +76,39 @@ class Evidence:
 
     def pack(self) -> dict[str, Any]:
         """Return it as text that JSON can hold: some ten bytes per row."""
-        light = np.zeros(len(self.tiers), bool) if self.light is None else self.light
-        flags = self.unlikely, self.far, self.clumped, light
-        packed = {
-            "tiers": pack_array(self.tiers),
-            "suggested": pack_array(self.suggested.astype("<i4")),
-            "flags": pack_array(
-                np.asarray(sum(flag.astype(np.uint8) << bit for bit, flag in enumerate(flags)), np.uint8)
-            ),
-            "labels_judged": self.labels_judged,
-            "scores": pack_array(
-                np.stack([self.wrong, self.outlier, self.likely, self.outside]).astype("<f4")
-            ),
-        }
-        if self.estimate is not None:
-            packed["estimate"] = pack_array(self.estimate)
-        return packed
+        every = vars(self).items()
+        return {name: pack_array(own) if isinstance(own, np.ndarray) else own for name, own in every}
 
     @classmethod
     def unpack(cls, packed: JsonObject, n_rows: int) -> Evidence:
         """Return what `pack` packed, or what version 0.2 did, of so many rows; refuse what is none."""
         most = 4 * (n_rows + 1)  # entries of an array
-
-        def unpacked(name: str) -> AnyArray:
-            return unpack_array(packed[name], most)
-
-        flags = unpacked("flags")
-        masks = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
-        unlikely = masks.pop("unlikely")
-        scores = list(unpacked("scores")) if "scores" in packed else []
-        estimate = unpacked("estimate") if "estimate" in packed else None
-        if "suspicion" in packed:  # of version 0.2: one score for all that speaks against a row
-            suspicion = unpacked("suspicion")
-            nothing = 0 * suspicion
-            if not scores:
-                scores = [np.where(unlikely, suspicion, 0), np.where(masks["far"], suspicion, 0), nothing]
-            scores.append(nothing)
-            if estimate is not None:
-                sizes = estimate[:, 0]
-                whole = sizes @ estimate[:, 1:] / max(1.0, sizes.sum())
-                estimate = np.vstack([estimate, [sizes.sum(), *whole]])
-        wrong, outlier, likely, outside = scores
-        tiers, suggested = unpacked("tiers"), unpacked("suggested").astype(np.int64)
-        if any(values.shape != (n_rows,) for values in (tiers, suggested, flags, *scores)):
+        found = {
+            name: unpack_array(own, most) if isinstance(own, dict) else own for name, own in packed.items()
+        }
+        if "suspicion" in found:
+            found = _of_0_2(found)
+        by_row = [own for name, own in found.items() if isinstance(own, np.ndarray) and name != "estimate"]
+        if any(own.shape != (n_rows,) for own in by_row):
             raise ValueError(f"evidence is of other than {n_rows} rows")
+        tiers, suggested = found["tiers"], found["suggested"]
         if n_rows and (suggested.min() < 0 or not 0 <= tiers.min() <= tiers.max() <= _LAST_TIER):
             raise ValueError("evidence names a class or a tier that there is not")
-        return cls(
-            tiers=tiers,
-            wrong=wrong,
-            suggested=suggested,
-            likely=likely,
-            outside=outside,
-            outlier=outlier,
-            labels_judged=packed["labels_judged"],
-            estimate=estimate,
-            **masks,
-        )
+        return cls(**found)
+
+
+def _of_0_2(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of `Evidence` from those of version 0.2, with one score for all against a row."""
+    flags, suspicion, estimate = found.pop("flags"), found.pop("suspicion"), found.get("estimate")
+    masks = {name: (flags >> bit & 1).astype(bool) for bit, name in enumerate(_FLAGS)}
+    unlikely, nothing = masks.pop("unlikely"), 0 * suspicion
+    one_score = np.where(unlikely, suspicion, 0), np.where(masks["far"], suspicion, 0), nothing
+    scores = dict(zip(("wrong", "outlier", "likely"), found.pop("scores", one_score), strict=True))
+    if estimate is not None:
+        sizes = estimate[:, 0]
+        whole = sizes @ estimate[:, 1:] / max(1.0, sizes.sum())
+        found["estimate"] = np.vstack([estimate, [sizes.sum(), *whole]])
+    return {**found, **masks, **scores, "outside": nothing}
 
 
 @dataclass(frozen=True)
@@ -260,17 +236,13 @@ def check_kind(name: str, value: object, *kinds: type) -> None:
         raise TypeError(f"{name} is a {type(value).__name__}")
 
 
-def _kinds_of_fields() -> dict[str, tuple[type, ...]]:
-    """Return the types that each field of a `RunInfo` may have."""
-    hints = get_type_hints(RunInfo)
-    return {name: tuple(get_origin(kind) or kind for kind in _parts(hint)) for name, hint in hints.items()}
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """Return the types that a value of a declared type may have."""
+    parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return tuple(get_origin(part) or part for part in parts)
 
 
-def _parts(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
-
-
-_KINDS = _kinds_of_fields()
+_KINDS = {name: _kinds(hint) for name, hint in get_type_hints(RunInfo).items()}
 
 
 def pack_array(values: AnyArray) -> dict[str, Any]:
@@ -329,7 +301,6 @@ def digest_of_table(table: Any, *beside: bytes) -> str:
     It does not depend on how the columns are divided into chunks, nor on what stands in empty cells.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     found = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -338,11 +309,8 @@ def digest_of_table(table: Any, *beside: bytes) -> str:
         found.update(np.packbits(column.is_valid().to_numpy()).tobytes())
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             found.update(cells.to_numpy().tobytes())
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            found.update(pc.binary_length(cells).to_numpy().astype("<i8").tobytes())
-            found.update("".join(cells.to_pylist()).encode("utf-8", "surrogatepass"))
-        elif not pa.types.is_null(kind):
-            found.update(repr(column.to_pylist()).encode("utf-8", "surrogatepass"))
+        else:
+            found.update(repr(cells.to_pylist()).encode("utf-8", "surrogatepass"))
     for content in beside:
         found.update(f"{len(content)}\0".encode() + content)
     return found.hexdigest()

@@ -257,8 +257,8 @@ FORGED = {
     "centers": [BOMB, packed(np.zeros(8)), packed([1.0], shape=[-1]), packed([1.0], dtype="|O")],
     "carried": [{"labels": {}, **dict.fromkeys(("counts", "totals", "targets", "rows"), BOMB)}],
     "tiers in evidence": [BOMB, packed(np.zeros(3, np.int8)), packed(np.full(50, 9, np.int8))],
-    "flags in evidence": [BOMB, packed(np.zeros(49, np.uint8))],
-    "scores in evidence": [BOMB, packed(np.zeros((4, 49), "<f4"))],
+    "far in evidence": [BOMB, packed(np.zeros(49, bool))],
+    "wrong in evidence": [BOMB, packed(np.zeros(49, "<f4"))],
     "suggested in evidence": [packed(np.full(50, -1, "<i4")), packed(np.zeros(3, "<i4"))],
 }
 

@@ -216,7 +216,9 @@ def test_evidence_is_packed_and_files_of_version_0_2_are_read(data):
         np.testing.assert_array_equal(getattr(again, name), getattr(evidence, name))
     # Version 0.2 had one score for all that speaks against a row.
     doubt = evidence.doubt.astype("<f4")
-    former = {name: part for name, part in packed.items() if name not in ("scores", "estimate")}
+    former = {name: packed[name] for name in ("tiers", "suggested", "labels_judged")}
+    flags = evidence.unlikely + 2 * evidence.far + 4 * evidence.clumped
+    former["flags"] = gmmatch.facts.pack_array(flags.astype(np.uint8))
     read = Evidence.unpack(former | {"suspicion": gmmatch.facts.pack_array(doubt)}, len(rows))
     assert read.estimate is None
     assert ((read.wrong > 0) == evidence.unlikely).all()
