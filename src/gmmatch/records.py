@@ -94,12 +94,10 @@ class Carried:
         own = self
         if missing and earlier.totals.shape[1] != own.totals.shape[1]:
             own, earlier = own.without_fourier(), earlier.without_fourier()
-        both = {name: (getattr(own, name), getattr(earlier, name)[missing]) for name in _CARRIED}
-        return Carried(
-            own.labels + [earlier.labels[place] for place in missing],
-            **{name: np.concatenate(arrays) for name, arrays in both.items()},
-            fourier=own.fourier,
-        )
+        both = {
+            name: np.concatenate([getattr(own, name), getattr(earlier, name)[missing]]) for name in _CARRIED
+        }
+        return Carried(own.labels + [earlier.labels[at] for at in missing], **both, fourier=own.fourier)
 
     def pack(self) -> dict[str, Any] | None:
         """Return it as data that JSON can hold, without Fourier features or None where it is too much."""
@@ -135,6 +133,17 @@ class Included:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def pack(self) -> dict[str, Any]:
+        """Return it as data that JSON can hold."""
+        ids = None if self.ids is None else self.ids.tolist()
+        return {"fingerprint": self.fingerprint, "rows": pack_array(self.rows), "ids": ids}
+
+    @classmethod
+    def unpack(cls, packed: JsonObject) -> Included:
+        """Return what `pack` packed."""
+        ids = None if packed["ids"] is None else np.array(packed["ids"])
+        return cls(packed["fingerprint"], unpack_array(packed["rows"], _MOST_INCLUDED), ids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -470,7 +479,7 @@ class Selection:
         centers, tiers, evidence = self.centers, self.tiers, self.evidence
         against = None if tiers is None else {"tiers": pack_array(tiers)}
         if against is not None and evidence is not None and self.n_rows <= _MOST_EVIDENCE:
-            against |= evidence.pack()
+            against = evidence.pack()
         # The same rows, parameters and seed give the same bytes, whoever ran it, wherever and how fast.
         info = replace(self.info, seconds=None, engine="local", output=None, report=None, materialized=None)
         stored = info.as_dict() | {
@@ -481,14 +490,7 @@ class Selection:
             "has_ids": self.ids is not None,
             "centers": None if centers is None or centers.size > _MOST_PACKED else pack_array(centers),
             "carried": None if self.carried is None else self.carried.pack(),
-            "included": [
-                {
-                    "fingerprint": own.fingerprint,
-                    "rows": pack_array(own.rows),
-                    "ids": None if own.ids is None else own.ids.tolist(),
-                }
-                for own in self.included
-            ],
+            "included": [own.pack() for own in self.included],
         }
         told, beside = json.dumps(stored), json.dumps(against)
         table = self.to_arrow().replace_schema_metadata({METADATA_KEY: told})
@@ -547,24 +549,23 @@ def load_selection(path: str | os.PathLike[str]) -> Selection:
 
     table, facts = _read(path)
     try:
-        found = _selection(table, facts)
-    except InvalidInput as error:
-        raise InvalidInput(f"the selection {path} is damaged: {error}") from error
+        return _selection(table, facts)
     except (*_DAMAGED, pa.ArrowException) as error:
-        wrong = "its columns and its metadata are not those of a selection"
+        known = isinstance(error, InvalidInput)  # which is a ValueError, too
+        wrong = error if known else "its columns and its metadata are not those of a selection"
         raise InvalidInput(f"the selection {path} is damaged: {wrong}") from error
-    return found
 
 
 def _selection(table: Any, facts: dict[str, Any]) -> Selection:
     """Build the selection from the table of a file and its metadata."""
     import pyarrow as pa
 
-    rows, n_rows = table.column("row").to_numpy(), facts["n_rows"]
+    pairs = zip(table.column_names, table.columns, strict=True)
+    columns = {name: own.to_numpy() for name, own in pairs if not pa.types.is_null(own.type)}
+    rows, n_rows, centers, against = columns["row"], facts["n_rows"], facts["centers"], facts.get("evidence")
     check_kind("n_rows", n_rows, int)
     check_kind("params", facts["params"], dict)
     check_kind("random_state", facts["random_state"], int, type(None))
-    labels, centers, against = table.column("label"), facts["centers"], facts.get("evidence")
     tiers = None if against is None else unpack_array(against["tiers"], n_rows)
     # What no run can have made: rows that there are not, or the same row twice.
     if rows.dtype.kind not in "iu":
@@ -582,31 +583,20 @@ def _selection(table: Any, facts: dict[str, Any]) -> Selection:
         raise InvalidInput(f"it has tiers of shape {tiers.shape}; expected one for each of {n_rows} rows")
     return Selection(
         indices=rows,
-        scores=table.column("score").to_numpy(),
-        distances=table.column("distance").to_numpy(),
+        scores=columns["score"],
+        distances=columns["distance"],
         objective=np.nan if facts["objective"] is None else facts["objective"],
-        method=facts["method"],
-        params=facts["params"],
-        n_rows=n_rows,
         info=RunInfo.of(facts),
-        random_state=facts["random_state"],
-        labels=None if pa.types.is_null(labels.type) else labels.to_numpy(),
-        ids=table.column("id").to_numpy() if facts["has_ids"] else None,
-        given_labels=table.column("given_label").to_numpy() if "given_label" in table.column_names else None,
-        epsilon=facts["epsilon"],
-        weights=table.column("weight").to_numpy() if "weight" in table.column_names else np.ones(len(table)),
+        labels=columns.get("label"),
+        ids=columns["id"] if facts["has_ids"] else None,
+        given_labels=columns.get("given_label"),
+        weights=columns.get("weight", np.ones(len(rows))),
         centers=own,
         tiers=tiers,
         evidence=None if against is None or len(against) == 1 else Evidence.unpack(against, n_rows),
         carried=None if facts.get("carried") is None else Carried.unpack(facts["carried"]),
-        included=tuple(
-            Included(
-                own["fingerprint"],
-                unpack_array(own["rows"], _MOST_INCLUDED),
-                None if own["ids"] is None else np.array(own["ids"]),
-            )
-            for own in facts.get("included", ())
-        ),
+        included=tuple(map(Included.unpack, facts.get("included", ()))),
+        **{name: facts[name] for name in ("method", "params", "n_rows", "random_state", "epsilon")},
     )
 
 
@@ -623,30 +613,30 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
             declared = 8 * reader.metadata.num_rows * reader.metadata.num_columns
             if declared > machine_memory():
                 raise InvalidInput(f"the selection {path} declares more rows than memory holds")
-            table, beside = reader.read(), reader.metadata.metadata or {}
+            # Arrow's threads go on with other columns, of a closed file, where one is damaged.
+            table, beside = reader.read(use_threads=False), reader.metadata.metadata or {}
         table.validate(full=True)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:  # names of columns in a damaged table
         wrong = first_line(error)
         if not os.fspath(path).endswith(".parquet"):
             wrong = "only .parquet files can be read again; write one that ends so"
         raise InvalidInput(f"cannot read the selection {path}: {wrong}") from error
+    told, more = (table.schema.metadata or {}).get(METADATA_KEY), beside.get(EVIDENCE_KEY)
+    if told is None:
+        raise InvalidInput(f"{path} is a Parquet file, but not a selection written by gmmatch")
     try:
-        told = (table.schema.metadata or {})[METADATA_KEY]
         facts = json.loads(told)
-        if EVIDENCE_KEY in beside and isinstance(facts, dict):
-            facts["evidence"] = json.loads(beside[EVIDENCE_KEY])
-    except KeyError:
-        raise InvalidInput(f"{path} is a Parquet file, but not a selection written by gmmatch") from None
+        evidence = None if more is None else json.loads(more)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the selection {path} is damaged: its metadata is no JSON") from error
     version = facts.get("format") if isinstance(facts, dict) else None
     if version not in (2, FORMAT_VERSION):
         raise InvalidInput(f"{path} has selection format {version}; this gmmatch reads {FORMAT_VERSION}")
-    digest = digest_of_table(table, told, beside.get(EVIDENCE_KEY, b"")).encode()
+    digest = digest_of_table(table, told, more or b"").encode()
     if beside.get(DIGEST_KEY, digest if version < FORMAT_VERSION else None) != digest:
         wrong = "its content is not what was written; select again"
         raise InvalidInput(f"the selection {path} is damaged: {wrong}")
-    return table, facts
+    return table, facts | {"evidence": evidence}
 
 
 def _known(objective: float) -> float | None:
