@@ -1,15 +1,11 @@
 """Distances of all rows to the points of their groups, and quantiles of values by group."""
 
-import math
-
 import numpy as np
 
 from ..arrays import FloatArray, IntArray, Rows, Vector
 from ..compute import kernels
 from ..compute.reads import EachRow
 from ..compute.runner import PerRow, run_read
-
-_MANY_GROUPS = 1024
 
 
 def group_distances(rows: Rows, codes: IntArray | None, points: Vector) -> Vector:
@@ -35,23 +31,12 @@ def group_quantiles(
     """Return quantiles of the values of each group: for share q of n values the ceil(q n)-th smallest.
 
     An order statistic of the values, never a mean of two, so that no rounding enters. Empty groups have
-    NaN. Time: O(n); O(n log n) where groups are many.
+    NaN. Time: O(n log n).
     """
-    parts = [values]
+    code = np.zeros(len(values), np.int8) if codes is None else codes
+    counts = np.bincount(code, minlength=n_groups)
+    there = counts > 0
+    ranks = np.ceil(np.outer(counts[there], shares)).astype(np.int64).clip(1, counts[there, None])
     result = np.full((n_groups, len(shares)), np.nan)
-    if codes is not None:
-        counts = np.bincount(codes, minlength=n_groups)
-        ends = np.cumsum(counts)
-        if n_groups > _MANY_GROUPS:  # more than are quickly taken one by one
-            there = counts > 0
-            least = np.clip(np.ceil(np.outer(counts[there], shares)).astype(np.int64), 1, counts[there, None])
-            places = (ends - counts)[there, None] + least - 1
-            result[there] = values[np.lexsort((values, codes))][places]
-            return result
-        small = codes.astype(np.min_scalar_type(n_groups))  # numbers of 16 bits are sorted by counting
-        parts = np.split(values[np.argsort(small, kind="stable")], ends[:-1])
-    for group, own in enumerate(parts):
-        if len(own):
-            places = [min(max(math.ceil(share * len(own)), 1), len(own)) - 1 for share in shares]
-            result[group] = np.partition(own, places)[places]
+    result[there] = values[np.lexsort((values, code))][(np.cumsum(counts) - counts)[there, None] + ranks - 1]
     return result

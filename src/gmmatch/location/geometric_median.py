@@ -205,9 +205,8 @@ def certify(
     weights: Vector | None = None,
 ) -> list[GeometricMedian]:
     """Certify given points as geometric medians of their groups, in one pass over all rows."""
-    search = Search(np.stack([np.asarray(point) for point in points]), 1e-6, 1)
-    search.feed(measure(rows, search.points, codes, weights))
-    return _results(search, search.done)
+    starts = np.stack([np.asarray(point) for point in points])
+    return group_medians(rows, codes, len(starts), weights=weights, starts=starts, max_iter=1)
 
 
 def _results(search: Search, done: Mask) -> list[GeometricMedian]:

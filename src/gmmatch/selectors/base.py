@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..arrays import AnyArray, IntArray, Mask, Rows, Vector
+from ..arrays import IntArray, Mask, Rows, Vector
 from ..compute.keys import look_at_rows
 from ..compute.reads import Sums
 from ..compute.runner import count_reads, gather, with_runner
@@ -459,15 +459,39 @@ class Selector(Estimator):
         indices = np.concatenate(picked)[place]
         params = self.get_params(deep=False)
         random_state = params.pop("random_state", None)
-        labels = None
+        labels = hint = None
         if checked.classes is not None and checked.codes is not None:
             labels = checked.classes[checked.codes[indices]]
-        info = self._run_info(picks, indices, labels, checked, verdict, shares.notes)
+            if self.by_class:
+                sizes = np.bincount(checked.codes[checked.usable], minlength=len(checked.classes))
+                keep = resolve_keep(self.keep, checked.n_usable)
+                hint = advise(self.budgets, checked.classes, sizes, keep)
+        guard: dict[str, Any] = {"mode": "off"}
+        if verdict is not None:
+            counts = np.bincount(verdict.tiers[indices], minlength=len(TIERS)).tolist()
+            guard = verdict.summary() | {"picked": dict(zip(TIERS, counts, strict=True))}
+        objective = float(np.average([p.objective for p in picks], weights=[len(p.scores) for p in picks]))
+        info = RunInfo(
+            rows=len(checked.rows),
+            kept=len(indices),
+            classes=None if labels is None else len(np.unique(labels)),
+            method=self.name,
+            objective=None if np.isnan(objective) else objective,
+            epsilon=max((pick.epsilon for pick in picks if pick.epsilon is not None), default=None),
+            center=" and ".join(dict.fromkeys(own.target for own in picks if own.target)) or None,
+            batches=sum(pick.batches for pick in picks) or None,
+            chains=max(pick.chains for pick in picks) or None,
+            tiers=guard.get("tiers"),
+            guard=guard,
+            versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
+            fingerprint=checked.fingerprint,
+            hint="\n".join(filter(None, [hint, *shares.notes])) or None,
+        )
         return Selection(
             indices=indices,
             scores=np.concatenate([pick.scores for pick in picks])[place],
             distances=np.concatenate([pick.distances for pick in picks])[place],
-            objective=np.nan if info.objective is None else info.objective,
+            objective=objective,
             method=self.name,
             params=params,
             n_rows=len(checked.rows),
@@ -480,44 +504,6 @@ class Selector(Estimator):
             centers=self.centers_,
             evidence=evidence,
             carried=self._carried,
-        )
-
-    def _run_info(
-        self,
-        picks: list[Picks],
-        indices: IntArray,
-        labels: AnyArray | None,
-        checked: CheckedRows,
-        verdict: Verdict | None,
-        notes: tuple[str, ...],
-    ) -> RunInfo:
-        """Return what was done; `notes`: what users should know of the picks beyond the trusted rows."""
-        certified = [pick.epsilon for pick in picks if pick.epsilon is not None]
-        batches = sum(pick.batches for pick in picks) or None
-        guard: dict[str, Any] = {"mode": "off"}
-        if verdict is not None:
-            picked = np.bincount(verdict.tiers[indices], minlength=len(TIERS)).tolist()
-            guard = verdict.summary() | {"picked": dict(zip(TIERS, picked, strict=True))}
-        objective = np.average([p.objective for p in picks], weights=[len(p.scores) for p in picks])
-        hint = None
-        if checked.classes is not None and checked.codes is not None and self.by_class:
-            sizes = np.bincount(checked.codes[checked.usable], minlength=len(checked.classes))
-            hint = advise(self.budgets, checked.classes, sizes, resolve_keep(self.keep, checked.n_usable))
-        return RunInfo(
-            rows=len(checked.rows),
-            kept=len(indices),
-            classes=None if labels is None else len(np.unique(labels)),
-            method=self.name,
-            objective=None if np.isnan(objective) else float(objective),
-            epsilon=max(certified, default=None),
-            center=" and ".join(dict.fromkeys(own.target for own in picks if own.target)) or None,
-            batches=batches,
-            chains=max(pick.chains for pick in picks) if batches else None,
-            tiers=guard.get("tiers"),
-            guard=guard,
-            versions={"gmmatch": __version__, "numpy": np.__version__, "python": platform.python_version()},
-            fingerprint=checked.fingerprint,
-            hint="\n".join(filter(None, [hint, *notes])) or None,
         )
 
 

@@ -82,27 +82,22 @@ class Estimator:
 
 
 def _described(cls: type[Estimator]) -> str:
-    """Return the docstring of a class, with the parameters of its bases among its own."""
-    head, sections = _sections(cls)
-    own = sections.pop("Parameters", [])
+    """Return the docstring of a class, with the parameters of its base among its own, the budget first."""
+    head, own, sections = _parts(cls)
     known = {name for entry in own for name in _names(entry)}
-    inherited = _sections(cls.__mro__[1])[1].get("Parameters", [])
-    own += [entry for entry in inherited if known.isdisjoint(_names(entry))]
-    # The budget comes first, as in the constructor.
+    own += [entry for entry in _parts(cls.__mro__[1])[1] if known.isdisjoint(_names(entry))]
     own.sort(key=lambda entry: "keep" not in _names(entry))
-    every: Mapping[str, list[str]] = ({"Parameters": own} if own else {}) | sections
-    parts = [f"{title}\n{'-' * len(title)}\n" + "\n".join(entries) for title, entries in every.items()]
-    return "\n\n".join([head, *parts])
+    described = ["\n".join(["Parameters", "----------", *own])] if own else []
+    return "\n\n".join([head, *described, *sections])
 
 
-def _sections(cls: type) -> tuple[str, dict[str, list[str]]]:
-    """Return what a docstring says before its sections, and the entries of each section by its title."""
-    head, *rest = re.split(r"\n\n(?=[A-Z]\w+\n-{3,}\n)", inspect.cleandoc(cls.__dict__.get("__doc__") or ""))
-    sections = {}
-    for part in rest:
-        title, _, body = part.split("\n", 2)
-        sections[title] = re.split(r"\n(?=\S)", body) if title == "Parameters" else [body]
-    return head, sections
+def _parts(cls: type) -> tuple[str, list[str], list[str]]:
+    """Return what a docstring says before its sections, an entry per parameter, and the other sections."""
+    head, *parts = re.split(r"\n\n(?=[A-Z]\w+\n-{3,}\n)", inspect.cleandoc(vars(cls).get("__doc__") or ""))
+    own = [
+        entry for part in parts if part.startswith("Parameters") for entry in re.split(r"\n(?=\S)", part)[2:]
+    ]
+    return head, own, [part for part in parts if not part.startswith("Parameters")]
 
 
 def _names(entry: str) -> set[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any
 
-from ..arrays import IntArray, Mask, Vector
+from ..arrays import Vector
 from ..errors import InvalidParameter
 from ..plugins import Registry
 from ..validation import check_parameters
@@ -25,26 +25,13 @@ from .small_loss import SmallLoss
 from .stratified import Stratified
 from .top_scores import TopScores
 
+Train = Callable[..., tuple[dict[str, Vector], dict[str, Any]]]
+"""Makes a training run, for a method that selects by what comes out of it.
 
-class Train(Protocol):
-    """Makes a training run, for a method that selects by what comes out of it."""
-
-    def __call__(
-        self,
-        rows: object,
-        codes: IntArray,
-        usable: Mask,
-        *,
-        images: object,
-        config: object,
-        device: str,
-        seed: int,
-    ) -> tuple[dict[str, Vector], dict[str, Any]]:
-        """Return what it gives to the method, by the names of parameters, and how it was trained.
-
-        `rows`, `codes`: embeddings and class numbers. `usable`: which rows to train on. `images`: what to
-        train on instead of the rows, or None. `config`, `device`, `seed`: how, where, and with which seed.
-        """
+Called as `train(rows, codes, usable, images=, config=, device=, seed=)`: embeddings and class numbers, which
+rows to train on, what to train on instead of the rows (or None), how, where, and with which seed. Returns
+what it gives to the method, by the names of parameters, and how it was trained.
+"""
 
 
 @dataclass(frozen=True)
