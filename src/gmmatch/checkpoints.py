@@ -50,12 +50,11 @@ class FileCheckpoint:
         self._next_save = 0.0
         self._outputs = sorted({*outputs, *(outputs_of(path) if resume else ())})
         files = state_files(path)
-        for file in files:
-            members: set[str] = set()
-            if file.is_file():
-                with suppress(*DAMAGED), zipfile.ZipFile(file) as archive:
-                    members.update(archive.namelist())
-            if file.exists() and not {f"{_ORIGIN}.npy", "identity.npy"} & members:
+        for file in filter(Path.exists, files):
+            members: list[str] = []
+            with suppress(*DAMAGED), zipfile.ZipFile(_regular(file)) as archive:
+                members = archive.namelist()
+            if not {f"{_ORIGIN}.npy", "identity.npy"}.intersection(members):
                 raise InvalidInput(
                     f"{file} is not the saved state of a run; move it away, or name another file"
                 )
@@ -131,11 +130,6 @@ class FileCheckpoint:
             )
 
 
-def recalled(checkpoint: FileCheckpoint | None) -> Callable[[str, Callable[[], Any]], Any]:
-    """Return what recalls finished parts of a run; without a checkpoint they are made."""
-    return (lambda name, make: make()) if checkpoint is None else checkpoint.recall
-
-
 def state_files(path: Path) -> list[Path]:
     """Return all files that a run with this state may write beside its outputs."""
     return [path, *(path.with_name(f"{path.name}.{name}") for name in _FINISHED)]
@@ -155,14 +149,19 @@ def outputs_of(path: Path) -> set[str]:
     return found
 
 
+def _regular(path: Path) -> Path:
+    """Return the path of a file; refuse what is none, such as a pipe: whoever reads it waits for ever."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file")
+    return path
+
+
 def _read(path: Path) -> tuple[Arrays, dict[str, Any]]:
     """Return what a file holds, and which run, version and outputs it belongs to; refuse what is damaged."""
-    if path.exists() and not path.is_file():  # of a pipe, whoever reads it waits for ever
-        raise ValueError("it is no file")
     # Warnings are of what a damaged byte seems to mean.
     with (
         warnings.catch_warnings(action="ignore"),
-        path.open("rb") as file,
+        _regular(path).open("rb") as file,
         np.load(file, allow_pickle=False) as archive,
     ):
         state = {name: archive[name] for name in archive.files}

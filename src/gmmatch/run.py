@@ -29,7 +29,7 @@ from .aims.duplicates import hashes_of
 from .aims.include import Exclude, Include
 from .aims.unlabelled import check_aims, join, share_rows
 from .arrays import Labels
-from .checkpoints import FileCheckpoint, outputs_of, recalled, state_files
+from .checkpoints import FileCheckpoint, outputs_of, state_files
 from .compute.engine import ENGINES, open_runner
 from .compute.runner import Runner, count_reads, gather, runner_of
 from .data import (
@@ -65,7 +65,7 @@ from .selectors.base import evidence_of, look
 from .selectors.groups import Wanted
 from .selectors.registry import METHODS, Method
 from .trust import Known, Suspects, Verdict, find_copies, judge, suspects_from
-from .trust.judge import Recall
+from .trust.judge import Recall, make_now
 from .validation import (
     Beyond,
     CheckedRows,
@@ -443,7 +443,8 @@ def run_opened(plan: Plan, params: dict[str, Any], data: Dataset, started: float
         training = train_if_needed(plan, params, checked)
         selector = plan.entry.build(**params)
         by_class = selector.judges_by_class
-        verdict = judge_once(plan, selector, checked, recalled(checkpoint), known)
+        recall = make_now if checkpoint is None else checkpoint.recall
+        verdict = judge_once(plan, selector, checked, recall, known)
         used, believed, changed = fix_labels(checked, verdict, by_class, plan.fix)
         picked, met = pick_rows(plan, params, aims, used, believed, by_class, checkpoint)
         about_classes, given = verdict if by_class else None, data.labels
