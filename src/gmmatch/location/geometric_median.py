@@ -142,24 +142,16 @@ def _scaled(values: FloatArray, power: int) -> Vector:
 
 
 def measure(
-    rows: Rows,
-    points: Vector,
-    codes: IntArray | None = None,
-    weights: Vector | None = None,
-    n_groups: int | None = None,
+    rows: Rows, points: Vector, codes: IntArray | None = None, weights: Vector | None = None
 ) -> GroupSums:
-    """Measure one point per group in one pass over all rows, block by block.
-
-    `n_groups`: how many groups there were to begin with; sums are made in the same order while groups are.
-    """
+    """Measure one point per group in one pass over all rows, block by block."""
     own_code, own_weight = PerRow(codes), PerRow(weights)
 
     def part(block: slice, values: FloatArray) -> GroupSums:
         return partial_sums(values, points, own_code[block], own_weight[block])
 
     zero = partial(GroupSums.zeros, len(points), rows.shape[1])
-    read = Sums("finding the middle", part, zero, GroupSums.add, n_groups or len(points))
-    return run_read(rows, read)
+    return run_read(rows, Sums("finding the middle", part, zero, GroupSums.add, len(points)))
 
 
 def group_medians(
@@ -181,21 +173,11 @@ def group_medians(
     """
     starts = np.array(group_means(rows, codes, n_groups, weights) if starts is None else starts)
     search = Search(starts, epsilon, max_iter)
-    left = np.arange(n_groups)
-    found: list[GeometricMedian | None] = [None] * n_groups
-    while len(left):
-        search.feed(measure(rows, search.points, codes, weights, n_groups))
-        done = search.done
-        if not done.any():
-            continue
-        for group, median in zip(left[done].tolist(), _results(search, done), strict=True):
-            found[group] = median
-        left = left[~done]
-        search.keep(~done)
-        if codes is not None:  # rows of those that are done need no other look
-            number = np.where(done, -1, np.cumsum(~done) - 1)
-            codes = np.where(codes >= 0, number[codes], -1)
-    return [median for median in found if median is not None]
+    while (left := ~search.done).any():
+        # Rows of groups that are done need no other look.
+        own = codes if codes is None or left.all() else np.where((codes >= 0) & left[codes], codes, -1)
+        search.feed(measure(rows, search.points, own, weights))
+    return search.medians()
 
 
 def certify(
@@ -207,17 +189,6 @@ def certify(
     """Certify given points as geometric medians of their groups, in one pass over all rows."""
     starts = np.stack([np.asarray(point) for point in points])
     return group_medians(rows, codes, len(starts), weights=weights, starts=starts, max_iter=1)
-
-
-def _results(search: Search, done: Mask) -> list[GeometricMedian]:
-    """Return the best points of the groups whose search is done."""
-    assert search.best is not None
-    best, converged = search.best.among(done), search.converged[done].tolist()
-    told = best.point, best.objective.tolist(), best.epsilon.tolist(), converged
-    return [
-        GeometricMedian(point, objective, epsilon, search.passes, good)
-        for point, objective, epsilon, good in zip(*told, strict=True)
-    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +297,7 @@ class Search:
         self.points = starts
         self.epsilon = epsilon
         self.max_iter = max_iter
-        self.passes = 0
+        self.passes = np.zeros(len(starts), dtype=np.int64)
         self.best: Visits | None = None
         self._guessed = np.zeros(len(starts), dtype=bool)  # whether the last step was a secant
         self._misses = np.zeros(len(starts), dtype=np.int64)
@@ -344,16 +315,19 @@ class Search:
         return self.converged | (self.passes >= self.max_iter)
 
     def feed(self, sums: GroupSums) -> None:
-        """Take the sums measured at `points` and move on to the next points."""
-        visits = Visits.read(self.points, sums, self.epsilon)
-        self.passes += 1
+        """Take the sums measured at `points` and move on to the next points; groups that are done stay so."""
+        done, visits = self.done, Visits.read(self.points, sums, self.epsilon)
+        if self.best is not None:
+            visits = visits.with_those_of(done, self.best)
+        self.passes += ~done
         self.points = self._next(visits)
 
-    def keep(self, chosen: Mask) -> None:
-        """Go on with some of the groups alone."""
-        self.points, self._guessed = self.points[chosen], self._guessed[chosen]
-        self._misses = self._misses[chosen]
-        self.best = None if self.best is None else self.best.among(chosen)
+    def medians(self) -> list[GeometricMedian]:
+        """Return the best point of each group, with its certificate."""
+        assert self.best is not None
+        told = self.best.objective, self.best.epsilon, self.passes, self.converged
+        columns = [column.tolist() for column in told]
+        return [GeometricMedian(*entry) for entry in zip(self.best.point, *columns, strict=True)]
 
     def _next(self, visits: Visits) -> Vector:
         """Take note of a visit to each group and return the next points to measure."""
