@@ -22,7 +22,7 @@ JsonObject = Mapping[str, Any]
 
 _FLAGS = ("unlikely", "far", "clumped", "light")
 _LAST_TIER = 2
-DIGEST_BYTES = 16
+_DIGEST_BYTES = 16
 _LIGHT = 0.25  # doubt about rows that few others are like: more than none, less than about rows far off
 WRONG = 0.5
 """A label whose probability of being wrong reaches this is not believed."""
@@ -287,7 +287,7 @@ def digest_of_arrays(arrays: Mapping[str, AnyArray]) -> str:
     >>> digest_of_arrays(one) == digest_of_arrays(dict(one)), digest_of_arrays(one) == digest_of_arrays(other)
     (True, False)
     """
-    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    found = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for name in sorted(arrays):
         values = np.ascontiguousarray(arrays[name])
         found.update(f"{name}\0{values.dtype.str}\0{arrays[name].shape}\0".encode())
@@ -300,17 +300,13 @@ def digest_of_table(table: Any, *beside: bytes) -> str:
 
     It does not depend on how the columns are divided into chunks, nor on what stands in empty cells.
     """
-    import pyarrow as pa
-
-    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    arrays = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        kind, cells = column.type, column.drop_null()
-        found.update(f"{name}\0{kind}\0{len(column)}\0{column.null_count}\0".encode())
-        found.update(np.packbits(column.is_valid().to_numpy()).tobytes())
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-            found.update(cells.to_numpy().tobytes())
-        else:
-            found.update(repr(cells.to_pylist()).encode("utf-8", "surrogatepass"))
+        cells = column.to_numpy()
+        if cells.dtype.kind not in "biuf":
+            cells = np.frombuffer(repr(cells.tolist()).encode("utf-8", "surrogatepass"), np.uint8)
+        arrays[name] = cells
+    found = hashlib.blake2b(digest_of_arrays(arrays).encode(), digest_size=_DIGEST_BYTES)
     for content in beside:
         found.update(f"{len(content)}\0".encode() + content)
     return found.hexdigest()

@@ -1,13 +1,13 @@
 """Hand the kept rows over to whatever holds the data: tables, datasets, lists, a loader's sampler."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
 from .arrays import AnyArray, IntArray, Labels, is_lazy, kinds_of
-from .errors import InvalidInput, InvalidInputType, require
+from .errors import InvalidInput, InvalidInputType
 
 Taker = Callable[[Any, IntArray], Any]
 _PLACE = "__place among the picks__"
@@ -58,24 +58,6 @@ def check_order(x: Any, indices: IntArray, ids: Labels | None) -> None:
             f"the rows are in another order than those that the selection was made from: row {indices[place]}"
             f" was {wanted[place]!r}, and is {found[place]!r}{way_out}"
         )
-
-
-def index_sampler(indices: IntArray, shuffle: bool, seed: int) -> Any:
-    """Return a sampler for a torch ``DataLoader`` that draws `indices`.
-
-    `shuffle`: draw them in a new random order in every epoch, or in the order given. `seed`: seed of the
-    orders; torch's own generator is left alone.
-    """
-    torch = require("torch", "torch", "torch")
-    if not shuffle:
-        return indices.tolist()
-    generator = torch.Generator().manual_seed(seed)
-    return torch.utils.data.SubsetRandomSampler(indices.tolist(), generator=generator)
-
-
-def as_frame(columns: Mapping[str, AnyArray]) -> Any:
-    """Return columns as a pandas DataFrame."""
-    return require("pandas", "pandas", "hf").DataFrame(dict(columns))
 
 
 def _take_items(items: Sequence[object], rows: IntArray) -> list[object]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import AnyArray, IntArray, Mask, Vector
-from .errors import InvalidInput, InvalidParameter, brief, first_line
+from .errors import InvalidInput, InvalidParameter, brief, first_line, require
 from .facts import (
     Evidence,
     JsonObject,
@@ -398,9 +398,11 @@ class Selection:
         random_state
             Seed of the orders.
         """
-        from .handover import index_sampler
-
-        return index_sampler(self.indices, shuffle, random_state)
+        torch = require("torch", "torch", "torch")
+        if not shuffle:
+            return self.indices.tolist()
+        generator = torch.Generator().manual_seed(random_state)  # torch's own is left alone
+        return torch.utils.data.SubsetRandomSampler(self.indices.tolist(), generator=generator)
 
     def report(
         self,
@@ -453,10 +455,9 @@ class Selection:
 
     def to_pandas(self) -> Any:
         """Return the columns of the selection file as a pandas DataFrame, one row per kept row."""
-        from .handover import as_frame
-
         table = self.to_arrow()
-        return as_frame({name: table.column(name).to_numpy() for name in table.column_names})
+        columns = {name: table.column(name).to_numpy() for name in table.column_names}
+        return require("pandas", "pandas", "hf").DataFrame(columns)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the selection as Parquet: one row per kept row, everything else in the metadata.

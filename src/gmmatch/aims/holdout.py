@@ -12,8 +12,7 @@ from ..arrays import FloatArray, IntArray, Vector
 from ..compute.keys import row_keys
 from ..compute.runner import gather
 from ..data import Dataset, StackedRows
-from ..errors import InvalidInput
-from ..handover import as_frame
+from ..errors import InvalidInput, require
 from ..inputs import rows_of
 from ..records import verb
 from ..trust import find_copies
@@ -83,7 +82,7 @@ class Leaks:
 
     def to_pandas(self) -> Any:
         """Return the pairs as a pandas DataFrame."""
-        return as_frame(self.columns())
+        return require("pandas", "pandas", "hf").DataFrame(self.columns())
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the pairs: .parquet, .csv or .jsonl."""

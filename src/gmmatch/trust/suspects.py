@@ -19,8 +19,7 @@ from ..compute import kernels
 from ..compute.blocks import block_rows, tiles
 from ..compute.reads import EachRow
 from ..compute.runner import PerRow, run_read
-from ..errors import InvalidInput, InvalidInputType, InvalidParameter, brief
-from ..handover import as_frame
+from ..errors import InvalidInput, InvalidInputType, InvalidParameter, brief, require
 from ..records import verb
 from ..validation import check_probability, is_whole, label_values
 from .evidence import KINDS
@@ -130,7 +129,7 @@ class Suspects:
 
     def to_pandas(self) -> Any:
         """Return the evidence as a pandas DataFrame, most suspicious row first."""
-        return as_frame(self.columns())
+        return require("pandas", "pandas", "hf").DataFrame(self.columns())
 
     def summary(self) -> dict[str, Any]:
         """Return how much of the data seems wrong, kind by kind, as plain data."""
