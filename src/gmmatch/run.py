@@ -13,6 +13,7 @@ import re
 import shutil
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -100,7 +101,7 @@ _OTHER_TASKS = {
 _NAMED = 3  # bad rows that a note names
 # Time beside reads and picks, by a few measured runs: to start, and for each row.
 _START_SECONDS, _ROW_SECONDS = 1.0, 1e-6
-_PRODUCTS, _PRODUCT_SECONDS = 40, 0.5  # that measure how fast this machine multiplies
+_PRODUCTS = 20  # that measure how fast this machine multiplies
 
 
 class OwnDefault(str):
@@ -432,7 +433,12 @@ def run_opened(plan: Plan, params: dict[str, Any], data: Dataset, started: float
     `params`: those of the method. `started`: when the run began.
     """
     data, checked = check_before_reading(plan, params, data)
-    content, selector = open_content_of(plan, data), plan.entry.build(**params)
+    content, selector = None, plan.entry.build(**params)
+    if plan.report is not None:
+        from .reporting import find_content
+
+        shown = None if plan.trains_on_images else plan.images
+        content = find_content(data, images=shown, image=plan.image)
     opening = open_runner(plan.engine, data, plan.address, plan.workers)
     with opening as runner, count_reads(runner.rows) as counter:
         checked = look_at_all(checked.read_by(runner.rows), data, plan.on_bad_rows, plan.seed, selector)
@@ -510,16 +516,6 @@ def check_before_reading(plan: Plan, params: dict[str, Any], data: Dataset) -> t
                 " is matched whole"
             )
     return replace(data, rows=checked.rows), checked
-
-
-def open_content_of(plan: Plan, data: Dataset) -> Content | None:
-    """Open what the rows look like, if a report is to show it."""
-    if plan.report is None:
-        return None
-    from .reporting import find_content
-
-    shown = None if plan.trains_on_images else plan.images
-    return find_content(data, images=shown, image=plan.image)
 
 
 def look_at_all(
@@ -860,8 +856,8 @@ def write_report_of(
     if content is None or images is not None or texts is not None:
         content = find_content(outcome.dataset, images=images, texts=texts, image=plan.image)
     asked = {name: getattr(plan, name) for name in ("labels", "ids", "embedding", "encoder", *READING)}
-    for name, usual in (("on_bad_rows", "error"), ("unlabelled", "error"), ("header", "auto")):
-        asked[name] = None if asked[name] == usual else asked[name]
+    usual = {"on_bad_rows": "error", "unlabelled": "error", "header": "auto"}
+    asked |= {name: None for name, value in usual.items() if asked[name] == value}
     opened = opened_as(plan.source, asked) if plan.groups is None else None
     if opened is not None:
         opened = opened[0], {**opened[1], **plan.named_aims()}
@@ -1010,12 +1006,8 @@ def _rates(source: Dataset) -> tuple[float, float]:
     read_rate = part.nbytes / max(time.perf_counter() - started, 1e-6)
     block = np.ones((512, 512), part.dtype)
     threads = max((pool["num_threads"] for pool in threadpool_info()), default=1)
-    took: list[float] = []
     # One thread, and the quickest of many: threads that wait for each other beside other work would make a
     # product look twenty times as slow as the run will be.
     with threadpool_limits(1):
-        while len(took) < _PRODUCTS and sum(took) < _PRODUCT_SECONDS:
-            started = time.perf_counter()
-            np.dot(block, block.T)
-            took.append(time.perf_counter() - started)
-    return read_rate, threads * 512.0**3 / max(min(took), 1e-6)
+        took = min(timeit.repeat(lambda: np.dot(block, block.T), number=1, repeat=_PRODUCTS))
+    return read_rate, threads * 512.0**3 / max(took, 1e-6)

@@ -33,9 +33,15 @@ from ..trust.judge import Divide
 from ..validation import CheckedRows, check_choice, check_keep, check_positive_int
 from .base import Costs, Selector
 
-STEPS = ("teaching", "residual", "projection")
-STARTS = ("center", "zero", "random")
-NORMALIZE = ("none", "unit")
+_WORDS_ONLY: dict[str, tuple[str, ...]] = {
+    "step": ("teaching", "residual", "projection"), "normalize": ("none", "unit"),
+    "strategy": ("auto", *STRATEGIES), "learner": LEARNERS,
+}  # fmt: skip
+# What else can be a number or a vector.
+_WORDS = _WORDS_ONLY | {
+    "start": ("center", "zero", "random"), "batch_size": ("auto",), "streams": ("auto",),
+    "fourier_features": ("auto", "off"), "clusters": ("auto", "off"),
+}  # fmt: skip
 
 
 class GMMatching(Selector):
@@ -141,18 +147,11 @@ class GMMatching(Selector):
     guard: str = "auto"
 
     def _check(self) -> None:
-        check_choice(self.step, STEPS, "step")
-        check_choice(self.normalize, NORMALIZE, "normalize")
-        check_choice(self.strategy, ("auto", *STRATEGIES), "strategy")
-        check_choice(self.learner, LEARNERS, "learner")
-        if isinstance(self.start, str):
-            check_choice(self.start, STARTS, "start")
-        for name in ("batch_size", "streams", "fourier_features", "clusters"):
-            allowed = ("auto", "off") if name in ("fourier_features", "clusters") else ("auto",)
+        for name, words in _WORDS.items():
             value = getattr(self, name)
-            if isinstance(value, str):
-                check_choice(value, allowed, name)
-            elif value is not None or name != "batch_size":
+            if isinstance(value, str) or name in _WORDS_ONLY:
+                check_choice(value, words, name)
+            elif name != "start" and (value is not None or name != "batch_size"):
                 check_positive_int(value, name)
         count = self.fourier_features
         if not isinstance(count, str) and count > MOST_FEATURES:  # than the memory of a machine holds
