@@ -354,11 +354,10 @@ def list_suspects(
     check_places(opened)
     opened = opened.labelled()
     checked = check_input(opened.numbers(), opened.labels, name=opened.name, finite=False)
-    seed = as_seed(random_state)
     with open_runner(plan.engine, replace(opened, rows=checked.rows), plan.address, plan.workers) as runner:
-        checked = run.look_at_all(checked.read_by(runner.rows), opened, plan.on_bad_rows, seed)
+        checked = run.look_at_all(checked.read_by(runner.rows), opened, plan.on_bad_rows, plan.random_state)
         known, remarks = gather_known(opened, checked, plan.reference, plan.probabilities, vars(plan))
-        found = run.find_suspects(opened, checked, None, seed, known, opened.labels, remarks)
+        found = run.find_suspects(opened, checked, None, plan.random_state, known, opened.labels, remarks)
     opened.check_unchanged()
     with files.whole_files(*outputs) if outputs else nullcontext(()) as partials:
         for kind, partial in zip(places, partials, strict=True):

@@ -120,7 +120,7 @@ class Plan:
     method: str = "gm-matching"
     params: Mapping[str, Any] = field(default_factory=dict)
     guard: str | None = None
-    random_state: object = 0
+    random_state: Any = 0
     reference: object = None
     probabilities: object = None
     fix: float | None = None
@@ -155,6 +155,10 @@ class Plan:
     command: str | None = None
     # Outputs behind an address, by the files that they are written to first.
     elsewhere: Mapping[Path, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A generator, or None, gives one seed for all that is drawn.
+        object.__setattr__(self, "random_state", as_seed(self.random_state))
 
     @classmethod
     def of(cls, source: Any, keep: float | int | str, options: Mapping[str, Any]) -> Plan:
@@ -204,11 +208,6 @@ class Plan:
     def engine_name(self) -> str:
         """What runs the reads, by name."""
         return self.engine.name if isinstance(self.engine, Runner) else self.engine
-
-    @property
-    def seed(self) -> int:
-        """The seed of what is drawn beside the method's own draws; 0 where a generator was given."""
-        return as_seed(self.random_state) if is_whole(self.random_state) else 0
 
     @property
     def trains_on_images(self) -> bool:
@@ -433,7 +432,7 @@ def run_opened(plan: Plan, params: dict[str, Any], data: Dataset, started: float
     `params`: those of the method. `started`: when the run began.
     """
     data, checked = check_before_reading(plan, params, data)
-    content, selector = None, plan.entry.build(**params)
+    content, selector, seed = None, plan.entry.build(**params), plan.random_state
     if plan.report is not None:
         from .reporting import find_content
 
@@ -441,9 +440,11 @@ def run_opened(plan: Plan, params: dict[str, Any], data: Dataset, started: float
         content = find_content(data, images=shown, image=plan.image)
     opening = open_runner(plan.engine, data, plan.address, plan.workers)
     with opening as runner, count_reads(runner.rows) as counter:
-        checked = look_at_all(checked.read_by(runner.rows), data, plan.on_bad_rows, plan.seed, selector)
+        checked = look_at_all(
+            checked.read_by(runner.rows), data, plan.on_bad_rows, plan.random_state, selector
+        )
         known, remarks = gather_known(data, checked, plan.reference, plan.probabilities, vars(plan))
-        aims = open_aims(plan.aims, data, checked, plan.seed, plan.encoder, plan.text)
+        aims = open_aims(plan.aims, data, checked, seed, plan.encoder, plan.text)
         params["keep"] = aims.keep(plan.keep, checked)
         checkpoint = open_checkpoint(plan, params, checked, known, aims)
         training = train_if_needed(plan, params, checked)
@@ -457,7 +458,7 @@ def run_opened(plan: Plan, params: dict[str, Any], data: Dataset, started: float
 
         @cache
         def list_suspects() -> Suspects:
-            return find_suspects(data, checked, about_classes, plan.random_state, known, given)
+            return find_suspects(data, checked, about_classes, seed, known, given)
 
         found = None if plan.suspects is None else list_suspects()
     checked = checked.read_by(data.rows)  # which outlive the runner
@@ -582,8 +583,7 @@ def train_if_needed(plan: Plan, params: dict[str, Any], checked: CheckedRows) ->
     if params.get("by_class", True):  # before the training run begins
         class_budgets(sizes, resolve_keep(params["keep"], int(sizes.sum())))
     how: dict[str, Any] = {"config": plan.train_config, "device": plan.device}
-    seed = as_seed(params["random_state"])
-    given, training = entry.train(checked.rows, codes, usable, images=images, seed=seed, **how)
+    given, training = entry.train(checked.rows, codes, usable, images=images, seed=plan.random_state, **how)
     params |= given
     return training
 
@@ -597,12 +597,9 @@ def judge_once(
     """
     if not wants_verdict(plan, selector, checked):
         return None
-    seed, share = as_seed(selector.random_state), plan.aims.by_class
 
     def make() -> Verdict:
-        # With the guard a generator is asked once more: its second number decides.
-        own = seed if selector.guard == "off" else as_seed(selector.random_state)
-        return selector.judge(checked, own, recall, known, share)
+        return selector.judge(checked, plan.random_state, recall, known, plan.aims.by_class)
 
     with count_reads(checked.rows) as counter:
         verdict: Verdict = recall("verdict", make)
@@ -646,7 +643,7 @@ def pick_rows(
 ) -> tuple[Selection, Resolved]:
     """Pick rows for all that is wanted of them; return them, and how far that was met."""
     evidence = None if verdict is None else evidence_of(verdict, checked, by_class)
-    met = aims.resolve(checked, verdict, evidence, params, plan.seed, plan.keep)
+    met = aims.resolve(checked, verdict, evidence, params, plan.random_state, plan.keep)
     if met.keep is not None:
         params = {**params, "keep": met.keep}
     budget = 0.0  # the most that the picks may cost, those that are in already among them
@@ -706,7 +703,7 @@ def find_suspects(
     data: Dataset,
     checked: CheckedRows,
     verdict: Verdict | None,
-    random_state: object,
+    seed: int,
     known: Known,
     given: Labels | None,
     remarks: Iterable[str] = (),
@@ -720,7 +717,6 @@ def find_suspects(
     assert checked.classes is not None
     codes, present = checked.judged()
     own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
-    seed = as_seed(random_state)
     keys = None if verdict is None else verdict.keys
     keys = hashes_of(checked, seed) if keys is None else keys
     if verdict is None:
