@@ -48,7 +48,7 @@ from .encoders import Encoder, choose_encoder
 from .encoders.registry import parameters
 from .encoders.trial import try_encoder
 from .errors import InvalidInput, InvalidParameter
-from .facts import RunInfo
+from .facts import Evidence, RunInfo
 from .inputs import gather_known, open_data
 from .matching.budgets import check_share, class_budgets
 from .outputs import (
@@ -453,7 +453,8 @@ def run_opened(plan: Plan, params: dict[str, Any], data: Dataset, started: float
         recall = make_now if checkpoint is None else checkpoint.recall
         verdict = judge_once(plan, selector, checked, recall, known)
         used, believed, changed = fix_labels(checked, verdict, by_class, plan.fix)
-        picked, met = pick_rows(plan, params, aims, used, believed, by_class, checkpoint)
+        evidence = None if believed is None else evidence_of(believed, used, by_class)
+        picked, met = pick_rows(plan, params, aims, used, believed, evidence, checkpoint)
         about_classes, given = verdict if by_class else None, data.labels
 
         @cache
@@ -464,10 +465,9 @@ def run_opened(plan: Plan, params: dict[str, Any], data: Dataset, started: float
     checked = checked.read_by(data.rows)  # which outlive the runner
     data.check_unchanged()
     selection = picked
-    if verdict is not None and picked.evidence is None:  # where rows were judged for others than the method
-        info = replace(picked.info, tiers=verdict.summary()["tiers"])
-        evidence = evidence_of(verdict, checked, by_class)
-        selection = replace(picked, tiers=verdict.tiers, evidence=evidence, info=info)
+    if believed is not None and picked.evidence is None:  # where rows were judged for others than the method
+        info = replace(picked.info, tiers=believed.summary()["tiers"])
+        selection = replace(picked, tiers=believed.tiers, evidence=evidence, info=info)
     if plan.fix is not None:
         selection, data = under_fixed_labels(selection, data, checked, used)
         remarks = (*remarks, f"{changed:,} labels were changed to suggestions of at least {plan.fix:g}")
@@ -638,11 +638,10 @@ def pick_rows(
     aims: OpenAims,
     checked: CheckedRows,
     verdict: Verdict | None,
-    by_class: bool,
+    evidence: Evidence | None,
     checkpoint: FileCheckpoint | None,
 ) -> tuple[Selection, Resolved]:
     """Pick rows for all that is wanted of them; return them, and how far that was met."""
-    evidence = None if verdict is None else evidence_of(verdict, checked, by_class)
     met = aims.resolve(checked, verdict, evidence, params, plan.random_state, plan.keep)
     if met.keep is not None:
         params = {**params, "keep": met.keep}
