@@ -340,7 +340,7 @@ def list_suspects(
     given = {"suspects": (output, "output"), "fixed labels": (fix, "fix")}
     places = {kind: files.as_path(*path) for kind, path in given.items() if path[0] is not None}
     outputs = [*places.values()]
-    files.check_apart(outputs, (data, labels, plan.ids))
+    files.check_apart(outputs, plan.read)
     check_probability(above, "above")
 
     def check_places(found: Dataset) -> None:
@@ -365,7 +365,7 @@ def list_suspects(
                 write_suspects(found, partial)
             else:
                 write_labels(found.fix(above=above), partial, opened)
-    return replace(found, read=tuple(files.names_of((data, labels, plan.ids, *opened.files))))
+    return replace(found, read=tuple(files.names_of((*plan.read, *opened.files))))
 
 
 def leaks(train: object, test: object, *, random_state: object = 0, **opening: Any) -> Leaks:
@@ -472,15 +472,23 @@ def _html(shown: Selection | Suspects | Dataset) -> str:
     return suspects_html(shown) if isinstance(shown, Suspects) else dataset_html(shown)
 
 
-def _save(found: Suspects | Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+def _checked_path(path: str | os.PathLike[str], overwrite: bool, kind: str) -> Path:
     place = files.as_path(path, "path")
     files.check_new(place, overwrite)
-    check_output(place, kind="suspects" if isinstance(found, Suspects) else "leaks")
+    check_output(place, kind=kind)
+    return place
+
+
+def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    place = _checked_path(path, overwrite, "suspects")
     files.check_apart([place], found.read)
-    if isinstance(found, Suspects):
-        write_suspects(found, place)
-    else:
-        write_leaks(found.columns(), place)
+    write_suspects(found, place)
+
+
+def _save_leaks(found: Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    place = _checked_path(path, overwrite, "leaks")
+    files.check_apart([place], found.read)
+    write_leaks(found.columns(), place)
 
 
 def _settings(selection: Selection) -> dict[str, Any]:
@@ -504,6 +512,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "show": _show,
     "plot": _plot,
     "html": _html,
-    "save": _save,
+    "save suspects": _save_suspects,
+    "save leaks": _save_leaks,
 }
 """What the verbs of results call, which know nothing of what is above them."""

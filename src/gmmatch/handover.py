@@ -1,13 +1,13 @@
 """Hand the kept rows over to whatever holds the data: tables, datasets, lists, a loader's sampler."""
 
 import sys
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
 from .arrays import AnyArray, IntArray, Labels, is_lazy, kinds_of
-from .errors import InvalidInput, InvalidInputType
+from .errors import InvalidInput, InvalidInputType, require
 
 Taker = Callable[[Any, IntArray], Any]
 _PLACE = "__place among the picks__"
@@ -58,6 +58,11 @@ def check_order(x: Any, indices: IntArray, ids: Labels | None) -> None:
             f"the rows are in another order than those that the selection was made from: row {indices[place]}"
             f" was {wanted[place]!r}, and is {found[place]!r}{way_out}"
         )
+
+
+def as_frame(columns: Mapping[str, AnyArray]) -> Any:
+    """Return columns as a pandas DataFrame."""
+    return require("pandas", "pandas", "hf").DataFrame(dict(columns))
 
 
 def _take_items(items: Sequence[object], rows: IntArray) -> list[object]:

@@ -346,10 +346,8 @@ class Selection:
 
     def _objective_of(self, k: int) -> float:
         """Return the mean of the classes' last scores among the first `k` picks, weighted by their picks."""
-        if self.info.center is None or (self.info.chains or 1) > 1:
+        if self.info.center is None or (self.info.chains or 1) > 1 or self._by_parts:
             return self.objective if k == len(self) else float("nan")
-        if self._by_parts and k < len(self):
-            return float("nan")
         grouped = self.labels is not None and self.params.get("by_class", True)
         labels = self.labels[:k] if grouped and self.labels is not None else np.zeros(k)
         _, from_the_end, counts = np.unique(labels[::-1], return_index=True, return_counts=True)

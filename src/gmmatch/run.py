@@ -265,7 +265,7 @@ class Plan:
     @property
     def read(self) -> tuple[object, ...]:
         """All that was given to be read, files among it."""
-        given = self.source, self.labels, self.ids, self.reference, self.probabilities
+        given = self.source, self.labels, self.ids, self.groups, self.reference, self.probabilities
         return (*given, *self.aims.given(), self.images, self.train_config, self.params.get("scores"))
 
     def named_aims(self) -> dict[str, Any]:
@@ -851,8 +851,8 @@ def write_report_of(
     if content is None or images is not None or texts is not None:
         content = find_content(outcome.dataset, images=images, texts=texts, image=plan.image)
     asked = {name: getattr(plan, name) for name in ("labels", "ids", "embedding", "encoder", *READING)}
-    usual = {"on_bad_rows": "error", "unlabelled": "error", "header": "auto"}
-    asked |= {name: None for name, value in usual.items() if asked[name] == value}
+    for name, usual in (("on_bad_rows", "error"), ("unlabelled", "error"), ("header", "auto")):
+        asked[name] = None if asked[name] == usual else asked[name]
     opened = opened_as(plan.source, asked) if plan.groups is None else None
     if opened is not None:
         opened = opened[0], {**opened[1], **plan.named_aims()}

@@ -12,7 +12,8 @@ from ..arrays import FloatArray, IntArray, Vector
 from ..compute.keys import row_keys
 from ..compute.runner import gather
 from ..data import Dataset, StackedRows
-from ..errors import InvalidInput, require
+from ..errors import InvalidInput
+from ..handover import as_frame
 from ..inputs import rows_of
 from ..records import verb
 from ..trust import find_copies
@@ -82,11 +83,11 @@ class Leaks:
 
     def to_pandas(self) -> Any:
         """Return the pairs as a pandas DataFrame."""
-        return require("pandas", "pandas", "hf").DataFrame(self.columns())
+        return as_frame(self.columns())
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the pairs: .parquet, .csv or .jsonl."""
-        verb("save")(self, path, overwrite)
+        verb("save leaks")(self, path, overwrite)
 
     def summary(self) -> dict[str, Any]:
         """Return what was found as plain data; of many pairs the nearest."""

@@ -19,7 +19,8 @@ from ..compute import kernels
 from ..compute.blocks import block_rows, tiles
 from ..compute.reads import EachRow
 from ..compute.runner import PerRow, run_read
-from ..errors import InvalidInput, InvalidInputType, InvalidParameter, brief, require
+from ..errors import InvalidInput, InvalidInputType, InvalidParameter, brief
+from ..handover import as_frame
 from ..records import verb
 from ..validation import check_probability, is_whole, label_values
 from .evidence import KINDS
@@ -129,7 +130,7 @@ class Suspects:
 
     def to_pandas(self) -> Any:
         """Return the evidence as a pandas DataFrame, most suspicious row first."""
-        return require("pandas", "pandas", "hf").DataFrame(self.columns())
+        return as_frame(self.columns())
 
     def summary(self) -> dict[str, Any]:
         """Return how much of the data seems wrong, kind by kind, as plain data."""
@@ -211,7 +212,7 @@ class Suspects:
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the evidence about every row, most suspicious first: .parquet, .csv or .jsonl."""
-        verb("save")(self, path, overwrite)
+        verb("save suspects")(self, path, overwrite)
 
     def head(self, k: int = 20) -> Suspects:
         """Return the `k` most suspicious rows.
