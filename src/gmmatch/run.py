@@ -357,22 +357,6 @@ def encodes(plan: Plan) -> bool:
     return any(each is not None for each in named) or open_plan(plan, encode=None).rows is None
 
 
-def fits(needed: int, cap: int) -> bool:
-    """Return True if a run can keep a cap; what is as little as Python itself takes can always be had."""
-    return needed <= max(cap, _LITTLE_BYTES)
-
-
-def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
-    """Return True if anybody needs the rows to be judged."""
-    if selector.judges or plan.suspects is not None or plan.fix is not None:
-        return True
-    if plan.report is None:
-        return False
-    from .reporting.inputs import worth_judging
-
-    return worth_judging(len(checked.rows), checked.rows.shape[1], len(checked.judged()[1]))
-
-
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What came of a plan."""
@@ -519,6 +503,11 @@ def check_before_reading(plan: Plan, params: dict[str, Any], data: Dataset) -> t
     return replace(data, rows=checked.rows), checked
 
 
+def fits(needed: int, cap: int) -> bool:
+    """Return True if a run can keep a cap; what is as little as Python itself takes can always be had."""
+    return needed <= max(cap, _LITTLE_BYTES)
+
+
 def look_at_all(
     checked: CheckedRows, data: Dataset, on_bad_rows: str, seed: int, selector: Selector | None = None
 ) -> CheckedRows:
@@ -606,6 +595,17 @@ def judge_once(
     # What a run before this one read.
     runner_of(checked.rows).count.passes += verdict.reads - counter.reads
     return verdict
+
+
+def wants_verdict(plan: Plan, selector: Selector, checked: CheckedRows) -> bool:
+    """Return True if anybody needs the rows to be judged."""
+    if selector.judges or plan.suspects is not None or plan.fix is not None:
+        return True
+    if plan.report is None:
+        return False
+    from .reporting.inputs import worth_judging
+
+    return worth_judging(len(checked.rows), checked.rows.shape[1], len(checked.judged()[1]))
 
 
 def fix_labels(
