@@ -357,7 +357,7 @@ def list_suspects(
     with open_runner(plan.engine, replace(opened, rows=checked.rows), plan.address, plan.workers) as runner:
         checked = run.look_at_all(checked.read_by(runner.rows), opened, plan.on_bad_rows, plan.random_state)
         known, remarks = gather_known(opened, checked, plan.reference, plan.probabilities, vars(plan))
-        found = run.find_suspects(opened, checked, None, plan.random_state, known, opened.labels, remarks)
+        found = run.find_suspects(opened, checked, None, plan.random_state, known, opened.labels)
     opened.check_unchanged()
     with files.whole_files(*outputs) if outputs else nullcontext(()) as partials:
         for kind, partial in zip(places, partials, strict=True):
@@ -365,7 +365,8 @@ def list_suspects(
                 write_suspects(found, partial)
             else:
                 write_labels(found.fix(above=above), partial, opened)
-    return replace(found, read=tuple(files.names_of((*plan.read, *opened.files))))
+    names = tuple(files.names_of((*plan.read, *opened.files)))
+    return replace(found, notes=(*found.notes, *remarks), read=names)
 
 
 def leaks(train: object, test: object, *, random_state: object = 0, **opening: Any) -> Leaks:

@@ -16,16 +16,7 @@ import numpy.typing as npt
 
 from .arrays import AnyArray, IntArray, Mask, Vector
 from .errors import InvalidInput, InvalidParameter, brief, first_line, require
-from .facts import (
-    Evidence,
-    JsonObject,
-    RunInfo,
-    check_kind,
-    digest_of_table,
-    pack_array,
-    plain,
-    unpack_array,
-)
+from .facts import Evidence, JsonObject, RunInfo, check_kind, digest_of_table, pack_array, plain, unpack_array
 from .files import as_path, machine_memory, whole_file
 
 _AS_TOLD: Any = None  # the info that the other attributes of a selection tell

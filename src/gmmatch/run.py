@@ -705,12 +705,11 @@ def find_suspects(
     seed: int,
     known: Known,
     given: Labels | None,
-    remarks: Iterable[str] = (),
 ) -> Suspects:
     """Gather the evidence that rows, or their labels, are wrong; bad rows are left out.
 
     `verdict`: where a run has judged the rows by class already, it stands. `given`: the labels as they were
-    given. `remarks`: what else the user should know.
+    given.
     """
     check_suspects(data, checked)
     assert checked.classes is not None
@@ -722,7 +721,7 @@ def find_suspects(
         verdict = judge(checked.rows, own, len(present), seed, keys=keys, known=known)
     copies = find_copies(checked.rows, keys, own >= 0)
     found = suspects_from(verdict, checked.rows, own, checked.classes[present], copies)
-    notes = (*notes_of(data, checked), *found.notes, *remarks)
+    notes = (*notes_of(data, checked), *found.notes)
     return replace(found, notes=notes, given=given, ids=data.ids, data=data)
 
 
@@ -783,25 +782,13 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
     out = np.setdiff1d(np.arange(len(data)), np.concatenate([data.unlabelled, first.selection.indices]))
     if plan.aims.exclude is not None:
         out = np.union1d(out, Exclude.of(plan.aims.exclude, data, first.checked, Include()).rows)
-    nothing: dict[str, Any] = dict.fromkeys((*OUTPUTS, "state"))
-    second = run(
-        replace(
-            known,
-            source=replace(data, labels=None, unlabelled=np.empty(0, np.int64)),
-            keep=1.0 if every else int(counts.sum()),
-            aims=replace(
-                plan.aims,
-                include=Include(first.selection.indices),
-                exclude=Exclude(np.setdiff1d(out, data.bad_rows)),
-            ),
-            params={name: value for name, value in plan.params.items() if name != "budgets"},
-            reference=None,
-            probabilities=None,
-            fix=None,
-            resume=False,
-            **nothing,
-        )
-    )
+    include, exclude = Include(first.selection.indices), Exclude(np.setdiff1d(out, data.bad_rows))
+    aims = replace(plan.aims, include=include, exclude=exclude)
+    source = replace(data, labels=None, unlabelled=np.empty(0, np.int64))
+    params = {name: value for name, value in plan.params.items() if name != "budgets"}
+    nothing: dict[str, Any] = dict.fromkeys((*OUTPUTS, "state", "reference", "probabilities", "fix"))
+    keep = 1.0 if every else int(counts.sum())
+    second = run(replace(known, source=source, keep=keep, aims=aims, params=params, resume=False, **nothing))
     found = join(first.selection, second.selection, data)
     # Rows without a label took no part in the first run, and are not left out for all that.
     told = set(left_out(first.dataset)) - set(left_out(data))
