@@ -34,32 +34,24 @@ class Trial:
 
 def try_encoder(chosen: str | Encoder, found: Dataset) -> Trial | None:
     """Encode some rows of a dataset; None where the encoder would be downloaded, or no row can be encoded."""
+    if isinstance(chosen, str) and find_family(chosen)[0].extra == "hub":
+        return None
+    order = np.random.default_rng(0).permutation(len(found))
     with tempfile.TemporaryDirectory(prefix="gmmatch-") as passing:
         folder = Path(passing)
-        if isinstance(chosen, str) and find_family(chosen)[0].extra == "hub":
-            return None
         made = make_encoder(chosen, folder, {})
-        order = np.random.default_rng(0).permutation(len(found))
-        if _encode_some(made, found, order[:_WARM], folder / "warm") is None:
-            return None
-        seconds, dimension = 0.0, 0
-        for number, size in enumerate(_TRIALS):
-            some = np.sort(order[:size])
-            started = time.perf_counter()
-            width = _encode_some(made, found, some, folder / str(number))
-            seconds, dimension = (time.perf_counter() - started) / len(some), width or dimension
-            if width is None or seconds * len(some) >= _ENOUGH or size >= len(found):
+        for size in (_WARM, *_TRIALS):
+            some, started = found.chosen(np.sort(order[:size])), time.perf_counter()
+            with VectorStore(folder / str(size)) as store:
+                run = Run(some, made, store)
+                run.encode(0, len(some), made.batch_size)
+                took, good = time.perf_counter() - started, run.positions[run.positions >= 0]
+                if not len(good):
+                    return None
+                dimension = store.gather(good[:1]).shape[1]
+            if size > _WARM and (took >= _ENOUGH or size >= len(found)):
                 break
-        return Trial(seconds, _share_known(made, found, order[:_LOOKED_UP]), dimension) if dimension else None
-
-
-def _encode_some(made: Encoder, found: Dataset, rows: IntArray, folder: Path) -> int | None:
-    """Encode rows; return how long their vectors are."""
-    with VectorStore(folder) as store:
-        run = Run(found.chosen(rows), made, store)
-        run.encode(0, len(rows), made.batch_size)
-        good = run.positions[run.positions >= 0]
-        return int(store.gather(good[:1]).shape[1]) if len(good) else None
+        return Trial(took / len(some), _share_known(made, found, order[:_LOOKED_UP]), dimension)
 
 
 def _share_known(made: Encoder, found: Dataset, rows: IntArray) -> float:
