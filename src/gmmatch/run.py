@@ -50,7 +50,7 @@ from .encoders.trial import try_encoder
 from .errors import InvalidInput, InvalidParameter
 from .facts import Evidence, RunInfo
 from .inputs import gather_known, open_data
-from .matching.budgets import check_share, class_budgets
+from .matching.budgets import check_share
 from .outputs import (
     check_ending,
     check_output,
@@ -570,7 +570,7 @@ def train_if_needed(plan: Plan, params: dict[str, Any], checked: CheckedRows) ->
     if len(sizes) < 2:
         raise InvalidInput(f"method {entry.name!r} needs labels of at least two classes; got one")
     if params.get("by_class", True):  # before the training run begins
-        class_budgets(sizes, resolve_keep(params["keep"], int(sizes.sum())))
+        check_share(len(sizes), resolve_keep(params["keep"], int(sizes.sum())))
     how: dict[str, Any] = {"config": plan.train_config, "device": plan.device}
     given, training = entry.train(checked.rows, codes, usable, images=images, seed=plan.random_state, **how)
     params |= given

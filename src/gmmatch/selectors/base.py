@@ -16,7 +16,7 @@ from ..compute.runner import count_reads, gather, with_runner
 from ..errors import InvalidInput, InvalidParameter, brief
 from ..facts import Evidence, RunInfo
 from ..location.centers import CENTERS
-from ..location.mean import Totals, group_totals, means_of
+from ..location.mean import Totals, means_of
 from ..matching.budgets import Weights, advise, check_budgets, check_share, weigh
 from ..matching.features import MatchedRows
 from ..matching.groups import Group, Outline, Picks, Shares, group_codes, with_first
@@ -122,10 +122,6 @@ class Selector(Estimator):
         """Return True if the method selects by what was judged, also where the guard is off."""
         return False
 
-    def wants_means(self) -> bool:
-        """Return True if the means of the groups are wanted of the read that looks at the rows."""
-        return False
-
     def _picking_reads(self, outline: Outline) -> int:
         """Return how often picking reads all rows, beside looking at them and judging them."""
         return 1
@@ -161,12 +157,8 @@ class Selector(Estimator):
         return Outline(len(rows), sizes[sizes > 0], *shape, codes is not None, self.guard != "off")
 
     def running_means(self, checked: CheckedRows) -> Sums[Totals] | None:
-        """Return what adds up the means that are wanted while the rows are looked at."""
-        if not self.wants_means():
-            return None
-        classes, codes = (checked.classes, checked.codes) if self.by_class else (None, None)
-        n_groups = 1 if classes is None else len(classes)
-        return group_totals(checked.rows, codes, n_groups, usable=checked.usable)
+        """Return what adds up means of the groups while the rows are looked at; None: none are wanted."""
+        return None
 
     @property
     def judges(self) -> bool:

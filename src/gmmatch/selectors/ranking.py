@@ -7,11 +7,13 @@ keeps the beginning of it. So a smaller budget's picks of a class are always a p
 import numpy as np
 
 from ..arrays import IntArray, Vector
+from ..compute.reads import Sums
 from ..errors import InvalidInput, InvalidInputType
 from ..location.centers import center_reads, find_centers
 from ..location.distances import group_distances
+from ..location.mean import Totals, group_totals
 from ..matching.groups import Group, Outline, Picks, group_codes, known_means
-from ..validation import without_torch
+from ..validation import CheckedRows, without_torch
 from .base import Selector
 
 
@@ -46,16 +48,22 @@ class Ranking(Selector):
     def _wants_features(self) -> bool:
         return self._compares()
 
-    def wants_means(self) -> bool:
-        """Return True if the means of the groups are wanted of the read that looks at the rows."""
-        by_name = isinstance(self.center, str) and self.center == "mean"
-        return self._compares() and by_name and self.guard == "off"
+    def _compares_with_means(self) -> bool:
+        return self._compares() and isinstance(self.center, str) and self.center == "mean"
+
+    def running_means(self, checked: CheckedRows) -> Sums[Totals] | None:
+        """Return what adds up the means that rows are compared with, where those of all rows are wanted."""
+        if not self._compares_with_means() or self.guard != "off":
+            return None
+        classes, codes = (checked.classes, checked.codes) if self.by_class else (None, None)
+        return group_totals(
+            checked.rows, codes, 1 if classes is None else len(classes), usable=checked.usable
+        )
 
     def _picking_reads(self, outline: Outline) -> int:
         if not self._compares():
             return 0
-        is_mean = isinstance(self.center, str) and self.center == "mean"
-        known = is_mean and (self.wants_means() or outline.means_known)
+        known = self._compares_with_means() and (self.guard == "off" or outline.means_known)
         return 1 if known else 1 + center_reads(self.center, outline.labelled)
 
     def _rebudget(self, groups: list[Group], scores: Vector, budgets: IntArray) -> IntArray:

@@ -214,9 +214,8 @@ def register_method(name: str, selector: type[Selector], **facts: Any) -> Method
     return METHODS.register(name, Method(name, selector, **facts))
 
 
-def find_method(name: object) -> Method:
-    """Return the entry of a method, or raise an error that names the nearest known one."""
-    return METHODS.find(name)
+find_method = METHODS.find
+"""Returns the entry of a method, or raises an error that names the nearest known one."""
 
 
 def methods() -> list[str]:
