@@ -122,9 +122,9 @@ class Columns(Table):
             for file, first in zip(self.files, begins, strict=False)
             if file.n_rows
         ]
-        rows = ForwardRows(shards, decoder.width, decoder.dtype)
-        if rows.nbytes > min(_HELD_BYTES, request.memory // 2):
-            return rows, {}
+        size = self.n_rows * decoder.width * np.dtype(decoder.dtype).itemsize
+        if size > min(_HELD_BYTES, request.memory // 2):
+            return ForwardRows(shards, decoder.width, decoder.dtype), {}
         held = np.concatenate([block for shard in shards for block in shard.blocks(0, shard.n_rows)])
         bad = np.flatnonzero(np.isnan(held).any(1)).tolist() if request.drop else []
         return held, dict.fromkeys(bad, f"no number in column {names[0]!r}")
