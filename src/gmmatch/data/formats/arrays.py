@@ -9,28 +9,35 @@ import mmap
 import struct
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
-from ...arrays import AnyArray, DType, FloatArray, IntArray
+from ...arrays import AnyArray, DType, IntArray
 from ...errors import InvalidInput
 from ..dataset import Dataset, Items, array_items, joined_items, list_items
-from ..remote import ask, is_http, is_remote, is_text, open_bytes, resumed, shown
+from ..remote import is_remote, is_text
 from ..request import Place, Request, check_column
 from ..rows import StackedRows, as_floats
-from ..spill import ForwardRows
-from .base import Format, check_room, file_errors, is_shards, kept_arrays, write_arrays, write_images
+from .arrow import file_columns
+from .base import (
+    Format,
+    check_room,
+    file_errors,
+    is_shards,
+    kept_arrays,
+    npy_header,
+    write_arrays,
+    write_images,
+)  # fmt: skip
 
 Shapes = dict[str, tuple[tuple[int, ...], DType]]
 
-_REQUEST_BYTES = 4 << 20  # of a file behind an address
 _LARGEST_HEADER = 100 << 20
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
@@ -41,13 +48,6 @@ _DTYPES = {
 def is_images(array: AnyArray) -> bool:
     """Return True for images, False for rows of numbers."""
     return array.dtype == np.uint8 and array.ndim in (3, 4)
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
-    """Return the shape of an array, whether it is stored by column, and its type, from its header."""
-    first = np.lib.format.read_magic(file) == (1, 0)
-    read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-    return read(file)
 
 
 # ---- .npy ----
@@ -69,13 +69,9 @@ def _open_npy(place: Place, request: Request) -> Dataset:
     request.refuse_columns(place.name)
     request.refuse_texts(place.name)
     if is_remote(place.files[0]):
-        shards = [ask(file, _describe, file) for file in place.files]
-        for shard in shards:
-            if (shard.width, shard.kind) != (shards[0].width, shards[0].kind):
-                raise InvalidInput(f"{shard.name} has rows of another width or type than {shards[0].name}")
-        sizes = tuple(shard.n_rows for shard in shards)
-        rows = ForwardRows(shards, shards[0].width, shards[0].dtype)
-        return Dataset(rows, place.name, "npy", files=place.files, sizes=sizes)
+        columns = file_columns(place.files, place.name)
+        rows, bad = columns.rows(columns.names, request)
+        return Dataset(rows, place.name, "npy", files=place.files, sizes=columns.sizes, bad=bad)
     arrays = [map_npy(Path(file)) for file in place.files[:1]]
     arrays += [unheld(map_npy(Path(file))) for file in place.files[1:]]
     sizes = tuple(len(array) if array.ndim else 0 for array in arrays)
@@ -105,65 +101,6 @@ def unheld(array: AnyArray) -> AnyArray:
     again = again.view(np.memmap)
     again._mmap, again.filename, again.offset, again.mode = buffer, array.filename, array.offset, "r"
     return again  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class NpyShard:
-    """The rows of a file behind an address, of which any span can be requested."""
-
-    name: str
-    n_rows: int
-    width: int
-    kind: str  # type of the numbers
-    offset: int  # byte where they begin
-    travels = True
-
-    @property
-    def dtype(self) -> str:
-        """Type of the rows as they are read."""
-        kind = np.dtype(self.kind)
-        return "float32" if kind.kind == "f" and kind.itemsize <= 4 else "float64"
-
-    @property
-    def begins(self) -> Sequence[int]:
-        """Any row; on the web, where an answer goes on to its end, the first one."""
-        return [0] if is_http(self.name) else range(0, self.n_rows, self._step)
-
-    @property
-    def _step(self) -> int:
-        """Rows of a request."""
-        return max(1, _REQUEST_BYTES // (self.width * np.dtype(self.kind).itemsize))
-
-    def check(self) -> None:
-        """Refuse other content than what was described."""
-        if ask(self.name, _describe, self.name).n_rows != self.n_rows:
-            raise InvalidInput(f"{shown(self.name)} has another number of rows than before")
-
-    def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Yield the rows between two; where a connection is lost, the rest is requested again."""
-        size = self.width * np.dtype(self.kind).itemsize
-
-        def blocks(at: int) -> Iterator[FloatArray]:
-            with file_errors(self.name, ".npy file"), open_bytes(self.name) as handle:
-                handle.seek(self.offset + at * size)
-                while at < stop:
-                    content = handle.read(min(self._step, stop - at) * size)
-                    if len(content) % size or not content:
-                        raise InvalidInput(f"{shown(self.name)} is shorter than it says")
-                    values = np.frombuffer(content, self.kind).reshape(-1, self.width)
-                    at += len(values)
-                    yield values.astype(self.dtype, copy=False)
-
-        return resumed(self.name, blocks, start, stop)
-
-
-def _describe(file: str) -> NpyShard:
-    with file_errors(file, ".npy file"), open_bytes(file) as handle:
-        shape, by_column, dtype = _header(handle)
-        offset = handle.tell()
-    if len(shape) != 2 or by_column or dtype.kind not in "fiub" or 0 in shape:
-        raise InvalidInput(f"{shown(file)} holds {dtype} of shape {shape}; expected rows of numbers")
-    return NpyShard(file, shape[0], shape[1], dtype.str, offset)
 
 
 def _write_npy(dataset: Dataset, rows: IntArray, folder: Path) -> None:
@@ -199,7 +136,7 @@ def load_npz(path: Path, name: str, most: int | None = None) -> AnyArray:
     with _archive(path) as archive:
         member = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name)
         with archive.open(member) as file:
-            shape, _, dtype = _header(file)
+            shape, _, dtype = npy_header(file)
             size = math.prod(shape) * dtype.itemsize
             check_room(size, f"{path}:{name}", most)
             if size > member.file_size:
@@ -215,7 +152,7 @@ def npz_shapes(path: Path) -> Shapes:
     with _archive(path) as archive:
         for name in archive.namelist():
             with archive.open(name) as member:
-                shape, _, dtype = _header(member)
+                shape, _, dtype = npy_header(member)
             found[name.removesuffix(".npy")] = shape, dtype
     return found
 

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ...arrays import AnyArray, FloatArray, IntArray, Rows
+from ...arrays import AnyArray, DType, FloatArray, IntArray, Rows
 from ...errors import InvalidInput
 from ...files import SHARDS
 from ..dataset import Dataset, Entries
-from ..remote import ask, file_stamp, is_http, is_remote, is_text, open_bytes, resumed
+from ..remote import ask, file_stamp, is_http, is_remote, is_text, open_bytes, resumed, shown
 from ..request import Place, Request, ending_of, refuse_bad
 from ..spill import ForwardRows, rows_per_block
-from .base import Format, file_errors, is_shards
+from .base import Format, file_errors, is_shards, npy_header
 from .tables import Table, table_dataset
 
 BATCH_ROWS = 8192
@@ -33,6 +33,7 @@ _HELD_BYTES = 128 << 20  # columns up to this size are decoded once, and held
 _PACKED = ("bfloat16", "float16", "float32", "float64", "int8")
 _BUFFER = 1 << 18  # bytes of Parquet that are read in one go
 _FAR_BUFFER = 8 << 20  # behind an address, where each go is a request
+_REQUEST_BYTES = 4 << 20  # of .npy
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,12 +416,63 @@ def _footer(file: str, stamp: str) -> tuple[pq.FileMetaData, list[int]]:
     return metadata, ends
 
 
-# ---- both ----
+# ---- .npy behind an address ----
+
+
+@dataclass(frozen=True, eq=False)
+class NpyFile(File):
+    """Rows that any span is requested of; `offset`: byte where they begin; `step`: rows of a request."""
+
+    width: int
+    kind: DType
+    offset: int
+    step: int
+
+    @property
+    def begins(self) -> Sequence[int]:
+        """Any row; on the web, where an answer goes on to its end, the first one."""
+        return [0] if is_http(self.name) else range(0, self.n_rows, self.step)
+
+    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows between two."""
+        size = self.width * self.kind.itemsize
+        with file_errors(self.name, ".npy file"), open_bytes(self.name) as handle:
+            handle.seek(self.offset + start * size)
+            for at in range(start, stop, self.step):
+                content = handle.read(min(self.step, stop - at) * size)
+                if len(content) < min(self.step, stop - at) * size:
+                    raise InvalidInput(f"{shown(self.name)} is shorter than it says")
+                values = np.frombuffer(content, self.kind).astype(_native(self.kind), copy=False)
+                lists = pa.FixedSizeListArray.from_arrays(pa.array(values), self.width)
+                batch = pa.record_batch([lists], names)
+                yield from (batch.slice(first, rows) for first in range(0, len(batch), rows))
+
+
+def _native(kind: DType) -> DType:
+    """Return the type that holds numbers of another order of bytes, or truth values, as Arrow has them."""
+    return np.dtype(np.uint8) if kind.kind == "b" else kind.newbyteorder("=")
+
+
+def _describe_npy(file: str) -> tuple[pa.Schema, File]:
+    with file_errors(file, ".npy file"), open_bytes(file) as handle:
+        shape, by_column, kind = npy_header(handle)
+        offset = handle.tell()
+    if len(shape) != 2 or by_column or kind.kind not in "fiub" or 0 in shape:
+        raise InvalidInput(f"{shown(file)} holds {kind} of shape {shape}; expected rows of numbers")
+    schema = pa.schema({"embeddings": pa.list_(pa.from_numpy_dtype(_native(kind)), shape[1])})
+    step = max(1, _REQUEST_BYTES // (shape[1] * kind.itemsize))
+    return schema, NpyFile(file, shape[0], shape[1], kind, offset, step)
+
+
+# ---- all three ----
 
 
 def _describe(file: str) -> tuple[pa.Schema, File]:
     """Return the schema of a file, and what reads it."""
-    if SHARDS.get(ending_of(file)) == "parquet":
+    kind = SHARDS.get(ending_of(file))
+    if kind == "npy":
+        return _describe_npy(file)
+    if kind == "parquet":
         stamp = file_stamp(file)
         metadata, _ = _footer(file, stamp)
         return metadata.schema.to_arrow_schema(), ParquetFile(file, metadata.num_rows, stamp)
@@ -430,7 +482,7 @@ def _describe(file: str) -> tuple[pa.Schema, File]:
 
 
 def file_columns(files: Sequence[str], name: str, base: Path | None = None) -> Columns:
-    """Describe Parquet or Arrow files of one schema."""
+    """Describe files of Parquet or Arrow, or of rows behind addresses, of one schema."""
     described = [ask(file, _describe, file) for file in files]
     for schema, file in described:
         if not schema.equals(described[0][0]):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
-from ...arrays import Arrays, IntArray
+from ...arrays import Arrays, DType, IntArray
 from ...errors import DAMAGED, GmmatchError, InvalidInput, first_line
 from ...files import SHARDS, machine_memory
 from ..dataset import Dataset, Unreadable
@@ -105,6 +105,13 @@ def file_errors(file: str | Path, kind: str) -> Iterator[None]:
             raise Lost(first_line(error)) from None
         reason = "it holds Python objects" if "allow_pickle" in str(error) else first_line(error)[:300]
         raise InvalidInput(f"{shown(name)} is not a readable {kind}: {reason}") from None
+
+
+def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
+    """Return the shape of an array, whether it is stored by column, and its type, from its header."""
+    first = np.lib.format.read_magic(file) == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    return read(file)
 
 
 def write_arrays(dataset: Dataset, rows: IntArray, folder: Path) -> None:
