@@ -69,22 +69,21 @@ def whole_numbers(cells: Entries) -> list[object]:
     return list(cells)
 
 
-def id_column(names: Sequence[str], taken: str, read: Callable[[str], Iterable[Any]]) -> str | None:
+def id_column(names: Sequence[str], read: Callable[[str], Iterable[Any]]) -> str | None:
     """Return the column that holds the ids of a file of values: one with a usual name, or of row numbers.
 
     A column called `doc_id`, `image`, `name`, `index` or the like holds ids where each of its values is there
     once.
-    `taken`: the column of the values. `read`: function of a column's name that returns its values.
+    `names`: the columns beside the values. `read`: function of a column's name that returns its values.
     """
-    lower = {name.strip().lower(): name for name in reversed(names) if name != taken}
+    lower = {name.strip().lower(): name for name in reversed(names)}
     for usual in ID_NAMES:
         if usual in lower:
             return lower[usual]
-    for word, name in lower.items():
-        if _LIKE_IDS.fullmatch(word):
-            entries = [entry for entry in read(name) if not is_missing(entry)]
-            if entries and len(set(map(id_text, entries))) == len(entries):
-                return name
+    for name in (name for word, name in lower.items() if _LIKE_IDS.fullmatch(word)):
+        entries = [entry for entry in read(name) if not is_missing(entry)]
+        if entries and len(set(map(id_text, entries))) == len(entries):
+            return name
     return lower.get(ROW_COLUMN)
 
 
@@ -97,8 +96,9 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
     Raises `InvalidInput`: ids that are missing, that occur twice, or that are not the rows'.
     """
     keys = _checked_keys(values, what)
-    numbered = values.key_column.strip().lower() == ROW_COLUMN
-    found = None if numbered else _row_ids(dataset, values.key_column)
+    found = None
+    if values.key_column.strip().lower() != ROW_COLUMN:
+        found = _row_ids(dataset, values.key_column)
     if found is None:
         if set(keys) != set(map(str, range(len(dataset)))):
             raise InvalidInput(
@@ -196,12 +196,9 @@ def _checked_keys(values: Values, what: str) -> list[str]:
 
 def notes_on_others(values: Values, dataset: Dataset) -> list[str]:
     """Point out columns that may say which row is which, where values belong to rows by position."""
-    names: list[str] | None = None
-    notes = []
+    names = [] if values.others is tuple else list(map(id_text, _row_ids(dataset, "") or ()))
+    known, notes = set(names), []
     for name, entries in values.others():
-        if names is None:
-            names = list(map(id_text, _row_ids(dataset, "") or ()))
-            known = set(names)
         first = next(iter(entries), None)
         if first is None or isinstance(first, (dict, list, bytes)):
             continue
@@ -245,7 +242,7 @@ def _row_ids(dataset: Dataset, key_column: str) -> list[Any] | None:
     except (OSError, KeyError, ValueError, pa.ArrowException):
         return None
     ours = isinstance(written, dict) and "encoder" in written and table.num_rows == len(dataset)
-    return list(table.column("id").to_pylist()) if ours else None
+    return table.column("id").to_pylist() if ours else None
 
 
 def match_names(keys: Sequence[str], names: Sequence[str | None]) -> list[int | None] | None:
