@@ -72,16 +72,16 @@ def _open_npy(place: Place, request: Request) -> Dataset:
         columns = file_columns(place.files, place.name)
         rows, bad = columns.rows(columns.names, request)
         return Dataset(rows, place.name, "npy", files=place.files, sizes=columns.sizes, bad=bad)
-    arrays = [map_npy(Path(file)) for file in place.files[:1]]
-    arrays += [unheld(map_npy(Path(file))) for file in place.files[1:]]
+    first, *others = map(Path, place.files)
+    arrays = [map_npy(first), *(unheld(map_npy(file)) for file in others)]
     sizes = tuple(len(array) if array.ndim else 0 for array in arrays)
     found = Dataset(None, place.name, "npy", files=place.files, sizes=sizes)
     if request.wanted == "image" or (request.wanted is None and is_images(arrays[0])):
         images = [array_items(array, file) for array, file in zip(arrays, place.files, strict=True)]
-        return found.replace(content=images[0] if len(images) == 1 else joined_items(images))
-    if len(arrays) == 1:
-        return found.replace(rows=as_floats(arrays[0], place.name))
-    return found.replace(rows=StackedRows(arrays, place.files))
+        return found.replace(content=joined_items(images) if others else images[0])
+    return found.replace(
+        rows=StackedRows(arrays, place.files) if others else as_floats(arrays[0], place.name)
+    )
 
 
 def unheld(array: AnyArray) -> AnyArray:
@@ -190,10 +190,9 @@ def _open_npz(place: Place, request: Request) -> Dataset:
     else:
         name = _matrix(request, {name: shape for name, (shape, _) in shapes.items()}, place.name, "array")
         found = found.replace(rows=as_floats(load_npz(path, name, request.most), f"{path}:{name}"))
-    for name in ("labels", f"{request.split}_labels"):
-        if name in shapes and len(shapes[name][0]) == 1:
-            return found.replace(labels=load_npz(path, name))
-    return found
+    usual = ("labels", f"{request.split}_labels")
+    labels = next((name for name in usual if name in shapes and len(shapes[name][0]) == 1), None)
+    return found if labels is None else found.replace(labels=load_npz(path, labels))
 
 
 def _image_arrays(shapes: Shapes, request: Request) -> tuple[str, ...] | None:
@@ -244,15 +243,13 @@ def _write_npz(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     arrays = kept_arrays(dataset, rows)
     for name in npz_shapes(path):
         values = load_npz(path, name)
-        if values.shape[:1] != (len(dataset),):
-            arrays.setdefault(name, values)
-            continue
-        if values.ndim == 2 and dataset.rows is not None:  # what the rows or images were read from is there
+        of_rows, there = values.shape[:1] == (len(dataset),), False
+        if of_rows and values.ndim == 2 and dataset.rows is not None:  # what the rows were read from is there
             there = np.array_equal(values[:5], np.asarray(dataset.rows[:5]), equal_nan=True)
-        else:
+        elif of_rows:
             there = is_images(values) and dataset.content is not None
         if not there:
-            arrays.setdefault(name, values[rows])
+            arrays.setdefault(name, values[rows] if of_rows else values)
     with (folder / "kept.npz").open("wb") as file:
         write_archive(file, arrays)
 
