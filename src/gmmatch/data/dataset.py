@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,7 +97,7 @@ def file_items(paths: Sequence[Path]) -> Items:
 
     def content(path: Path) -> bytes | Unreadable:
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe would wait for ever
+            if path.exists() and not path.is_file():  # reading a pipe would wait for ever
                 return Unreadable("is a pipe, a socket, a device or a folder; expected a file")
             return path.read_bytes()
         except OSError as error:
@@ -198,9 +197,8 @@ class Dataset:
     unlabelled: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __repr__(self) -> str:
-        size = f"{len(self)} rows" + ("" if self.rows is None else f" of {self.shape[1]} numbers")
-        labelled = "" if self.labels is None else ", labelled"
-        return f"Dataset({self.name}: {size}{labelled})"
+        numbers = "" if self.rows is None else f" of {self.shape[1]} numbers"
+        return f"Dataset({self.name}: {len(self)} rows{numbers}{', labelled' * (self.labels is not None)})"
 
     def _repr_html_(self) -> str:
         return verb("html")(self)  # type: ignore[no-any-return]
@@ -285,9 +283,8 @@ class Dataset:
 
         What is an array, or of another length, has no index to compare.
         """
-        if ("pandas", "DataFrame") not in kinds_of(self.original):
-            return
-        if not kinds_of(given) & {("pandas", "Series"), ("pandas", "DataFrame")}:
+        column = kinds_of(given) & {("pandas", "Series"), ("pandas", "DataFrame")}
+        if not column or ("pandas", "DataFrame") not in kinds_of(self.original):
             return
         own = self.original.index
         if len(given) == len(own) and not given.index.equals(own):

@@ -162,15 +162,11 @@ def _matrix(request: Request, shapes: Mapping[str, tuple[int, ...]], where: str,
     if request.embedding is not None:
         return check_column(request.embedding, shapes, where, "embedding", kind)
     matrices = [name for name, shape in shapes.items() if len(shape) == 2]
-    if "embeddings" in matrices:
-        return "embeddings"
-    if len(matrices) != 1:
-        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
-        found = "no matrix" if not matrices else f"{len(matrices)} matrices"
-        raise InvalidInput(
-            f"{where} has {found} to take as embeddings (it has: {listed}); name one: embedding=..."
-        )
-    return matrices[0]
+    if "embeddings" in matrices or len(matrices) == 1:
+        return "embeddings" if "embeddings" in matrices else matrices[0]
+    listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+    found = f"{len(matrices) or 'no'} {'matrices' if matrices else 'matrix'} to take as embeddings"
+    raise InvalidInput(f"{where} has {found} (it has: {listed}); name one: embedding=...")
 
 
 def _open_npz(place: Place, request: Request) -> Dataset:
@@ -210,11 +206,9 @@ def _image_arrays(shapes: Shapes, request: Request) -> tuple[str, ...] | None:
 
 def _images(path: Path, shapes: Shapes, names: tuple[str, ...] | None, request: Request) -> Items:
     if names is None:
-        split = request.check_split()
-        raise InvalidInput(
-            f"{path} holds the arrays {', '.join(sorted(shapes))}; expected images and labels, or"
-            f" {split}_jpeg and {split}_offsets"
-        )
+        files = f"{request.check_split()}_jpeg and {request.split}_offsets"
+        held = ", ".join(sorted(shapes))
+        raise InvalidInput(f"{path} holds the arrays {held}; expected images and labels, or {files}")
     if len(names) == 1:
         return array_items(load_npz(path, names[0], request.most), f"{path}:{names[0]}")
     content, offsets = (load_npz(path, name, request.most) for name in names)
