@@ -33,15 +33,7 @@ from ..data import Dataset, Items, Kind, Unreadable, open_dataset
 from ..data.dataset import PLURALS
 from ..data.request import first_reasons
 from ..errors import InvalidInput, InvalidParameter
-from ..files import (
-    as_path,
-    cache_folder,
-    check_apart,
-    check_folder,
-    check_new,
-    remove_partials,
-    whole_files,
-)
+from ..files import as_path, cache_folder, check_apart, check_folder, check_new, remove_partials, whole_files
 from ..former import takes_former
 from ..progress import ENCODED_IS_KEPT, task
 from ..records import METADATA_KEY
