@@ -19,7 +19,7 @@ from .data import Dataset, ForwardRows, machine_memory, temporary_room
 from .encoders import Encoder, choose_encoder
 from .encoders.embed import Run, content_key
 from .encoders.registry import find_family, make_encoder
-from .encoders.store import KEY_BYTES, VectorStore, folder_name
+from .encoders.store import VectorStore, as_keys, folder_name
 from .files import cache_folder
 from .planning import Plan, fits, open_plan, wants_verdict
 from .selectors import Selector
@@ -215,7 +215,7 @@ def _share_known(made: Encoder, found: Dataset, rows: IntArray) -> float:
     folder = cache_folder() / "vectors" / folder_name(made.name, made.revision)
     if not folder.is_dir():
         return 0.0
-    keys = b"".join(content_key(found.content.read(row, row + 1)[0]) for row in rows.tolist())
+    keys = as_keys(content_key(found.content.read(row, row + 1)[0]) for row in rows.tolist())
     with VectorStore(folder) as store:
-        places = store.find(np.frombuffer(keys, np.uint8).reshape(-1, KEY_BYTES))
+        places = store.find(keys)
     return float((places >= 0).mean())
