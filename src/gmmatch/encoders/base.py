@@ -58,10 +58,8 @@ def check_one_shape(pixels: Sequence[UInt8Array], name: str) -> None:
     """Refuse images of several shapes where no size was requested."""
     shapes = sorted({image.shape for image in pixels})
     if len(shapes) > 1:
-        raise InvalidInput(
-            f"{name} got images of the shapes {shapes[0]} and {shapes[1]};"
-            " expected one shape, or a size that they are resampled to (size=...)"
-        )
+        expected = "expected one shape, or a size that they are resampled to (size=...)"
+        raise InvalidInput(f"{name} got images of the shapes {shapes[0]} and {shapes[1]}; {expected}")
 
 
 class ImageEncoder(ABC):

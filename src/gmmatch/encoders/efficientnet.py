@@ -83,11 +83,9 @@ def build_graph(weights: Weights) -> bytes:
     x = graph.add("Sub", [x, graph.constant(np.float32(127))])
     x = graph.add("Mul", [x, graph.constant(np.float32(1 / 128))])
     x = graph.convolution(x, "_conv_stem", "_bn0", stride=2)
-    block = 0
-    for first_stride, repeats in STAGES:
-        for repeat in range(repeats):
-            x = graph.block(x, f"_blocks.{block}.", first_stride if repeat == 0 else 1, skip=repeat > 0)
-            block += 1
+    repeats = [(stride, repeat) for stride, count in STAGES for repeat in range(count)]
+    for number, (stride, repeat) in enumerate(repeats):
+        x = graph.block(x, f"_blocks.{number}.", 1 if repeat else stride, skip=repeat > 0)
     x = graph.convolution(x, "_conv_head", "_bn1")
     x = graph.add("GlobalAveragePool", [x])
     graph.add("Flatten", [x], output="features")
@@ -97,16 +95,14 @@ def build_graph(weights: Weights) -> bytes:
     whole = helper.make_graph(graph.nodes, NAME, [images], [features], graph.constants)
     model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model)
-    content: bytes = model.SerializeToString()
-    return content
+    return bytes(model.SerializeToString())
 
 
 class _Graph:
     """Collects the nodes and the constants of a graph."""
 
     def __init__(self, onnx: Any, weights: Weights) -> None:
-        self.onnx = onnx
-        self.weights = weights
+        self.onnx, self.weights = onnx, weights
         self.nodes: list[Any] = []
         self.constants: list[object] = []
         self.low, self.high = self.constant(np.float32(0)), self.constant(np.float32(6))
@@ -131,8 +127,8 @@ class _Graph:
         shift = self.weights[f"{norm}.bias"] - self.weights[f"{norm}.running_mean"] * scale
         folded = (kernel * scale[:, None, None, None]).astype(np.float32)
         inputs = [x, self.constant(folded), self.constant(shift.astype(np.float32))]
-        padding: dict[str, Any] = {"kernel_shape": list(kernel.shape[2:]), "auto_pad": "SAME_UPPER"}
-        y = self.add("Conv", inputs, strides=[stride, stride], group=groups, **padding)
+        sides: dict[str, Any] = {"kernel_shape": list(kernel.shape[2:]), "strides": [stride, stride]}
+        y = self.add("Conv", inputs, group=groups, auto_pad="SAME_UPPER", **sides)
         return self.add("Clip", [y, self.low, self.high]) if clip else y
 
     def block(self, x: str, prefix: str, stride: int, skip: bool) -> str:
