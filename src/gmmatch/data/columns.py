@@ -152,10 +152,8 @@ def notes_on(classes: Labels) -> list[str]:
     if classes.dtype.kind in "iu" and len(classes) >= _MANY_NUMBERS:
         low, high = int(classes.min()), int(classes.max())
         if low not in (0, 1) and high - low < 2 * len(classes):
-            return [
-                f"the labels are {len(classes):,} whole numbers from {low} to {high}, each taken as a class;"
-                " if they are amounts, such as ages, divide them into bins first"
-            ]
+            said = f"the labels are {len(classes):,} whole numbers from {low} to {high}, each taken"
+            return [f"{said} as a class; if they are amounts, such as ages, divide them into bins first"]
     if classes.dtype.kind != "U":
         return []
     alike: dict[str, list[str]] = {}
@@ -167,17 +165,12 @@ def notes_on(classes: Labels) -> list[str]:
         hidden = any(_visible(name) != name for name in several[0])
         *others, last = map(ascii if hidden else repr, several[0][:_MOST_NAMED])
         more = sum(map(len, several)) - len(others) - 1
-        notes.append(
-            f"classes that differ in spaces{', accents, invisible letters' if hidden else ''} or capitals"
-            " only are taken as different:"
-            f" {', '.join(others)} and {last}" + (f", and {more} more" if more else "")
-        )
-    for name in (names[0] for word, names in alike.items() if word in _NO_LABEL):
-        notes.append(
-            f"class {name!r} reads like a missing label; rows whose label is left empty can be dropped"
-            " (on_bad_rows)"
-        )
-    return notes
+        what = f"spaces{', accents, invisible letters' if hidden else ''} or capitals"
+        said = f"{', '.join(others)} and {last}{f', and {more} more' if more else ''}"
+        notes.append(f"classes that differ in {what} only are taken as different: {said}")
+    way = "rows whose label is left empty can be dropped (on_bad_rows)"
+    unnamed = (names[0] for word, names in alike.items() if word in _NO_LABEL)
+    return notes + [f"class {name!r} reads like a missing label; {way}" for name in unnamed]
 
 
 def _visible(name: str) -> str:
@@ -307,9 +300,7 @@ def _read_shards(name: str, what: str, dataset: Dataset) -> Values:
     parts = [read_file(file, what) for file in files]
     if any(part.keys is not None for part in parts):
         if any(part.keys is None for part in parts):
-            raise InvalidInput(
-                f"some files of {name} have ids, and some have none; expected one kind of file"
-            )
+            raise InvalidInput(f"some files of {name} have ids, and some have none; expected one kind")
         keys = [key for part in parts if part.keys is not None for key in part.keys]
         return Values([entry for part in parts for entry in part.entries], keys, name, parts[0].key_column)
     if len(dataset.files) < 2 or len(dataset.sizes) != len(dataset.files):

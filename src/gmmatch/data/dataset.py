@@ -82,13 +82,10 @@ def list_items(
 
 def array_items(images: AnyArray, name: str) -> Items:
     """Return images held in an array (rows, height, width[, channels])."""
-    if images.dtype != np.uint8 or not (
-        images.ndim == 3 or (images.ndim == 4 and images.shape[3] in (1, 3, 4))
-    ):
-        raise InvalidInputType(
-            f"{name} holds {images.dtype} of shape {images.shape}; expected uint8 images of shape"
-            " (rows, height, width) or (rows, height, width, 1, 3 or 4)"
-        )
+    is_image = images.ndim == 3 or (images.ndim == 4 and images.shape[3] in (1, 3, 4))
+    if images.dtype != np.uint8 or not is_image:
+        expected = "uint8 images of shape (rows, height, width) or (rows, height, width, 1, 3 or 4)"
+        raise InvalidInputType(f"{name} holds {images.dtype} of shape {images.shape}; expected {expected}")
     return list_items("image", images, array=images)
 
 
@@ -236,10 +233,8 @@ class Dataset:
     def take(self, rows: IntArray) -> FloatArray:
         """Return some rows, in the order requested."""
         order = np.argsort(rows, kind="stable")
-        taken = self.numbers()[rows[order]]
-        back: FloatArray = np.empty_like(taken)
-        back[order] = taken
-        return back
+        taken: FloatArray = self.numbers()[rows[order]]
+        return taken[np.argsort(order)]
 
     def labelled(self) -> Dataset:
         """Return the dataset of which rows without a label take no part.

@@ -51,6 +51,11 @@ _SECONDS = 10.0  # without a byte from a web server
 _LEAST_RATE = 1024  # bytes per second that a web server must send, over as many seconds
 _CHUNK = 1 << 16
 _UNLIKE = itertools.count()
+_STATUS = {
+    **dict.fromkeys((404, 410), "it is not there, or no longer"),
+    **dict.fromkeys((401, 403, 407), "credentials are missing, or do not allow it"),
+    416: "it is empty, or shorter than it was",
+}
 # What object stores say where asking again would not help, and what that means. First match counts.
 _REASONS = (
     (("NO_SUCH_BUCKET", "NoSuchBucket", "bucket does not exist"), "there is no such bucket or container"),
@@ -540,12 +545,8 @@ def _refusal(address: str, code: int) -> Exception:
     meaning = f"the server answered {code}"
     if code in (408, 425, 429) or code >= 500:
         return Unavailable(meaning)
-    if code in (404, 410):
-        meaning = f"it is not there, or no longer ({meaning})"
-    elif code in (401, 403, 407):
-        meaning = f"credentials are missing, or do not allow it ({meaning})"
-    elif code == 416:
-        meaning = "it is empty, or shorter than it was"
+    if code in _STATUS:
+        meaning = f"{_STATUS[code]} ({meaning})"
     return InvalidInput(f"{shown(address)} cannot be read: {meaning}")
 
 

@@ -23,7 +23,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Float32Array, IntArray
+from ..arrays import AnyArray, Float32Array, IntArray
 from ..errors import InvalidInput
 from ..files import make_folder, os_errors, remove_unused, use_folder, write_all
 from ..validation import as_size
@@ -34,7 +34,8 @@ _RECORD = np.dtype([("key", _KEY), ("checksum", "<u4")])
 _UNSORTED = 1 << 16
 _LOOKED_AT = 64  # vectors of a file by which it is told from those of other programs
 
-Keys = npt.NDArray[np.bytes_]
+Keys = AnyArray
+"""One key of 16 bytes for each row, as these bytes or as numbers."""
 PathLike = str | os.PathLike[str]
 
 
@@ -161,7 +162,7 @@ class VectorStore:
 
     def find(self, keys: Keys) -> IntArray:
         """Return the position of each key's vector, -1 where there is none or it was damaged."""
-        positions = np.full(len(keys), -1, dtype=np.int64)
+        keys, positions = _comparable(keys), np.full(len(keys), -1, dtype=np.int64)
         if len(self._sorted):
             # The last of equals is the newest, which stands in for a damaged one.
             at = np.searchsorted(self._sorted, keys, side="right") - 1
@@ -174,8 +175,8 @@ class VectorStore:
         recent = [self._recent.get(key, -1) for key in keys.tolist()]
         return np.maximum(positions, np.array(recent, np.int64))
 
-    def append(self, keys: Keys, vectors: Float32Array) -> None:
-        """Add vectors under their keys; they outlive a kill from here on."""
+    def append(self, keys: Keys, vectors: Float32Array) -> IntArray:
+        """Add vectors under their keys; return their positions. They outlive a kill from here on."""
         self.dimension = self.dimension or vectors.shape[1]
         if vectors.shape != (len(keys), self.dimension):
             raise InvalidInput(
@@ -183,7 +184,7 @@ class VectorStore:
                 f" expected ({len(keys)}, {self.dimension})"
             )
         vectors = np.ascontiguousarray(vectors, dtype="<f4")
-        records = np.empty(len(keys), dtype=_RECORD)
+        keys, records = _comparable(keys), np.empty(len(keys), dtype=_RECORD)
         records["key"], records["checksum"] = keys, [zlib.crc32(vector.tobytes()) for vector in vectors]
         with os_errors(f"cannot write to {self.folder}"):
             if self._own is None:
@@ -197,11 +198,13 @@ class VectorStore:
                 self._own = pair[0].open("x+b", buffering=0), pair[1].open("x+b", buffering=0)
             write_all(self._own[0], vectors.tobytes())
             write_all(self._own[1], records.tobytes())
-        self._recent.update(zip(keys.tolist(), range(self._count, self._count + len(keys)), strict=True))
+        positions = np.arange(self._count, self._count + len(keys))
+        self._recent.update(zip(keys.tolist(), positions.tolist(), strict=True))
         self._count += len(keys)
         if len(self._recent) > _UNSORTED:  # in a dictionary they take ten times as much
             self._sort([as_keys(self._recent)], np.array(list(self._recent.values())))
             self._recent = {}
+        return positions
 
     def gather(self, positions: IntArray) -> Float32Array:
         """Return the vectors at the given positions."""
@@ -236,6 +239,11 @@ class VectorStore:
         every = np.concatenate([self._sorted, *keys])
         order = np.argsort(every, kind="stable")
         self._sorted, self._order = every[order], np.concatenate([self._order, positions])[order]
+
+
+def _comparable(keys: Keys) -> npt.NDArray[np.bytes_]:
+    """Return keys as values that can be sorted."""
+    return np.ascontiguousarray(keys).view(_KEY).reshape(-1)
 
 
 def trim(root: Path, most: int) -> None:

@@ -10,7 +10,7 @@ from gmmatch.errors import InvalidInput
 
 def made(rows: int, seed: int = 0, dimension: int = 5):
     rng = np.random.default_rng(seed)
-    keys = rng.integers(0, 256, (rows, 16), dtype=np.uint8).view("S16")[:, 0]
+    keys = rng.integers(0, 256, (rows, 16), dtype=np.uint8)
     return keys, rng.normal(size=(rows, dimension)).astype(np.float32)
 
 
