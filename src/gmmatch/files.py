@@ -79,9 +79,8 @@ def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
     with os_errors(f"cannot write {main}"), ExitStack() as stack:
         remove_partials(main)
         folders = {parent: stack.enter_context(_partial_folder(parent, main.name)) for parent in parents}
-        partials = tuple(
-            folders[target.parent] / f"{number}.{target.name}" for number, target in enumerate(targets)
-        )
+        numbered = enumerate(targets)
+        partials = tuple(folders[target.parent] / f"{number}.{target.name}" for number, target in numbered)
         yield partials
         walked = (entry for partial in partials for entry in os.walk(partial))
         for file in (*(Path(inside, name) for inside, _, names in walked for name in names), *partials):

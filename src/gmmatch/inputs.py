@@ -111,9 +111,8 @@ def check_same(selection: Selection, source: Dataset, any_input: bool = False) -
 def check_belongs(selection: Selection, source: Dataset) -> None:
     """Refuse data of another number of rows than a selection was made from, or without its labels."""
     if len(source) != selection.n_rows:
-        raise InvalidInput(
-            f"the selection was made from {selection.n_rows:,} rows, but {source.name} has {len(source):,}"
-        )
+        given = f"{source.name} has {len(source):,}"
+        raise InvalidInput(f"the selection was made from {selection.n_rows:,} rows, but {given}")
     if selection.labels is not None and source.labels is None:
         way = "has none; name them: labels=..."
         raise InvalidInput(f"the selection was made with labels, and {source.name} {way}")

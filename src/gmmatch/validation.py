@@ -329,9 +329,8 @@ def check_parameters(given: Iterable[str], known: Iterable[str], owner: str) -> 
     allowed = sorted(known)
     for name in given:
         if name not in allowed:
-            raise UnknownParameter(
-                f"{owner} has no parameter {name!r}{nearest(name, allowed)}; it has: {', '.join(allowed)}"
-            )
+            hint = f"{nearest(name, allowed)}; it has: {', '.join(allowed)}"
+            raise UnknownParameter(f"{owner} has no parameter {name!r}{hint}")
 
 
 def nearest(word: object, known: Iterable[str]) -> str:
@@ -599,9 +598,8 @@ def _is_whole_real(value: object) -> bool:
 
 
 def _refuse_amount(row: int, value: object, name: str) -> NoReturn:
-    raise InvalidInput(
-        f"{name} must be classes (whole numbers or text); got {value} at row {row}; divide amounts into bins"
-    )
+    expected = "classes (whole numbers or text)"
+    raise InvalidInput(f"{name} must be {expected}; got {value} at row {row}; divide amounts into bins")
 
 
 def is_missing(value: object) -> bool:

@@ -240,10 +240,8 @@ def _check_length(values: Values, n_rows: int, what: str, where: str) -> None:
     except TypeError:  # a single number, or what can be looked at only once
         length = 0
     if length != n_rows:
-        hint = "" if values.name == what else f" ({values.name})"
-        raise InvalidInput(
-            f"{what} has {length} entries for {n_rows} rows of {where}; expected one per row{hint}"
-        )
+        expected = "expected one per row" + ("" if values.name == what else f" ({values.name})")
+        raise InvalidInput(f"{what} has {length} entries for {n_rows} rows of {where}; {expected}")
 
 
 def _typed(values: Values, what: str) -> tuple[Labels, IntArray]:
@@ -395,9 +393,8 @@ def pick_column(names: Sequence[str], what: str, path: Path, column: str | None 
     """Return the column that holds the values: the one named, the only one, or one with a usual name."""
     if column is not None:
         if column not in names:
-            raise InvalidInput(
-                f"{path} has no column {column!r}{nearest(column, names)}; it has: {request.listed(names)}"
-            )
+            hint = f"{nearest(column, names)}; it has: {request.listed(names)}"
+            raise InvalidInput(f"{path} has no column {column!r}{hint}")
         return column
     usual = [name for name in names if name.strip().lower() in NAMES[what]]
     if len(names) == 1 or len(usual) == 1:

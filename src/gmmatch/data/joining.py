@@ -117,17 +117,14 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
         if place is None
     }
     ordered = [None if place is None else values.entries[place] for place in places]
-    surplus = sorted(set(range(len(keys))).difference(places))
-    notes = []
+    taken, notes = set(places), []
+    surplus = [key for place, key in enumerate(keys) if place not in taken]
     if surplus:
-        foreign = named([keys[place] for place in surplus])
-        notes.append(f"{values.name} has {what} for {len(surplus):,} ids that no row has: {foreign}")
+        notes.append(f"{values.name} has {what} for {len(surplus):,} ids that no row has: {named(surplus)}")
     shared = [name for name, count in Counter(names).items() if name is not None and count > 1]
     if shared:
-        notes.append(
-            f"{len(shared):,} ids of {dataset.name} are those of several rows, whose {what} are the same:"
-            f" {named(shared)}"
-        )
+        said = f"{len(shared):,} ids of {dataset.name} are those of several rows"
+        notes.append(f"{said}, whose {what} are the same: {named(shared)}")
     return Values(ordered, None, values.name, absent=absent, notes=tuple(notes))
 
 
@@ -188,9 +185,8 @@ def _checked_keys(values: Values, what: str) -> list[str]:
     keys = [id_text(key) for key in given]
     twice = [key for key, count in Counter(keys).items() if count > 1]
     if twice:
-        raise InvalidInput(
-            f"{values.name} has {len(twice):,} ids more than once: {named(twice)}; expected each id once"
-        )
+        found = f"{len(twice):,} ids more than once: {named(twice)}"
+        raise InvalidInput(f"{values.name} has {found}; expected each id once")
     return keys
 
 

@@ -36,6 +36,10 @@ _FAR_BUFFER = 8 << 20  # behind an address, where each go is a request
 _REQUEST_BYTES = 4 << 20  # of .npy
 
 
+Part = tuple[int, pa.RecordBatch]
+"""The number of the first row, and the rows."""
+
+
 @dataclass(frozen=True, eq=False)
 class File(ABC):
     """What Arrow reads from the front on: a file, or a part of a table in memory."""
@@ -53,11 +57,20 @@ class File(ABC):
         """The rows that reading can begin at without decoding others; 0 is the first."""
 
     @abstractmethod
-    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns between two rows, `rows` at a time; those of files are checked in full.
+    def read(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[Part]:
+        """Yield some columns, at most `rows` rows at a time, each part with the number of its first row.
 
-        The last batch may go on beyond `stop`.
+        The first may begin before `start`, the last go on beyond `stop`; those of files are checked in full.
         """
+
+    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns between two rows, at most `rows` rows at a time."""
+        for first, batch in self.read(names, start, stop, rows):
+            skipped = max(start - first, 0)
+            if skipped < batch.num_rows:
+                yield batch.slice(skipped, stop - first - skipped)
+            if first + batch.num_rows >= stop:
+                return
 
     def check(self) -> None:
         """Refuse other content than what was described."""
@@ -74,7 +87,7 @@ class File(ABC):
 
         def blocks(at: int) -> Iterator[FloatArray]:
             for batch in self.batches(names, at, stop, size):
-                yield decoder.rows(batch.slice(0, stop - at), self.first + at)
+                yield decoder.rows(batch, self.first + at)
                 at += batch.num_rows
 
         return resumed(self.name, blocks, start, stop)
@@ -98,13 +111,9 @@ class Columns(Table):
         """Yield the rows between two, in order, some thousand at a time."""
         begin, stop = 0, self.n_rows if stop is None else stop
         for file in self.files:
-            at, end = max(start - begin, 0), min(stop - begin, file.n_rows)
-            if at < end:
-                for batch in file.batches(names, at, end, BATCH_ROWS):
-                    yield batch.slice(0, end - at)
-                    at += batch.num_rows
-                    if at >= end:
-                        break
+            first, last = max(start - begin, 0), min(stop - begin, file.n_rows)
+            if first < last:
+                yield from file.batches(names, first, last, BATCH_ROWS)
             begin += file.n_rows
 
     def values(self, name: str, start: int = 0, stop: int | None = None) -> Entries:
@@ -309,17 +318,14 @@ class ArrowFile(File):
         """The first row of each batch."""
         return (0, *self.ends[:-1])
 
-    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns between two rows."""
-        first = int(np.searchsorted(self.ends, start, side="right"))
-        begin = self.ends[first - 1] if first else 0
+    def read(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[Part]:
+        """Yield some columns of each batch, in parts."""
+        number = bisect_right(self.ends, start)
         with file_errors(self.name, "Arrow file"), _reading(self.name, names) as reader:
-            for batch in _ipc_batches(reader, first):
+            for begin, batch in zip(self.begins[number:], _ipc_batches(reader, number), strict=False):
                 batch.validate(full=True)  # before anybody looks at its buffers
-                chosen = batch.select(names)
                 for at in range(max(start - begin, 0), batch.num_rows, rows):
-                    yield chosen.slice(at, rows)
-                begin += batch.num_rows
+                    yield begin + at, batch.select(names).slice(at, rows)
 
 
 @contextmanager
@@ -363,14 +369,13 @@ class ParquetFile(File):
         """The first row of each row group; on the web, where an answer goes on to its end, of the file."""
         return [0] if is_http(self.name) else [0, *ask(self.name, _footer, self.name, self.stamp)[1][:-1]]
 
-    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns between two rows, each batch checked in full."""
+    def read(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[Part]:
+        """Yield some columns of the row groups, each batch checked in full."""
         far = is_remote(self.name)
         with file_errors(self.name, "Parquet file"), open_bytes(self.name) as handle:
             metadata, ends = _footer(self.name, self.stamp)
-            first, last = bisect_right(ends, start), bisect_left(ends, stop)
-            start -= ends[first - 1] if first else 0
-            groups = range(first, last + 1)
+            groups = range(bisect_right(ends, start), bisect_left(ends, stop) + 1)
+            at = [0, *ends][groups[0]]
             for run in _runs(metadata, groups) if far else [list(groups)]:
                 # Small row groups behind an address are requested together, large ones bit by bit.
                 reader = pq.ParquetFile(
@@ -380,12 +385,9 @@ class ParquetFile(File):
                     pre_buffer=len(run) > 1 and far,
                 )
                 for batch in reader.iter_batches(rows, row_groups=run, columns=names, use_threads=False):
-                    if start >= batch.num_rows:
-                        start -= batch.num_rows
-                        continue
                     batch.validate(full=True)
-                    yield batch.slice(start).select(names)
-                    start = 0
+                    yield at, batch.select(names)
+                    at += batch.num_rows
 
 
 def _runs(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
@@ -433,8 +435,8 @@ class NpyFile(File):
         """Any row; on the web, where an answer goes on to its end, the first one."""
         return [0] if is_http(self.name) else range(0, self.n_rows, self.step)
 
-    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows between two."""
+    def read(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[Part]:
+        """Yield the rows of each request."""
         size = self.width * self.kind.itemsize
         with file_errors(self.name, ".npy file"), open_bytes(self.name) as handle:
             handle.seek(self.offset + start * size)
@@ -445,7 +447,7 @@ class NpyFile(File):
                 values = np.frombuffer(content, self.kind).astype(_native(self.kind), copy=False)
                 lists = pa.FixedSizeListArray.from_arrays(pa.array(values), self.width)
                 batch = pa.record_batch([lists], names)
-                yield from (batch.slice(first, rows) for first in range(0, len(batch), rows))
+                yield from ((at + first, batch.slice(first, rows)) for first in range(0, len(batch), rows))
 
 
 def _native(kind: DType) -> DType:

@@ -28,7 +28,7 @@ from ..images import SUFFIXES, as_pixels
 from ..request import Place, Request
 from ..rows import LazyRows
 from .arrays import is_images
-from .arrow import BATCH_ROWS, Columns, File, file_columns
+from .arrow import BATCH_ROWS, Columns, File, Part, file_columns
 from .base import Format, is_instance, write_arrays, write_images
 from .tables import table_dataset
 
@@ -64,9 +64,8 @@ def as_collection(collection: object) -> Any:
         arrays = {name: np.asarray(values) for name, values in given.items()}
         return pa.table({name: list(a) if a.ndim > 1 else given[name] for name, a in arrays.items()})
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise InvalidInput(
-            f"the {type(given).__name__} is no table of columns: {first_line(error)}"
-        ) from None
+        what = f"the {type(given).__name__} is no table of columns"
+        raise InvalidInput(f"{what}: {first_line(error)}") from None
 
 
 # ---- arrays, tensors and lists ----
@@ -75,9 +74,8 @@ def as_collection(collection: object) -> Any:
 def _open_array(x: Any, request: Request) -> Dataset:
     """Open rows of numbers, or uint8 images."""
     if is_instance(x, "torch.utils.data:DataLoader"):
-        raise InvalidInputType(
-            "a DataLoader gives batches, perhaps shuffled; pass what it reads from: loader.dataset"
-        )
+        what = "a DataLoader gives batches, perhaps shuffled"
+        raise InvalidInputType(f"{what}; pass what it reads from: loader.dataset")
     pair = isinstance(x, tuple) and len(x) == 2 and all(isinstance(own, np.ndarray) for own in x)
     if pair and (x[0].ndim, x[1].ndim) == (2, 1):
         raise InvalidInputType("got a pair; pass rows and labels one after the other: (data, labels, ...)")
@@ -176,9 +174,9 @@ def _value(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class InMemory(File):
-    """Rows that are in memory, or that a library maps: `read` returns columns between two rows."""
+    """Rows that are in memory, or that a library maps: `part` returns columns between two rows."""
 
-    read: Callable[[list[str], int, int], pa.Table]
+    part: Callable[[list[str], int, int], pa.Table]
 
     @property
     def begins(self) -> Sequence[int]:
@@ -188,10 +186,12 @@ class InMemory(File):
     def check(self) -> None:
         """Accept it: nobody else changes it."""
 
-    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[Part]:
         """Yield some columns."""
         for first in range(start, stop, rows):
-            yield from self.read(names, first, min(first + rows, stop)).combine_chunks().to_batches()
+            for batch in self.part(names, first, min(first + rows, stop)).combine_chunks().to_batches():
+                yield first, batch
+                first += batch.num_rows
 
 
 def _part(table: pa.Table, names: list[str], start: int, stop: int) -> pa.Table:

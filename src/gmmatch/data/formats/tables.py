@@ -132,9 +132,8 @@ def _what_columns_are(table: Table, names: Sequence[str], request: Request) -> s
     """Return advice how to name columns that are no numbers, by what their first values look like."""
     found: dict[str, str] = {}
     for name in names:
-        values = [
-            value for value in table.values(name, 0, min(table.n_rows, _LOOKED_AT)) if value is not None
-        ]
+        first = table.values(name, 0, min(table.n_rows, _LOOKED_AT))
+        values = [value for value in first if value is not None]
         texts = [value for value in values if isinstance(value, str)]
         if len(texts) < len(values) or not texts:
             found.setdefault("text", name) if name in CHATS else None

@@ -225,17 +225,18 @@ def find_header(found: Delimited, header: str = "auto") -> tuple[bool, tuple[str
         return False, ()
     if header != "auto":
         return header == "yes", ()
-    first = [cell.strip() for cell in found.records[0].cells]
+    first, *below = (
+        [cell.strip() for cell in record.cells] for record in found.records[: 1 + _ROWS_COMPARED]
+    )
     words = {cell for cell in first if cell and not is_number(cell)}
-    below = [record.cells for record in found.records[1 : 1 + _ROWS_COMPARED]]
-    columns = zip(first, *(cells for cells in below if len(cells) == len(first)), strict=True)
-    again = [cell for cell, *others in columns if cell in words and cell in map(str.strip, others)]
+    below = [cells for cells in below if len(cells) == len(first)]
+    again = [cell for cell, *others in zip(first, *below, strict=True) if cell in words and cell in others]
     if again and any(map(is_number, filter(None, first))):
         return False, (_guess(found.path, f"has {again[0]!r} in a column that holds it below, too", False),)
     if words or not any(first):
         fractions = [cell for cell in first if is_number(cell) and not _is_whole(cell)]
         return True, (_guess(found.path, "has numbers in it", True),) if fractions else ()
-    names = _name_columns(first, [cells for cells in below if len(cells) == len(first)])
+    names = _name_columns(first, below)
     return names, (_guess(found.path, "is all numbers", names),)
 
 
@@ -263,7 +264,7 @@ def _name_columns(first: list[str], below: list[list[str]]) -> bool:
     whole = all(map(_is_whole, first))
     if whole and len(first) > 2 and all(step == 1 for step in steps):
         return True
-    columns = [[cell.strip() for cell in column if is_number(cell)] for column in zip(*below, strict=True)]
+    columns = [list(filter(is_number, column)) for column in zip(*below, strict=True)]
     if len(columns) != len(first) or not all(columns):
         return False
     fractions = sum(not _is_whole(cell) for column in columns for cell in column)
@@ -276,9 +277,8 @@ def _name_columns(first: list[str], below: list[list[str]]) -> bool:
 
 def _is_far(value: float, cells: list[str]) -> bool:
     """Return True if a value is farther from all others than these are from each other."""
-    others = [float(cell) for cell in cells]
-    low, high = min(others), max(others)
-    return bool(value < low - (high - low) or value > high + (high - low))
+    low, high = min(map(float, cells)), max(map(float, cells))
+    return value < low - (high - low) or value > high + (high - low)
 
 
 def _is_whole(cell: str) -> bool:
@@ -406,10 +406,9 @@ def _open_json(place: Place, request: Request) -> Dataset:
 def _write_delimited(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     """Write the rows as they stand, below the header where there is one."""
     path = Path(dataset.files[0])
-    records = [record.raw for record in read_delimited(path).records]
+    records = [record.raw.removesuffix("\n") + "\n" for record in read_delimited(path).records]
     head = [records.pop(0)] if len(records) > len(dataset) else []
-    chosen = head + [records[row] for row in rows.tolist()]
-    text = "".join(raw if raw.endswith("\n") else f"{raw}\n" for raw in chosen)
+    text = "".join(head + [records[row] for row in rows.tolist()])
     (folder / f"kept{path.suffix}").write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
