@@ -132,8 +132,7 @@ class PixelEncoder(ImageEncoder):
     def _forward(self, pixels: UInt8Array) -> Float32Array:
         self._shape = self._shape or pixels.shape[1:]
         check_one_shape([np.empty(self._shape, np.uint8), pixels[0]], self.name)
-        scaled: Float32Array = pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255)
-        return scaled
+        return pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255)
 
 
 class PrecomputedEncoder:

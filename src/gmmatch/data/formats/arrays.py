@@ -79,9 +79,8 @@ def _open_npy(place: Place, request: Request) -> Dataset:
     if request.wanted == "image" or (request.wanted is None and is_images(arrays[0])):
         images = [array_items(array, file) for array, file in zip(arrays, place.files, strict=True)]
         return found.replace(content=joined_items(images) if others else images[0])
-    return found.replace(
-        rows=StackedRows(arrays, place.files) if others else as_floats(arrays[0], place.name)
-    )
+    rows = StackedRows(arrays, place.files) if others else as_floats(arrays[0], place.name)
+    return found.replace(rows=rows)
 
 
 def unheld(array: AnyArray) -> AnyArray:
@@ -142,8 +141,7 @@ def load_npz(path: Path, name: str, most: int | None = None) -> AnyArray:
             if size > member.file_size:
                 raise ValueError(f"array {name} has {member.file_size} bytes; its header promises {size}")
             file.seek(0)
-            array: AnyArray = np.lib.format.read_array(file, allow_pickle=False)
-        return array
+            return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def npz_shapes(path: Path) -> Shapes:

@@ -264,8 +264,7 @@ def _packed(entry: pa.Field) -> str:
 
 
 def _nulls(column: pa.Array) -> list[int]:
-    rows: list[int] = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
-    return rows
+    return np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
 
 
 def plain_numbers(column: pa.Array) -> AnyArray:
