@@ -82,11 +82,10 @@ class File(ABC):
         """Yield the rows between two; where a connection is lost, the rest is requested again."""
         decoder = self.decoder
         assert decoder is not None
-        names = [*decoder.names, *([decoder.scales] if decoder.scales else [])]
         size = rows_per_block(decoder.width * np.dtype(decoder.dtype).itemsize)
 
         def blocks(at: int) -> Iterator[FloatArray]:
-            for batch in self.batches(names, at, stop, size):
+            for batch in self.batches(list(decoder.names), at, stop, size):
                 yield decoder.rows(batch, self.first + at)
                 at += batch.num_rows
 
@@ -157,25 +156,23 @@ class Columns(Table):
 
 @dataclass(frozen=True)
 class Decoder:
-    """How columns become rows: a column of lists, or one column per feature."""
+    """How columns become rows: a column of lists, perhaps with one of scales, or one column per feature."""
 
     names: tuple[str, ...]
     width: int
     dtype: str
     where: str
     drop: bool  # whether rows without numbers are NaN; else they are refused
-    packed: str = (
-        ""  # type of the numbers where the column does not name it: `bfloat16`, or of a binary column
-    )
+    of_lists: bool = False
+    packed: str = ""  # type of numbers where the column does not name it: `bfloat16`, or of a binary column
     scale: float = 1.0  # that whole numbers are multiplied by
-    scales: str | None = None  # column with a scale for each row
 
     def rows(self, batch: pa.RecordBatch, start: int) -> FloatArray:
         """Return the rows of a batch that begins at row `start`, NaN where there are no numbers."""
         bad: dict[int, str] = {}
         column, name = batch.column(0), self.names[0]
         rows: FloatArray
-        if len(self.names) > 1 or not (_is_list(column.type) or self.packed):
+        if not self.of_lists:
             rows = np.empty((batch.num_rows, self.width), self.dtype)
             for place, name in enumerate(self.names):
                 column = batch.column(place)
@@ -195,7 +192,7 @@ class Decoder:
             if self.packed == "bfloat16":
                 matrix = (matrix.astype(np.uint32) << 16).view(np.float32)
             rows = matrix.astype(self.dtype, copy=False)
-            if self.scales is not None:
+            if len(self.names) > 1:
                 rows = rows * batch.column(1).to_numpy(zero_copy_only=False).astype(self.dtype)[:, None]
             if self.scale != 1.0:
                 rows = rows * np.dtype(self.dtype).type(self.scale)
@@ -211,7 +208,7 @@ class Decoder:
 def _decoder(columns: Columns, names: Sequence[str], drop: bool) -> Decoder:
     first = columns.schema.field(names[0])
     packed = _packed(first)
-    if len(names) > 1 or not (_is_list(first.type) or packed):
+    if not (_is_list(first.type) or packed):
         small = all(_is_small(columns.schema.field(name).type) for name in names)
         return Decoder(tuple(names), len(names), "float32" if small else "float64", columns.name, drop)
     written = (first.metadata or {}).get(b"scale", b"1")
@@ -219,15 +216,11 @@ def _decoder(columns: Columns, names: Sequence[str], drop: bool) -> Decoder:
         scale = float(written)
     except ValueError:
         raise InvalidInput(f"the scale of column {names[0]!r} is {written!r}; expected a number") from None
-    scales = f"{names[0]}_scale" if f"{names[0]}_scale" in columns.names else None
-    if packed:
-        small = packed != "float64"
-    else:
-        kind, scaled = first.type.value_type, scale != 1.0 or scales is not None
-        small = _is_small(kind) or (scaled and kind == pa.int8())
-    dtype = "float32" if small else "float64"
-    width = _width(columns, first, packed)
-    return Decoder(tuple(names), width, dtype, columns.name, drop, packed, scale, scales)
+    scales = [name for name in columns.names if name == f"{names[0]}_scale"]
+    kind, scaled = None if packed else first.type.value_type, scale != 1.0 or bool(scales)
+    small = packed != "float64" if packed else _is_small(kind) or (scaled and kind == pa.int8())
+    dtype, width = "float32" if small else "float64", _width(columns, first, packed)
+    return Decoder((names[0], *scales), width, dtype, columns.name, drop, True, packed, scale)
 
 
 def _width(columns: Columns, entry: pa.Field, packed: str) -> int:
