@@ -203,8 +203,8 @@ def embed(
     target = None if output is None else _check_output(output, (data, labels, ids, *found.files), overwrite)
     made = make_encoder(chosen, cache_dir, encoder_params)
     size = made.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
-    opening = open_runner(engine, None, address, workers)
-    with opening as runner, _open_store(made, target, cache, cache_dir) as store:
+    running = open_runner(engine, None, address, workers)
+    with running as runner, _open_store(made, target, cache, cache_dir) as store:
         run = Run(found, made, store)
         if not runner.workers:
             try:
@@ -281,19 +281,18 @@ def choose_encoder(
     source: object, encoder: str | Encoder | None, text: str | None = None, image: str | None = None
 ) -> tuple[str | Encoder, Kind]:
     """Return the encoder for an input, and what it takes."""
-    chosen = encoder
-    if chosen is None:  # texts where a column of texts is named, or where the input must be text
+    if encoder is None:  # texts where a column of texts is named, or where the input must be text
         textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_ENDINGS
         if isinstance(source, (list, tuple)) and source and isinstance(source[0], str):
             source = open_dataset(source)  # paths of images, or texts
         if isinstance(source, Dataset):
             textual = source.content is not None and source.content.kind == "text"
-        chosen = DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
-    kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
+        encoder = DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
+    kind = find_family(encoder)[0].kind if isinstance(encoder, str) else encoder.kind
     for name, value in (("text", text), ("image", image)):
         if value is not None and kind != name:
             raise InvalidParameter(f"{name}={value!r} names {name}s, but the encoder takes {PLURALS[kind]}")
-    return chosen, kind
+    return encoder, kind
 
 
 def _check_reasons(run: Run, on_bad_rows: str) -> None:
@@ -381,10 +380,8 @@ class Run:
 
     def bad_rows(self) -> tuple[BadRow, ...]:
         """Return the rows that could not be read, prepared or encoded."""
-        return tuple(
-            BadRow(row, row if self.dataset.ids is None else self.dataset.ids[row].item(), reason)
-            for row, reason in sorted(self.reasons.items())
-        )
+        ids = range(len(self.dataset)) if self.dataset.ids is None else self.dataset.ids.tolist()
+        return tuple(BadRow(row, ids[row], reason) for row, reason in sorted(self.reasons.items()))
 
     def _read(self, start: int, stop: int) -> tuple[int, list[object], list[bytes]]:
         contents = self._items.read(start, stop)
