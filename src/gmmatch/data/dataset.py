@@ -302,7 +302,5 @@ def check_stamps(stamps: Mapping[str, str]) -> None:
     """Refuse to go on with files that are not what they were when `stamps_of` looked at them."""
     for file, stamp in stamps_of(stamps).items():
         if stamp != stamps[file]:
-            raise InvalidInput(
-                f"{shown(file)} changed while it was in use: its size or modification time is not what it"
-                " was; start again when nothing writes to it"
-            )
+            what = "changed while it was in use: its size or modification time is not what it was"
+            raise InvalidInput(f"{shown(file)} {what}; start again when nothing writes to it")

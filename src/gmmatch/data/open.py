@@ -208,13 +208,13 @@ def old_labels(found: Dataset, labels: object) -> tuple[str, ...]:
     compared = found.rows is not None and found.scalars == found.columns != ()  # no column of embeddings
     if not apart or not compared or read is None or known is None:
         return ()
-    given = [_spelled(label) for label in known[:_COMPARED].tolist()]
-    classes = {_spelled(label) for label in np.unique(known).tolist()}
+    given = list(map(_spelled, known[:_COMPARED].tolist()))
+    classes = set(map(_spelled, np.unique(known).tolist()))
     if len(classes) < 2 or (len(classes) == 2 and np.issubdtype(known.dtype, np.number)):
         return ()
 
     def agrees(name: str) -> bool:
-        values = [_spelled(value) for value in read(name, 0, len(given))]
+        values = list(map(_spelled, read(name, 0, len(given))))
         same = sum(value == label for value, label in zip(values, given, strict=True))
         return set(values) - {""} <= classes and 2 * same > len(given)
 

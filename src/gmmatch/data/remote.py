@@ -247,11 +247,7 @@ def open_bytes(file: str) -> AbstractContextManager[Any]:
 
 def is_text(name: str) -> bool:
     """Return True if a name is UTF-8, as names of files need not be."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return name.encode("utf-8", "ignore").decode() == name
 
 
 def find_files(name: str, endings: tuple[str, ...]) -> tuple[str, ...]:

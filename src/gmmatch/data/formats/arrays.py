@@ -88,11 +88,9 @@ def unheld(array: AnyArray) -> AnyArray:
 
     Python's own maps hold their file open; Arrow's do not. Where Arrow cannot map it, it stays as it is.
     """
-    if not isinstance(array, np.memmap) or not array.size:
+    if not isinstance(array, np.memmap) or not array.size or not is_text(str(array.filename)):
         return array
     name, begin = str(array.filename), array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
-    if not is_text(name):
-        return array
     with file_errors(name, ".npy file"), pa.memory_map(name) as file:
         buffer = file.read_buffer().slice(begin)
     order: Any = "C" if array.flags.c_contiguous else "F"

@@ -243,10 +243,8 @@ def find_header(found: Delimited, header: str = "auto") -> tuple[bool, tuple[str
 def _guess(path: Path, what: str, names: bool) -> str:
     ways = ("the names of the columns", "a row")
     taken, other = ways if names else ways[::-1]
-    return (
-        f"the first line of {path} {what}; it was taken as {taken} (header='{'no' if names else 'yes'}': as"
-        f" {other})"
-    )
+    said = f"the first line of {path} {what}; it was taken as {taken}"
+    return f"{said} (header='{'no' if names else 'yes'}': as {other})"
 
 
 def _name_columns(first: list[str], below: list[list[str]]) -> bool:
