@@ -79,15 +79,12 @@ def whole_files(*targets: Path) -> Iterator[tuple[Path, ...]]:
     with os_errors(f"cannot write {main}"), ExitStack() as stack:
         remove_partials(main)
         folders = {parent: stack.enter_context(_partial_folder(parent, main.name)) for parent in parents}
-        partials = tuple(
-            folders[target.parent] / f"{number}.{target.name}" for number, target in enumerate(targets)
-        )
+        numbered = enumerate(targets)
+        partials = tuple(folders[target.parent] / f"{number}.{target.name}" for number, target in numbered)
         yield partials
-        for inside, _, names in (entry for partial in partials for entry in os.walk(partial)):
-            for name in names:
-                _flush(Path(inside, name))
-        for partial in partials:
-            _flush(partial)
+        walked = (entry for partial in partials for entry in os.walk(partial))
+        for file in (*(Path(inside, name) for inside, _, names in walked for name in names), *partials):
+            _flush(file)
         if len(targets) > 1:
             for parent in parents:
                 stack.enter_context(_locked(parent))
@@ -155,10 +152,9 @@ def _undo(folder: Path) -> None:
 @contextmanager
 def _locked(folder: Path, how: _Lock = "wait") -> Iterator[bool | None]:
     """Lock a folder; yield True, False if another process holds it, None where folders cannot be locked."""
-    try:
+    descriptor = None
+    with suppress(OSError):
         descriptor = None if sys.platform == "win32" else os.open(folder, os.O_RDONLY)
-    except OSError:
-        descriptor = None
     try:
         yield None if descriptor is None else _flock(descriptor, how)
     finally:
@@ -221,31 +217,26 @@ def check_apart(outputs: Sequence[Path], inputs: Iterable[object]) -> None:
     if len({os.path.realpath(path) for path in outputs}) < len(outputs):
         raise InvalidParameter("two outputs have the same name; expected a file for each")
     there = {number: path for path in outputs if (number := _file_number(path)) is not None}
-    names = names_of(inputs)
-    for name in names if there else ():  # what is read exists, and no output may
-        number = _file_number(name)
-        path = None if number is None else there.get(number)
-        if path is not None:
-            raise InvalidParameter(f"{path} is the input; name another file for the output")
-    _check_not_joining(outputs, names)
+    for name in names_of(inputs):
+        # What is read exists, and no output may.
+        if there and (number := _file_number(name)) in there:
+            raise InvalidParameter(f"{there[number]} is the input; name another file for the output")
+        for path in outputs:
+            if not path.exists() and _would_join(path, name):
+                raise InvalidParameter(f"{path} would be read with {name} from then on; name another folder")
 
 
-def _check_not_joining(outputs: Sequence[Path], names: Iterable[str]) -> None:
-    """Refuse new files that would be parts of what a folder or a pattern names; the next run would read them.
+def _would_join(path: Path, name: str) -> bool:
+    """Return True if a new file would be a part of what a folder or a pattern names.
 
     Of a folder only the files of some endings are shards.
     """
-    new = [path for path in outputs if not path.exists()]
-    for name in names if new else ():
-        is_folder = os.path.isdir(name)
-        folder, pattern = (name, "*") if is_folder else os.path.split(name)
-        if not glob.has_magic(pattern) or os.path.isfile(name):
-            continue
-        for path in new:
-            beside = os.path.realpath(path.parent) == os.path.realpath(folder or ".")
-            is_shard = not is_folder or path.suffix.lower() in SHARDS
-            if beside and is_shard and fnmatch.fnmatch(path.name, pattern):
-                raise InvalidParameter(f"{path} would be read with {name} from then on; name another folder")
+    is_folder = os.path.isdir(name)
+    folder, pattern = (name, "*") if is_folder else os.path.split(name)
+    if not glob.has_magic(pattern) or os.path.isfile(name) or not fnmatch.fnmatch(path.name, pattern):
+        return False
+    is_shard = not is_folder or path.suffix.lower() in SHARDS
+    return is_shard and os.path.realpath(path.parent) == os.path.realpath(folder or ".")
 
 
 def check_outside(folder: Path, given: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,10 +89,8 @@ def open_data(
 def _check_engine(engine: object) -> None:
     """Refuse to encode for another engine."""
     if engine != "local":
-        raise InvalidParameter(
-            f"engine={engine!r} selects from embeddings; encode first with gmmatch embed, in Python"
-            " gmmatch.embed"
-        )
+        way = "encode first with gmmatch embed, in Python gmmatch.embed"
+        raise InvalidParameter(f"engine={engine!r} selects from embeddings; {way}")
 
 
 def check_same(selection: Selection, source: Dataset, any_input: bool = False) -> IntArray:
@@ -112,13 +111,11 @@ def check_same(selection: Selection, source: Dataset, any_input: bool = False) -
 def check_belongs(selection: Selection, source: Dataset) -> None:
     """Refuse data of another number of rows than a selection was made from, or without its labels."""
     if len(source) != selection.n_rows:
-        raise InvalidInput(
-            f"the selection was made from {selection.n_rows:,} rows, but {source.name} has {len(source):,}"
-        )
+        given = f"{source.name} has {len(source):,}"
+        raise InvalidInput(f"the selection was made from {selection.n_rows:,} rows, but {given}")
     if selection.labels is not None and source.labels is None:
-        raise InvalidInput(
-            f"the selection was made with labels, and {source.name} has none; name them: labels=..."
-        )
+        way = "has none; name them: labels=..."
+        raise InvalidInput(f"the selection was made with labels, and {source.name} {way}")
 
 
 def is_same(selection: Selection, source: Dataset, checked: CheckedRows, any_input: bool = False) -> bool:
@@ -142,11 +139,10 @@ def is_same(selection: Selection, source: Dataset, checked: CheckedRows, any_inp
 
 def _encoded(found: Dataset, embedded: Embedded) -> Dataset:
     """Return a dataset with its embeddings; rows that could not be encoded are bad, and NaN."""
-    rows = embedded.embeddings
-    if embedded.bad_rows:
-        rows = np.full((embedded.n_rows, embedded.embeddings.shape[1]), np.nan, rows.dtype)
+    rows, reasons = embedded.embeddings, {bad.row: bad.reason for bad in embedded.bad_rows}
+    if reasons:
+        rows = np.full((embedded.n_rows, rows.shape[1]), np.nan, rows.dtype)
         rows[embedded.rows] = embedded.embeddings
-    reasons = {bad.row: bad.reason for bad in embedded.bad_rows}
     return found.replace(rows=rows, bad={**found.bad, **reasons})
 
 
@@ -222,16 +218,15 @@ def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int)
 
 def _by_name(table: Any, classes: Labels, n_rows: int) -> FloatArray | None:
     """Return the columns of the classes of a table or mapping, in their order; None: it is an array."""
-    names = table if isinstance(table, Mapping) else getattr(table, "columns", None)
-    if isinstance(table, pa.Table):
-        names = table.column_names
+    names = table.column_names if isinstance(table, pa.Table) else getattr(table, "columns", None)
+    names = table if isinstance(table, Mapping) else names
     if names is None or isinstance(table, np.ndarray):
         return None
-    called = [str(name) for name in names]
-    if len(set(called)) < len(called):
+    called, wanted = list(map(str, names)), list(map(str, classes.tolist()))
+    columns = dict(zip(called, names, strict=True))
+    if len(columns) < len(called):
         twice = next(name for name in called if called.count(name) > 1)
         raise InvalidInput(f"probabilities have more than one column {twice!r}; expected one for each class")
-    columns, wanted = dict(zip(called, names, strict=True)), [str(name) for name in classes.tolist()]
     missing = [name for name in wanted if name not in columns]
     if missing:
         raise InvalidInput(
@@ -269,9 +264,8 @@ def _as_reference(
             raise InvalidInputType("reference must be (rows, labels), a dataset or a path with labels")
         opened = open_data(*given, encode=True)
     else:
-        alike: dict[str, Any] = {
-            name: like[name] for name in ("encoder", "text", "image", "embedding") if name in like
-        }
+        options = ("encoder", "text", "image", "embedding")
+        alike: dict[str, Any] = {name: like[name] for name in options if name in like}
         labels = like.get("labels")  # where those of the data are a column, so are these
         if isinstance(labels, str) and not os.path.exists(labels):
             alike["labels"] = labels
@@ -299,15 +293,11 @@ def as_numbers(given: object, n_rows: int, name: str) -> Vector:
     >>> as_numbers([1, 2.5], 2, "cost").tolist()
     [1.0, 2.5]
     """
-    try:
+    with suppress(TypeError, ValueError, OverflowError):
         found = np.asanyarray(without_torch(given, name))
-        kind = found.dtype.kind
-        values = np.ma.filled(found.astype(np.float64), np.nan) if kind in "biufUSO" else np.empty((0, 0))
-    except (TypeError, ValueError, OverflowError):
-        values = np.empty((0, 0))
-    if values.shape != (n_rows,):
-        raise InvalidInput(f"{name} takes a column or a number for each of {n_rows:,} rows")
-    return values
+        if found.dtype.kind in "biufUSO" and found.shape == (n_rows,):
+            return np.ma.filled(found.astype(np.float64), np.nan)
+    raise InvalidInput(f"{name} takes a column or a number for each of {n_rows:,} rows")
 
 
 def numbers_of_rows(

@@ -39,12 +39,10 @@ class Registry(MutableMapping[str, Entry], Generic[Entry]):
 
     def find(self, name: object) -> Entry:
         """Return an entry, or raise an error that names the nearest known one."""
-        if not isinstance(name, str) or name not in self:
-            raise InvalidParameter(
-                f"there is no {self.what} {brief(name)}{nearest(name, self)}; the {self.what}s are:"
-                f" {', '.join(self)}"
-            )
-        return self[name]
+        if isinstance(name, str) and name in self:
+            return self[name]
+        known = f"the {self.what}s are: {', '.join(self)}"
+        raise InvalidParameter(f"there is no {self.what} {brief(name)}{nearest(name, self)}; {known}")
 
     def __getitem__(self, name: str) -> Entry:
         return self._entries[name] if name in self._entries else self._known()[name]
@@ -70,8 +68,6 @@ class Registry(MutableMapping[str, Entry], Generic[Entry]):
                     self.register(point.name, self._as_entry(point.name, point.load()))
                 # Whatever is wrong with somebody else's package, the rest goes on.
                 except Exception as error:
-                    origin = "" if point.dist is None else f" of {point.dist.name}"
-                    warnings.warn(
-                        f"the {self.what} {point.name!r}{origin} is left out: {error}", stacklevel=2
-                    )
+                    called = f"{point.name!r}" + ("" if point.dist is None else f" of {point.dist.name}")
+                    warnings.warn(f"the {self.what} {called} is left out: {error}", stacklevel=2)
         return self._entries

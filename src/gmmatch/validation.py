@@ -56,10 +56,8 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     except ValueError:
         raise InvalidInput(f"the rows of {name} differ in length; expected one length for all") from None
     if array.ndim == 0:
-        raise InvalidInputType(
-            f"{name} must be rows of numbers: an array of shape (rows, features), a table, a dataset or a"
-            f" path; got {type(X).__name__}"
-        )
+        expected = "rows of numbers: an array of shape (rows, features), a table, a dataset or a path"
+        raise InvalidInputType(f"{name} must be {expected}; got {type(X).__name__}")
     if array.dtype.kind == "O" and all(isinstance(value, numbers.Real) for value in array.flat):
         try:
             array = array.astype(np.float64)
@@ -68,13 +66,11 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     if array.dtype.kind not in "fiub":
         raise InvalidInputType(f"{name} must hold numbers; got {kind_of(array)}")
     if array.ndim != 2:
-        raise InvalidInput(
-            f"{name} must have two dimensions (rows, features); got {array.ndim}, shape {array.shape}"
-        )
-    if array.shape[0] == 0 or array.shape[1] == 0:
-        raise InvalidInput(
-            f"{name} has {array.shape[0]} rows and {array.shape[1]} features; expected at least one of each"
-        )
+        given = f"{array.ndim}, shape {array.shape}"
+        raise InvalidInput(f"{name} must have two dimensions (rows, features); got {given}")
+    if 0 in array.shape:
+        given = f"{array.shape[0]} rows and {array.shape[1]} features"
+        raise InvalidInput(f"{name} has {given}; expected at least one of each")
     if array.dtype.kind != "f":
         array = array.astype(np.float64)
     elif array.dtype not in (np.float32, np.float64) or not array.dtype.isnative:
@@ -85,9 +81,6 @@ def as_rows(X: Any, name: str = "X", finite: bool = True) -> FloatArray:
     return array
 
 
-_EVERY: Any = None  # all rows may be picked
-
-
 @dataclass(frozen=True, eq=False)
 class CheckedRows:
     """Rows and labels that were checked once, for all that follows."""
@@ -96,14 +89,14 @@ class CheckedRows:
     # The sorted labels, and the class of each row; None without labels.
     classes: AnyArray | None = None
     codes: IntArray | None = None
-    usable: Mask = _EVERY  # which rows may be picked, as far as their values and labels say
+    usable: Any = None  # which rows may be picked, as far as their values and labels say; None: all
     # A seed and the hashes of the rows by it, and a digest of all rows, where they were looked at already.
     hashes: tuple[int, Keys] | None = None
     digest: str | None = None
     means: Vector | None = None  # of each class, or of all rows, where they were added up
 
     def __post_init__(self) -> None:
-        if self.usable is _EVERY:
+        if self.usable is None:
             object.__setattr__(self, "usable", np.ones(len(self.rows), bool))
 
     def keys(self, seed: int) -> Keys | None:
@@ -118,8 +111,7 @@ class CheckedRows:
     def read_by(self, rows: Rows) -> Self:
         """Return the same rows as a runner, or the caller, reads them; what is known of them stays known."""
         found = replace(self, rows=rows)
-        if "fingerprint" in vars(self):
-            vars(found)["fingerprint"] = self.fingerprint
+        vars(found).update({name: own for name, own in vars(self).items() if name == "fingerprint"})
         return found
 
     @property
@@ -176,7 +168,7 @@ def check_input(
             f" squares of smaller {rows.dtype} numbers vanish: multiply all of them{way}"
         )
     classes, codes = (None, None) if y is None else as_labels(y, len(rows), label_name)
-    return CheckedRows(rows, classes, codes, _EVERY if usable is None else usable)
+    return CheckedRows(rows, classes, codes, np.ones(len(rows), bool) if usable is None else usable)
 
 
 def bad_rows(rows: AnyArray) -> IntArray:
@@ -284,8 +276,8 @@ def parse_amount(text: str) -> Any:
         return text if sign == "+" else float(f"{sign}{digits}") / 100
     number: Any = int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else float(digits)
     if unit:
-        number *= 1000 ** (1 + "kMG".index(unit.replace("K", "k")))
-        number = int(number) if np.isfinite(number) and number == int(number) else number
+        number *= 1000 ** (1 + "kmg".index(unit.lower()))
+        number = int(number) if float(number).is_integer() else number
     if sign == "+":
         return Beyond(number) if is_whole(number) else text
     return -number if sign else number
@@ -327,8 +319,7 @@ def check_choice(value: object, allowed: Iterable[str], name: str) -> str:
     """
     known = list(allowed)
     if not isinstance(value, str) or value not in known:
-        *others, last = map(repr, known)
-        words = f"{', '.join(others)} or {last}" if others else last
+        words = " or ".join(", ".join(map(repr, known)).rsplit(", ", 1))
         raise InvalidParameter(f"{name} must be {words}; got {brief(value)}{nearest(value, known)}")
     return value
 
@@ -338,9 +329,8 @@ def check_parameters(given: Iterable[str], known: Iterable[str], owner: str) -> 
     allowed = sorted(known)
     for name in given:
         if name not in allowed:
-            raise UnknownParameter(
-                f"{owner} has no parameter {name!r}{nearest(name, allowed)}; it has: {', '.join(allowed)}"
-            )
+            hint = f"{nearest(name, allowed)}; it has: {', '.join(allowed)}"
+            raise UnknownParameter(f"{owner} has no parameter {name!r}{hint}")
 
 
 def nearest(word: object, known: Iterable[str]) -> str:
@@ -375,7 +365,7 @@ def check_probability(value: object, name: str) -> float:
 def as_seed(random_state: object) -> int:
     """Return a seed: the given whole number, or one drawn from a Generator, or a fresh one for None."""
     if random_state is None:
-        return int(np.random.default_rng().integers(2**63))
+        random_state = np.random.default_rng()
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
@@ -551,10 +541,8 @@ def _as_column(labels: Any, name: str) -> AnyArray:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InvalidInput(
-            f"{name} must have one dimension; got shape {array.shape};"
-            " of several labels per row, pass one column at a time, or name each combination"
-        )
+        advice = "of several labels per row, pass one column at a time, or name each combination"
+        raise InvalidInput(f"{name} must have one dimension; got shape {array.shape}; {advice}")
     return array
 
 
@@ -580,7 +568,7 @@ def _object_labels(array: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
     elif all(_is_whole_real(value) for value in present):
         found = [int(value) for value in present]
         if min(found) < -(2**63) or max(found) >= (2**63 if min(found) < 0 else 2**64):
-            fill, found = "", [str(value) for value in found]
+            fill, found = "", list(map(str, found))
     else:
         if all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present):
             odd = next(row for row in np.flatnonzero(good).tolist() if not _is_whole_real(values[row]))
@@ -603,17 +591,15 @@ def _check_letters(texts: list[str], name: str, first: int = 0) -> None:
 
 
 def _is_whole_real(value: object) -> bool:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        return False
     if isinstance(value, numbers.Integral):
-        return True
-    return float(value).is_integer() and abs(float(value)) < LARGEST_WHOLE_FLOAT
+        return not isinstance(value, bool)
+    number = float(value) if isinstance(value, numbers.Real) else 0.5
+    return number.is_integer() and abs(number) < LARGEST_WHOLE_FLOAT
 
 
 def _refuse_amount(row: int, value: object, name: str) -> NoReturn:
-    raise InvalidInput(
-        f"{name} must be classes (whole numbers or text); got {value} at row {row}; divide amounts into bins"
-    )
+    expected = "classes (whole numbers or text)"
+    raise InvalidInput(f"{name} must be {expected}; got {value} at row {row}; divide amounts into bins")
 
 
 def is_missing(value: object) -> bool:
@@ -632,7 +618,7 @@ def kind_of(array: AnyArray) -> str:
     if array.dtype.kind in "US":
         return f"text (first value: {str(array.flat[0])!r})" if array.size else "text"
     if array.dtype.kind == "O":
-        odd = [value for value in array.flat if not isinstance(value, numbers.Real)]
+        odd = [value for value in array.flat if not isinstance(value, numbers.Real)][:1]
         said = f" (for example {odd[0][:40]!r})" if odd and isinstance(odd[0], str) else ""
         return f"{type(odd[0]).__name__}{said}" if odd else "Python objects"
     return f"values of type {array.dtype}"

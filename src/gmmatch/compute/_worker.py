@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from ..arrays import DType
 from ..data import ForwardRows, StackedRows
 from ..data.formats.arrays import unheld
+from ..data.spill import Shard
 from ..errors import GmmatchError, InvalidInput
 from ..validation import glance
 from .blocks import limit_threads
@@ -61,13 +63,15 @@ class MappedFiles:
 class Forward:
     """Rows that can only be read forward: whoever needs some of them decodes these for itself, once."""
 
-    rows: ForwardRows
+    shards: tuple[Shard, ...]
+    width: int
+    dtype: DType
 
     def open(self) -> ForwardRows:
         """Return the rows, once the first and the last shard were seen to be what they should be."""
-        for shard in {self.rows.shards[0], self.rows.shards[-1]}:
+        for shard in {self.shards[0], self.shards[-1]}:
             shard.check()
-        return self.rows
+        return ForwardRows(self.shards, self.width, self.dtype)
 
 
 Place = MappedFile | MappedFiles | Forward
@@ -81,7 +85,7 @@ def by_path(rows: Any, name: str) -> Place:
     Raises `InvalidInput`: the rows are held in memory.
     """
     if isinstance(rows, ForwardRows) and rows.can_travel:
-        return Forward(rows)
+        return Forward(tuple(rows.shards), rows.shape[1], rows.dtype)
     if isinstance(rows, StackedRows):
         return MappedFiles(tuple(_locate(part, name) for part in rows.parts))
     return _locate(rows, name)

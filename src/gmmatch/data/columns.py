@@ -22,44 +22,17 @@ from ..arrays import IntArray, Labels
 from ..errors import InvalidInput, InvalidInputType
 from ..files import SHARDS, file_and_column
 from ..validation import first_rows, is_missing, label_values, nearest
+from . import request
 from .dataset import Dataset, Entries, Unreadable, spelled
+from .formats import text_files
 from .formats.arrays import load_npz, map_npy, npz_shapes
 from .formats.arrow import Columns, file_columns
 from .formats.base import check_room
 from .formats.image_files import is_idx, read_idx
 from .formats.tables import Table
-from .formats.text_files import (
-    DELIMITERS,
-    JSON_ENDINGS,
-    Delimited,
-    delimited_table,
-    is_number,
-    json_table,
-    read_delimited,
-)
-from .joining import (
-    Values,
-    id_column,
-    join,
-    notes_on_others,
-    one_of,
-    pair_files,
-    read_column,
-    whole_numbers,
-)
+from .formats.text_files import DELIMITERS, JSON_ENDINGS, Delimited, is_number, json_table
+from .joining import Values, id_column, join, notes_on_others, one_of, pair_files, read_column, whole_numbers
 from .remote import fetched, is_remote
-from .request import (
-    all_bad,
-    find_place,
-    listed,
-    names_file,
-    names_shards,
-    natural_order,
-    no_column,
-    no_file,
-    order_notes,
-    refuse_bad,
-)
 
 # What columns go by in files of values, most usual first.
 NAMES = {
@@ -124,21 +97,18 @@ def attach(
     it has. `on_bad_rows`: `error` refuses rows without a value, `drop` lets them take no part. `unlabelled`:
     `class` makes rows without a label a class of their own, `pick` lets them be picked to be labelled.
     """
-    bad = dict(dataset.bad)
-    notes: tuple[str, ...] = ()
-    missing = np.empty(0, np.int64)
+    bad, notes, missing = dict(dataset.bad), list[str](), np.empty(0, np.int64)
     if ids is not None:
         array, unnamed = _typed(_find(dataset, ids, "ids"), "ids")
-        bad |= {row: "no id" for row in unnamed.tolist() if row not in bad}
+        bad = dict.fromkeys(unnamed.tolist(), "no id") | bad
         dataset = dataset.replace(ids=array)
-        notes = repeated_ids(array, unnamed)
+        notes += repeated_ids(array, unnamed)
     if labels is not None or dataset.labels is not None:
         given = _find(dataset, dataset.labels if labels is None else labels, "labels")
         array, missing = _typed(given, "labels")
-        notes = (*notes, *given.notes)
+        notes += given.notes
         missing = np.setdiff1d(missing, list(bad))
-        array = _filled(array, missing, bad, unlabelled)
-        dataset = dataset.replace(labels=array)
+        dataset = dataset.replace(labels=_filled(array, missing, bad, unlabelled))
         if unlabelled == "pick" and missing.size:
             dataset = dataset.replace(unlabelled=missing)
         elif unlabelled == "error":
@@ -147,27 +117,24 @@ def attach(
             bad |= {row: given.absent.get(row, reason) for row in missing.tolist()}
     if bad and on_bad_rows != "drop" and (dataset.rows is not None or missing.size or ids is not None):
         lacks_labels = bool(missing.size) and unlabelled == "error"
-        raise refuse_bad(bad, len(dataset), dataset.name, lacks_labels, notes, dataset.ids)
+        raise request.refuse_bad(bad, len(dataset), dataset.name, lacks_labels, notes, dataset.ids)
     if bad and len(bad) == len(dataset):
-        raise all_bad(bad, len(dataset), dataset.name)
+        raise request.all_bad(bad, len(dataset), dataset.name)
     return dataset.replace(bad=bad, notes=(*dataset.notes, *notes))
 
 
-def repeated_ids(ids: Labels, missing: IntArray) -> tuple[str, ...]:
+def repeated_ids(ids: Labels, missing: IntArray) -> list[str]:
     """Report that ids are not unique, if they are not.
 
     >>> repeated_ids(np.array(["a", "b", "a"]), np.empty(0, np.int64))
-    ("1 id is there more than once (first: 'a'): labels and previews that are joined by id may be refused",)
+    ["1 id is there more than once (first: 'a'): labels and previews that are joined by id may be refused"]
     """
     distinct, counts = np.unique(np.delete(ids, missing), return_counts=True)
-    repeated = distinct[counts > 1]
-    if not len(repeated):
-        return ()
-    ids_are = "id is" if len(repeated) == 1 else "ids are"
-    return (
-        f"{len(repeated):,} {ids_are} there more than once (first: {repeated[0].item()!r}): labels and"
-        " previews that are joined by id may be refused",
-    )
+    repeated = distinct[counts > 1].tolist()
+    if not repeated:
+        return []
+    said = f"{len(repeated):,} {'id is' if len(repeated) == 1 else 'ids are'} there more than once"
+    return [f"{said} (first: {repeated[0]!r}): labels and previews that are joined by id may be refused"]
 
 
 def notes_on(classes: Labels) -> list[str]:
@@ -185,10 +152,8 @@ def notes_on(classes: Labels) -> list[str]:
     if classes.dtype.kind in "iu" and len(classes) >= _MANY_NUMBERS:
         low, high = int(classes.min()), int(classes.max())
         if low not in (0, 1) and high - low < 2 * len(classes):
-            return [
-                f"the labels are {len(classes):,} whole numbers from {low} to {high}, each taken as a class;"
-                " if they are amounts, such as ages, divide them into bins first"
-            ]
+            said = f"the labels are {len(classes):,} whole numbers from {low} to {high}, each taken"
+            return [f"{said} as a class; if they are amounts, such as ages, divide them into bins first"]
     if classes.dtype.kind != "U":
         return []
     alike: dict[str, list[str]] = {}
@@ -200,17 +165,12 @@ def notes_on(classes: Labels) -> list[str]:
         hidden = any(_visible(name) != name for name in several[0])
         *others, last = map(ascii if hidden else repr, several[0][:_MOST_NAMED])
         more = sum(map(len, several)) - len(others) - 1
-        notes.append(
-            f"classes that differ in spaces{', accents, invisible letters' if hidden else ''} or capitals"
-            " only are taken as different:"
-            f" {', '.join(others)} and {last}" + (f", and {more} more" if more else "")
-        )
-    for name in (names[0] for word, names in alike.items() if word in _NO_LABEL):
-        notes.append(
-            f"class {name!r} reads like a missing label; rows whose label is left empty can be dropped"
-            " (on_bad_rows)"
-        )
-    return notes
+        what = f"spaces{', accents, invisible letters' if hidden else ''} or capitals"
+        said = f"{', '.join(others)} and {last}{f', and {more} more' if more else ''}"
+        notes.append(f"classes that differ in {what} only are taken as different: {said}")
+    way = "rows whose label is left empty can be dropped (on_bad_rows)"
+    unnamed = (names[0] for word, names in alike.items() if word in _NO_LABEL)
+    return notes + [f"class {name!r} reads like a missing label; {way}" for name in unnamed]
 
 
 def _visible(name: str) -> str:
@@ -221,8 +181,6 @@ def _visible(name: str) -> str:
 
 def _filled(array: Labels, missing: IntArray, bad: dict[int, str], unlabelled: str) -> Labels:
     """Give rows without a label one that exists, or one of their own."""
-    if not missing.size and not bad:
-        return array
     good = ~np.isin(np.arange(len(array)), [*missing.tolist(), *bad])
     if unlabelled != "error" and missing.size:
         own: Any = UNLABELLED
@@ -231,15 +189,10 @@ def _filled(array: Labels, missing: IntArray, bad: dict[int, str], unlabelled: s
             own = min(-1, int(array[good].min(initial=0)) - 1)
         elif (array[good] == own).any():
             raise InvalidInput(f"rows without a label cannot be the class {own!r}: there is one already")
-        else:
-            array = array.astype(np.result_type(array.dtype, f"U{len(own)}"))
-        array = array.copy()
+        array = array.astype(np.result_type(array.dtype, np.asarray(own)))
         array[missing] = own
         good[missing] = True
-    if good.any() and not good.all():
-        array = array.copy()
-        array[~good] = array[good][0]
-    return array
+    return np.where(good, array, array[good][0]) if good.any() else array
 
 
 def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None) -> Values:
@@ -249,17 +202,17 @@ def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None)
         values = Values(given, None, what, notes=position_notes(dataset, given, what))
     elif isinstance(given, str) and given in dataset.columns:
         values = Values(read_column(dataset, given), None, f"column {given!r} of {dataset.name}")
-    elif isinstance(given, os.PathLike) or names_file(given):
+    elif isinstance(given, os.PathLike) or request.names_file(given):
         name = os.fspath(given)
-        shards = not is_remote(name) and names_shards(name)
+        shards = not is_remote(name) and request.names_shards(name)
         values = _read_shards(name, what, dataset) if shards else read_file(name, what, len(dataset))
-        if values.keys is not None and what != "ids":
-            values = join(values, dataset, what)
-        elif values.keys is None:
+        if values.keys is None:
             more = (*position_notes(dataset, given, what), *notes_on_others(values, dataset))
             values = replace(values, notes=(*values.notes, *more), others=tuple)
+        elif what != "ids":
+            values = join(values, dataset, what)
     else:
-        raise no_column(given, parameter or what, dataset.columns, dataset.name)
+        raise request.no_column(given, parameter or what, dataset.columns, dataset.name)
     _check_length(values, len(dataset), what, dataset.name)
     return values
 
@@ -271,7 +224,7 @@ def position_notes(dataset: Dataset, given: object, what: str) -> tuple[str, ...
     """
     if dataset.kind != "image-folder" or given is dataset.labels:
         return ()
-    for file, other in zip(dataset.files, natural_order(dataset.files), strict=True):
+    for file, other in zip(dataset.files, request.natural_order(dataset.files), strict=True):
         if file != other:
             first, then = (spelled(os.path.basename(path)) for path in (file, other))
             return (
@@ -287,20 +240,18 @@ def _check_length(values: Values, n_rows: int, what: str, where: str) -> None:
     except TypeError:  # a single number, or what can be looked at only once
         length = 0
     if length != n_rows:
-        hint = "" if values.name == what else f" ({values.name})"
-        raise InvalidInput(
-            f"{what} has {length} entries for {n_rows} rows of {where}; expected one per row{hint}"
-        )
+        expected = "expected one per row" + ("" if values.name == what else f" ({values.name})")
+        raise InvalidInput(f"{what} has {length} entries for {n_rows} rows of {where}; {expected}")
 
 
 def _typed(values: Values, what: str) -> tuple[Labels, IntArray]:
     """Return values as an array of one kind, and the rows that have none."""
     if what != "scores":
         return label_values(values.entries, what if values.name == what else f"{what} ({values.name})")
-    entries = [None if is_missing(entry) else entry for entry in np.asarray(values.entries).tolist()]
-    missing = np.array([row for row, entry in enumerate(entries) if entry is None], dtype=np.int64)
+    entries = np.asarray(values.entries).tolist()
+    missing = np.flatnonzero(list(map(is_missing, entries)))
     try:
-        return np.array([np.nan if entry is None else float(entry) for entry in entries]), missing
+        return np.array([np.nan if is_missing(entry) else float(entry) for entry in entries]), missing
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputType(f"{values.name} must hold numbers, one score per row: {error}") from None
 
@@ -317,7 +268,7 @@ def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = Non
     path = Path(name)
     if not path.is_file():
         if path.exists() and not path.is_dir():
-            raise no_file(name)
+            raise request.no_file(name)
         raise InvalidInput(f"there is no file {path}")
     ending = path.suffix.lower()
     kind = SHARDS.get(ending)
@@ -326,11 +277,10 @@ def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = Non
     if kind == "npz":
         return _archive_values(path, what, column)
     if ending in DELIMITERS or ending == ".txt":
-        lines = read_delimited(path)
+        lines = text_files.read_delimited(path)
         place, has_header = label_column(lines, what, n_rows, column)
-        table = delimited_table(lines, has_header)
-        names = lines.records[0].cells if has_header else table.names
-        values = _table_values(table, what, path, names[place])
+        table = text_files.delimited_table(lines, has_header)
+        values = _table_values(table, what, path, table.names[place])
         keys = None if values.keys is None else whole_numbers(values.keys)
         return replace(values, entries=whole_numbers([entry or None for entry in values.entries]), keys=keys)
     if kind in ("parquet", "arrow") or ending in JSON_ENDINGS:
@@ -342,19 +292,17 @@ def read_file(given: str | os.PathLike[str], what: str, n_rows: int | None = Non
 
 def _read_shards(name: str, what: str, dataset: Dataset) -> Values:
     """Read values from several files: by their ids or, without, from one file for each of the data."""
-    files = list(find_place(name).files)
+    files = list(request.find_place(name).files)
     if not files:
         raise InvalidInput(f"{name} holds no files of {what}")
     parts = [read_file(file, what) for file in files]
     if any(part.keys is not None for part in parts):
         if any(part.keys is None for part in parts):
-            raise InvalidInput(
-                f"some files of {name} have ids, and some have none; expected one kind of file"
-            )
+            raise InvalidInput(f"some files of {name} have ids, and some have none; expected one kind")
         keys = [key for part in parts if part.keys is not None for key in part.keys]
         return Values([entry for part in parts for entry in part.entries], keys, name, parts[0].key_column)
     if len(dataset.files) < 2 or len(dataset.sizes) != len(dataset.files):
-        notes = tuple(order_notes(files))
+        notes = tuple(request.order_notes(files))
     else:
         files, notes = pair_files(files, dataset.files, name, dataset.name), ()
         parts = [read_file(file, what, size) for file, size in zip(files, dataset.sizes, strict=True)]
@@ -370,12 +318,15 @@ def _archive_values(path: Path, what: str, column: str | None) -> Values:
     column = pick_column(tuple(shapes), what, path, column)
     entries = _flat(load_npz(path, column), path, what)
     lists = [name for name, (shape, _) in shapes.items() if shape in ((len(entries),), (len(entries), 1))]
-    beside = None if what == "ids" else id_column(lists, column, lambda name: load_npz(path, name).ravel())
+
+    def read(name: str) -> list[object]:
+        return load_npz(path, name).ravel().tolist()
+
+    names = [] if what == "ids" else [name for name in lists if name != column]
+    beside = id_column(names, read)
     if beside is None:
-        names = [name for name in lists if name != column and what != "ids"]
-        others = ((name, load_npz(path, name).ravel().tolist()) for name in names)
-        return Values(entries, None, str(path), others=lambda: others)
-    return Values(entries, load_npz(path, beside).ravel().tolist(), str(path), beside)
+        return Values(entries, None, str(path), others=lambda: ((name, read(name)) for name in names))
+    return Values(entries, read(beside), str(path), beside)
 
 
 def _flat(array: Labels, path: Path, what: str) -> Labels:
@@ -416,47 +367,41 @@ def _table_values(
         of_content = isinstance(next(iter(table.values(name, 0, 1)), None), (dict, list, bytes))
         return () if of_content else read(name)  # images, vectors: large, and no ids
 
-    column, beside = pick_column(table.names, what, path, column), None
+    column = pick_column(table.names, what, path, column)
     check_room(2 * _ENTRY_BYTES * table.n_rows, str(path))
-    if what != "ids":
-        beside = id_column(table.names, column, read_ids)
-        beside = _pandas_index(table, column) if beside is None else beside
+    names = [] if what == "ids" else [name for name in table.names if name != column]
+    beside = id_column(names, read_ids)
+    beside = _pandas_index(table, names) if beside is None else beside
     if beside is not None:
         return Values(read(column), read(beside), str(path), beside)
     if n_rows is not None and table.n_rows != n_rows:
         return Values(range(table.n_rows), None, str(path))
-    if what == "ids":
-        return Values(read(column), None, str(path))
-    names = [name for name in table.names if name != column]
     return Values(read(column), None, str(path), others=lambda: ((name, read_ids(name)) for name in names))
 
 
-def _pandas_index(table: Table, taken: str) -> str | None:
-    """Return the column that pandas wrote as the index of a table, if it is one."""
+def _pandas_index(table: Table, names: Sequence[str]) -> str | None:
+    """Return the column that pandas wrote as the index of a table, if it is one of some columns."""
     written = (table.schema.metadata or {}).get(b"pandas") if isinstance(table, Columns) else None
     try:
         index = json.loads(written or "{}").get("index_columns", [])
     except (ValueError, AttributeError):  # by somebody else, under the same name
         return None
-    if len(index) == 1 and index[0] in table.names and index[0] != taken:
-        return str(index[0])
-    return None
+    return str(index[0]) if len(index) == 1 and index[0] in names else None
 
 
 def pick_column(names: Sequence[str], what: str, path: Path, column: str | None = None) -> str:
     """Return the column that holds the values: the one named, the only one, or one with a usual name."""
     if column is not None:
         if column not in names:
-            raise InvalidInput(
-                f"{path} has no column {column!r}{nearest(column, names)}; it has: {listed(names)}"
-            )
+            hint = f"{nearest(column, names)}; it has: {request.listed(names)}"
+            raise InvalidInput(f"{path} has no column {column!r}{hint}")
         return column
     usual = [name for name in names if name.strip().lower() in NAMES[what]]
     if len(names) == 1 or len(usual) == 1:
         return usual[0] if usual else names[0]
     raise InvalidInput(
-        f"which column of {path} holds the {what}? It has: {listed(names)}; expected one column, one called"
-        f" {NAMES[what][0]!r}, or {path}:COLUMN"
+        f"which column of {path} holds the {what}? It has: {request.listed(names)}; expected one column, one"
+        f" called {NAMES[what][0]!r}, or {path}:COLUMN"
     )
 
 
@@ -481,7 +426,6 @@ def label_column(
     if first[0].strip().lower() in NAMES[what]:
         return 0, True
     below = [record.cells[0] for record in found.records[1:] if len(record.cells) == 1]
-    numbers = bool(below) and all(is_number(cell) for cell in below if cell)
-    if numbers:
+    if below and all(is_number(cell) for cell in below if cell):
         return 0, not is_number(first[0])
     return 0, n_rows is not None and len(found.records) == n_rows + 1 and first[0] not in below

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,13 +82,10 @@ def list_items(
 
 def array_items(images: AnyArray, name: str) -> Items:
     """Return images held in an array (rows, height, width[, channels])."""
-    if images.dtype != np.uint8 or not (
-        images.ndim == 3 or (images.ndim == 4 and images.shape[3] in (1, 3, 4))
-    ):
-        raise InvalidInputType(
-            f"{name} holds {images.dtype} of shape {images.shape}; expected uint8 images of shape"
-            " (rows, height, width) or (rows, height, width, 1, 3 or 4)"
-        )
+    is_image = images.ndim == 3 or (images.ndim == 4 and images.shape[3] in (1, 3, 4))
+    if images.dtype != np.uint8 or not is_image:
+        expected = "uint8 images of shape (rows, height, width) or (rows, height, width, 1, 3 or 4)"
+        raise InvalidInputType(f"{name} holds {images.dtype} of shape {images.shape}; expected {expected}")
     return list_items("image", images, array=images)
 
 
@@ -98,7 +94,7 @@ def file_items(paths: Sequence[Path]) -> Items:
 
     def content(path: Path) -> bytes | Unreadable:
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe would wait for ever
+            if path.exists() and not path.is_file():  # reading a pipe would wait for ever
                 return Unreadable("is a pipe, a socket, a device or a folder; expected a file")
             return path.read_bytes()
         except OSError as error:
@@ -198,9 +194,8 @@ class Dataset:
     unlabelled: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __repr__(self) -> str:
-        size = f"{len(self)} rows" + ("" if self.rows is None else f" of {self.shape[1]} numbers")
-        labelled = "" if self.labels is None else ", labelled"
-        return f"Dataset({self.name}: {size}{labelled})"
+        numbers = "" if self.rows is None else f" of {self.shape[1]} numbers"
+        return f"Dataset({self.name}: {len(self)} rows{numbers}{', labelled' * (self.labels is not None)})"
 
     def _repr_html_(self) -> str:
         return verb("html")(self)  # type: ignore[no-any-return]
@@ -238,10 +233,8 @@ class Dataset:
     def take(self, rows: IntArray) -> FloatArray:
         """Return some rows, in the order requested."""
         order = np.argsort(rows, kind="stable")
-        taken = self.numbers()[rows[order]]
-        back: FloatArray = np.empty_like(taken)
-        back[order] = taken
-        return back
+        taken: FloatArray = self.numbers()[rows[order]]
+        return taken[np.argsort(order)]
 
     def labelled(self) -> Dataset:
         """Return the dataset of which rows without a label take no part.
@@ -285,9 +278,8 @@ class Dataset:
 
         What is an array, or of another length, has no index to compare.
         """
-        if ("pandas", "DataFrame") not in kinds_of(self.original):
-            return
-        if not kinds_of(given) & {("pandas", "Series"), ("pandas", "DataFrame")}:
+        column = kinds_of(given) & {("pandas", "Series"), ("pandas", "DataFrame")}
+        if not column or ("pandas", "DataFrame") not in kinds_of(self.original):
             return
         own = self.original.index
         if len(given) == len(own) and not given.index.equals(own):
@@ -310,7 +302,5 @@ def check_stamps(stamps: Mapping[str, str]) -> None:
     """Refuse to go on with files that are not what they were when `stamps_of` looked at them."""
     for file, stamp in stamps_of(stamps).items():
         if stamp != stamps[file]:
-            raise InvalidInput(
-                f"{shown(file)} changed while it was in use: its size or modification time is not what it"
-                " was; start again when nothing writes to it"
-            )
+            what = "changed while it was in use: its size or modification time is not what it was"
+            raise InvalidInput(f"{shown(file)} {what}; start again when nothing writes to it")

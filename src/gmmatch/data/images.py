@@ -89,13 +89,11 @@ def _upright(image: Image, size: int | None) -> UInt8Array:
     else:
         image = image.convert("L" if image.mode in ("1", "L") else "RGB")
     if size is None:
-        pixels = np.asarray(image)
-        return pixels[..., None] if pixels.ndim == 2 else pixels
-    image = image.convert("RGB")
-    width, height = image.size
-    side = min(width, height)
-    left, top = (width - side) / 2, (height - side) / 2
+        return np.atleast_3d(np.asarray(image))
+    image, (width, height) = image.convert("RGB"), image.size
     if (width, height) != (size, size):
+        side = min(width, height)
+        left, top = (width - side) / 2, (height - side) / 2
         box = (left, top, left + side, top + side)
         image = image.resize((size, size), pil.Resampling.BICUBIC, box=box, reducing_gap=3.0)
     return np.asarray(image)
@@ -106,8 +104,7 @@ def scaled_grey(image: Image) -> Image:
     deep = np.asarray(image)
     if deep.min() < 0 or deep.max() > 65535:
         raise Unreadable("32-bit pixels, whose range is not known; expected 8 or 16 bits")
-    scaled: Image = require("PIL.Image", "pillow", "photos").fromarray(np.rint(deep / 257).astype(np.uint8))
-    return scaled
+    return image_of(np.rint(deep / 257).astype(np.uint8))
 
 
 def image_of(array: UInt8Array) -> Image:

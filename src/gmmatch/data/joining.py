@@ -69,22 +69,21 @@ def whole_numbers(cells: Entries) -> list[object]:
     return list(cells)
 
 
-def id_column(names: Sequence[str], taken: str, read: Callable[[str], Iterable[Any]]) -> str | None:
+def id_column(names: Sequence[str], read: Callable[[str], Iterable[Any]]) -> str | None:
     """Return the column that holds the ids of a file of values: one with a usual name, or of row numbers.
 
     A column called `doc_id`, `image`, `name`, `index` or the like holds ids where each of its values is there
     once.
-    `taken`: the column of the values. `read`: function of a column's name that returns its values.
+    `names`: the columns beside the values. `read`: function of a column's name that returns its values.
     """
-    lower = {name.strip().lower(): name for name in reversed(names) if name != taken}
+    lower = {name.strip().lower(): name for name in reversed(names)}
     for usual in ID_NAMES:
         if usual in lower:
             return lower[usual]
-    for word, name in lower.items():
-        if _LIKE_IDS.fullmatch(word):
-            entries = [entry for entry in read(name) if not is_missing(entry)]
-            if entries and len(set(map(id_text, entries))) == len(entries):
-                return name
+    for name in (name for word, name in lower.items() if _LIKE_IDS.fullmatch(word)):
+        entries = [entry for entry in read(name) if not is_missing(entry)]
+        if entries and len(set(map(id_text, entries))) == len(entries):
+            return name
     return lower.get(ROW_COLUMN)
 
 
@@ -97,8 +96,9 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
     Raises `InvalidInput`: ids that are missing, that occur twice, or that are not the rows'.
     """
     keys = _checked_keys(values, what)
-    numbered = values.key_column.strip().lower() == ROW_COLUMN
-    found = None if numbered else _row_ids(dataset, values.key_column)
+    found = None
+    if values.key_column.strip().lower() != ROW_COLUMN:
+        found = _row_ids(dataset, values.key_column)
     if found is None:
         if set(keys) != set(map(str, range(len(dataset)))):
             raise InvalidInput(
@@ -117,17 +117,14 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
         if place is None
     }
     ordered = [None if place is None else values.entries[place] for place in places]
-    surplus = sorted(set(range(len(keys))).difference(places))
-    notes = []
+    taken, notes = set(places), []
+    surplus = [key for place, key in enumerate(keys) if place not in taken]
     if surplus:
-        foreign = named([keys[place] for place in surplus])
-        notes.append(f"{values.name} has {what} for {len(surplus):,} ids that no row has: {foreign}")
+        notes.append(f"{values.name} has {what} for {len(surplus):,} ids that no row has: {named(surplus)}")
     shared = [name for name, count in Counter(names).items() if name is not None and count > 1]
     if shared:
-        notes.append(
-            f"{len(shared):,} ids of {dataset.name} are those of several rows, whose {what} are the same:"
-            f" {named(shared)}"
-        )
+        said = f"{len(shared):,} ids of {dataset.name} are those of several rows"
+        notes.append(f"{said}, whose {what} are the same: {named(shared)}")
     return Values(ordered, None, values.name, absent=absent, notes=tuple(notes))
 
 
@@ -188,20 +185,16 @@ def _checked_keys(values: Values, what: str) -> list[str]:
     keys = [id_text(key) for key in given]
     twice = [key for key, count in Counter(keys).items() if count > 1]
     if twice:
-        raise InvalidInput(
-            f"{values.name} has {len(twice):,} ids more than once: {named(twice)}; expected each id once"
-        )
+        found = f"{len(twice):,} ids more than once: {named(twice)}"
+        raise InvalidInput(f"{values.name} has {found}; expected each id once")
     return keys
 
 
 def notes_on_others(values: Values, dataset: Dataset) -> list[str]:
     """Point out columns that may say which row is which, where values belong to rows by position."""
-    names: list[str] | None = None
-    notes = []
+    names = [] if values.others is tuple else list(map(id_text, _row_ids(dataset, "") or ()))
+    known, notes = set(names), []
     for name, entries in values.others():
-        if names is None:
-            names = list(map(id_text, _row_ids(dataset, "") or ()))
-            known = set(names)
         first = next(iter(entries), None)
         if first is None or isinstance(first, (dict, list, bytes)):
             continue
@@ -245,7 +238,7 @@ def _row_ids(dataset: Dataset, key_column: str) -> list[Any] | None:
     except (OSError, KeyError, ValueError, pa.ArrowException):
         return None
     ours = isinstance(written, dict) and "encoder" in written and table.num_rows == len(dataset)
-    return list(table.column("id").to_pylist()) if ours else None
+    return table.column("id").to_pylist() if ours else None
 
 
 def match_names(keys: Sequence[str], names: Sequence[str | None]) -> list[int | None] | None:

@@ -159,9 +159,9 @@ def open_dataset(
         return attach(x.replace(drop=drop), labels, ids, "drop" if drop else "error", unlabelled)
     if isinstance(x, (str, os.PathLike)):
         x, labels, ids = written_arrays(x, labels, ids)
-    memory = as_size(memory) if isinstance(memory, str) else memory
-    room = 0 if mapped else machine_memory() // 4 if memory is None else memory
-    most, drop = machine_memory() if memory is None else memory, on_bad_rows == "drop"
+    most = machine_memory() if memory is None else as_size(memory) if isinstance(memory, str) else memory
+    room = 0 if mapped else machine_memory() // 4 if memory is None else most
+    drop = on_bad_rows == "drop"
     request = Request(embedding, text, image, labels, ids, holds, split, room, most, drop, header)
     given = find_place(x, most) if isinstance(x, (str, os.PathLike)) else x
     before = stamps_of(given.files) if isinstance(given, Place) else {}
@@ -181,8 +181,8 @@ def _opened(given: Any, request: Request, before: dict[str, str]) -> Dataset:
     `before`: what the files looked like before that.
     """
     what, own = given.name if isinstance(given, Place) else type(given).__name__, {one.name for one in OWN}
-    known = sorted(FORMATS.values(), key=lambda known: known.name in own)
-    chosen = next((known for known in known if known.recognise(given, request)), None)
+    known = sorted(FORMATS.values(), key=lambda one: one.name in own)
+    chosen = next((one for one in known if one.recognise(given, request)), None)
     if chosen is None:
         raise InvalidInput(f"{what} is of a kind that is not known; expected {KNOWN}")
     try:
@@ -208,13 +208,13 @@ def old_labels(found: Dataset, labels: object) -> tuple[str, ...]:
     compared = found.rows is not None and found.scalars == found.columns != ()  # no column of embeddings
     if not apart or not compared or read is None or known is None:
         return ()
-    given = [_spelled(label) for label in known[:_COMPARED].tolist()]
-    classes = {_spelled(label) for label in np.unique(known).tolist()}
+    given = list(map(_spelled, known[:_COMPARED].tolist()))
+    classes = set(map(_spelled, np.unique(known).tolist()))
     if len(classes) < 2 or (len(classes) == 2 and np.issubdtype(known.dtype, np.number)):
         return ()
 
     def agrees(name: str) -> bool:
-        values = [_spelled(value) for value in read(name, 0, len(given))]
+        values = list(map(_spelled, read(name, 0, len(given))))
         same = sum(value == label for value, label in zip(values, given, strict=True))
         return set(values) - {""} <= classes and 2 * same > len(given)
 
@@ -238,10 +238,10 @@ def written_arrays(
     main = next((name for name in ("images.npy", "embeddings.npy") if name in names), None)
     if main is None or len(names) < 2 or not names <= {main, "labels.npy", "ids.npy"}:
         return path, labels, ids
-    labels, ids = (
-        str(folder / name) if given is None and name in names else given
-        for name, given in (("labels.npy", labels), ("ids.npy", ids))
-    )
+    if labels is None and "labels.npy" in names:
+        labels = str(folder / "labels.npy")
+    if ids is None and "ids.npy" in names:
+        ids = str(folder / "ids.npy")
     return folder / main, labels, ids
 
 

@@ -25,19 +25,19 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
 from ..arrays import FloatArray
-from ..errors import GmmatchError, InvalidInput, InvalidParameter, require
+from ..errors import GmmatchError, InvalidInput, InvalidParameter, first_line, require
 from ..version import __version__
 
 T = TypeVar("T")
@@ -50,8 +50,12 @@ _LONGEST_PAUSE = 5.0
 _SECONDS = 10.0  # without a byte from a web server
 _LEAST_RATE = 1024  # bytes per second that a web server must send, over as many seconds
 _CHUNK = 1 << 16
-_SKIPPED = 1 << 18  # bytes that are read and discarded rather than requested anew
 _UNLIKE = itertools.count()
+_STATUS = {
+    **dict.fromkeys((404, 410), "it is not there, or no longer"),
+    **dict.fromkeys((401, 403, 407), "credentials are missing, or do not allow it"),
+    416: "it is empty, or shorter than it was",
+}
 # What object stores say where asking again would not help, and what that means. First match counts.
 _REASONS = (
     (("NO_SUCH_BUCKET", "NoSuchBucket", "bucket does not exist"), "there is no such bucket or container"),
@@ -117,7 +121,7 @@ def shown(name: str) -> str:
     if not is_http(name):
         return name
     parts = _split(name)
-    bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
     return f"{bare}?..." if parts.query else bare
 
 
@@ -134,14 +138,14 @@ class Attempt:
 
     def failed(self, error: Exception) -> None:
         """Wait before the next try; raise `InvalidInput` where trying is of no use or patience is over."""
-        message = str(error) or type(error).__name__
-        bare = message.replace(self.name, "").replace(self.name.partition("://")[2], "")
+        said = first_line(error)[:200]
+        bare = str(error).replace(self.name, "").replace(self.name.partition("://")[2], "")
         meaning = None if isinstance(error, Unavailable) else _meaning(bare)
         if meaning is not None:
-            raise InvalidInput(f"{self.name} cannot be read: {meaning} ({_short(message)})") from None
+            raise InvalidInput(f"{self.name} cannot be read: {meaning} ({said})") from None
         if time.monotonic() - self.since > self.patience:
             raise InvalidInput(
-                f"{self.name} cannot be read: no answer for {self.patience:.0f} s ({_short(message)});"
+                f"{self.name} cannot be read: no answer for {self.patience:.0f} s ({said});"
                 " resume=True goes on from what was saved"
             ) from None
         time.sleep(self.pause)
@@ -153,21 +157,13 @@ def _meaning(message: str) -> str | None:
     return next((meaning for words, meaning in _REASONS if any(word in message for word in words)), None)
 
 
-def _short(message: str) -> str:
-    first = message.splitlines()[0] if message else ""
-    return first if len(first) <= 200 else f"{first[:200]}..."
-
-
 def patience_seconds() -> float:
     """Return for how long an answer is waited for: ``GMMATCH_PATIENCE``, or a minute."""
-    given = os.environ.get("GMMATCH_PATIENCE", "") or str(PATIENCE_SECONDS)
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = -1.0
-    if not seconds >= 0:
-        raise InvalidParameter(f"GMMATCH_PATIENCE must be a number of seconds, as 60; got {given!r}")
-    return seconds
+    given = os.environ.get("GMMATCH_PATIENCE") or str(PATIENCE_SECONDS)
+    with suppress(ValueError):
+        if float(given) >= 0:
+            return float(given)
+    raise InvalidParameter(f"GMMATCH_PATIENCE must be a number of seconds, as 60; got {given!r}")
 
 
 def ask(name: str, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
@@ -210,14 +206,13 @@ def resumed(
 def _file_system(scheme: str, host: str, process: int) -> fs.FileSystem:
     if scheme in ("s3", "s3a"):
         # Few attempts: repeating is the business of `Attempt`, which can be interrupted and reports why.
-        options: dict[str, object] = {
-            "region": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
-            "endpoint_override": os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"),
-            "retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=2),
-            "connect_timeout": 5.0,
-            "request_timeout": 30.0,
-        }
-        return fs.S3FileSystem(**{name: value for name, value in options.items() if value is not None})
+        return fs.S3FileSystem(
+            region=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+            endpoint_override=os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"),
+            retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
+            connect_timeout=5.0,
+            request_timeout=30.0,
+        )
     if scheme in ("gs", "gcs"):
         return fs.GcsFileSystem()
     account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
@@ -241,24 +236,18 @@ def find_file_system(address: str) -> tuple[fs.FileSystem, str]:
 
 def open_bytes(file: str) -> AbstractContextManager[Any]:
     """Open a file, here or behind an address, for reading bytes at any position."""
-    opened: AbstractContextManager[object]
     if is_http(file):
-        opened = pa.PythonFile(HttpFile(file), mode="r")
-    elif is_remote(file):
+        return pa.PythonFile(HttpFile(file), mode="r")  # type: ignore[no-any-return]
+    if is_remote(file):
         system, path = find_file_system(file)
-        opened = system.open_input_file(path)
-    else:  # Arrow opens no file whose name is not UTF-8
-        opened = pa.OSFile(file) if is_text(file) else open(file, "rb")  # noqa: SIM115
-    return opened
+        return system.open_input_file(path)  # type: ignore[no-any-return]
+    # Arrow opens no file whose name is not UTF-8.
+    return pa.OSFile(file) if is_text(file) else open(file, "rb")
 
 
 def is_text(name: str) -> bool:
     """Return True if a name is UTF-8, as names of files need not be."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return name.encode("utf-8", "ignore").decode() == name
 
 
 def find_files(name: str, endings: tuple[str, ...]) -> tuple[str, ...]:
@@ -331,9 +320,9 @@ def _fetched(address: str, stamp: str, most: int | None) -> str:
         with open(target, "wb") as file:
             if is_http(address):
                 _fetch_page(address, file, most)
-            else:
-                with open_bytes(address) as source:
-                    shutil.copyfileobj(source, file, 1 << 20)
+                return
+            with open_bytes(address) as source:
+                shutil.copyfileobj(source, file, 1 << 20)
 
     ask(address, copy)
     return target
@@ -376,7 +365,7 @@ def _write_errors(name: str) -> Iterator[None]:
         raise
     except (OSError, pa.ArrowException) as error:
         meaning = _meaning(str(error)) or "it failed"
-        raise InvalidInput(f"{name} cannot be written: {meaning} ({_short(str(error))})") from None
+        raise InvalidInput(f"{name} cannot be written: {meaning} ({first_line(error)[:200]})") from None
 
 
 # ---- the web ----
@@ -451,44 +440,40 @@ class HttpFile:
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to a position; nothing is requested yet."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.content.size or 0}[whence]
-        self._at = start + offset
+        self._at = offset + (0, self._at, self.content.size or 0)[whence]
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
         """Return all of the bytes that were requested, up to the end of the file."""
-        left = (self.content.size or 0) - self._at
-        wanted = max(0, left if size is None or size < 0 else min(size, left))
+        end = self.content.size or 0
+        stop = end if size is None or size < 0 else min(self._at + size, end)
         parts, attempt, since = [], Attempt(self.address), 0
-        while wanted:
+        while self._at < stop:
             try:
-                content = self._next(min(wanted, _CHUNK))
+                content = self._next(min(stop - self._at, _CHUNK))
             except Unavailable as error:
-                self._stop()
-                if since > _CHUNK:
-                    attempt.succeeded()
+                self.close()
                 attempt.failed(error)
-                since = 0
                 continue
-            except BaseException:
-                self._stop()
-                raise
             parts.append(content)
-            wanted, since = wanted - len(content), since + len(content)
-            self._at = self._answer_at
+            self._at = self._answer_at = self._at + len(content)
+            since += len(content)
+            if since > _CHUNK:
+                attempt.succeeded()
+                since = 0
         return b"".join(parts)
 
     def close(self) -> None:
         """End the answer that is under way."""
-        self._stop()
-        self.closed = True
+        if self._answer is not None:
+            self._answer.close()
+            self._answer = None
 
     def _next(self, size: int) -> bytes:
         """Return the bytes at the current position, from the answer under way or from a new one."""
-        if self._answer is None or not 0 <= self._at - self._answer_at <= _SKIPPED:
-            self._stop()
-            self._answer = _request(self.address, self._at)
-            self._answer_at, self._pace = self._at, _Pace()
+        if self._answer is None or self._at != self._answer_at:
+            self.close()
+            self._answer, self._pace = _request(self.address, self._at), _Pace()
             found = _content(self._answer, self._at)
             if not found.ranges:
                 raise Unavailable("the server sent another part than was asked for")
@@ -497,48 +482,37 @@ class HttpFile:
                     f"{shown(self.address)} changed while it was in use: its length, ETag or Last-Modified is"
                     " not what it was; start again when nothing writes to it"
                 )
-        while True:
-            ahead = self._at - self._answer_at
-            content = self._pace.read(self._answer, min(ahead, _CHUNK) or size)
-            if not content:
-                raise Unavailable("the answer ended early")
-            self._answer_at += len(content)
-            if not ahead:
-                return content
-
-    def _stop(self) -> None:
-        if self._answer is not None:
-            self._answer.close()
-            self._answer = None
+        content = self._pace.read(self._answer, size)
+        if not content:
+            raise Unavailable("the answer ended early")
+        return content
 
 
 class _Pace:
-    """Reads from answers, and refuses to wait for one that hardly comes."""
+    """Reads from an answer, and refuses to wait for one that hardly comes."""
 
-    def __init__(self) -> None:
-        self.since, self.bytes = time.monotonic(), 0
+    seconds, received = 0.0, 0
 
     def read(self, answer: http.client.HTTPResponse, size: int) -> bytes:
         """Return some bytes; none at the end."""
-        if self.bytes == 0:
-            self.since = time.monotonic()  # what passed between two reads is not the server's
+        started = time.monotonic()
         try:
             content = answer.read1(size)
         except (OSError, http.client.HTTPException) as error:
-            raise Unavailable(str(error) or type(error).__name__) from None
-        self.bytes += len(content)
-        passed = time.monotonic() - self.since
-        if passed >= _SECONDS:
-            if content and self.bytes < _LEAST_RATE * passed:
-                raise Unavailable(f"only {self.bytes} bytes came in {passed:.0f} s")
-            self.bytes = 0
+            raise Unavailable(first_line(error)) from None
+        self.seconds += time.monotonic() - started
+        self.received += len(content)
+        if self.seconds >= _SECONDS:
+            if content and self.received < _LEAST_RATE * self.seconds:
+                raise Unavailable(f"only {self.received} bytes came in {self.seconds:.0f} s")
+            self.seconds, self.received = 0.0, 0
         return content
 
 
 def _request(address: str, begin: int | None = None, length: int | None = None) -> http.client.HTTPResponse:
     """Ask for a file, or for the part from a byte on; return the answer, whose body is not read yet."""
     parts = _split(address)
-    bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, ""))
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
     headers = {"User-Agent": f"gmmatch/{__version__}", "Accept-Encoding": "identity"}
     if parts.username is not None:
         words = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -567,12 +541,8 @@ def _refusal(address: str, code: int) -> Exception:
     meaning = f"the server answered {code}"
     if code in (408, 425, 429) or code >= 500:
         return Unavailable(meaning)
-    if code in (404, 410):
-        meaning = f"it is not there, or no longer ({meaning})"
-    elif code in (401, 403, 407):
-        meaning = f"credentials are missing, or do not allow it ({meaning})"
-    elif code == 416:
-        meaning = "it is empty, or shorter than it was"
+    if code in _STATUS:
+        meaning = f"{_STATUS[code]} ({meaning})"
     return InvalidInput(f"{shown(address)} cannot be read: {meaning}")
 
 

@@ -72,13 +72,11 @@ def natural_order(files: Iterable[str]) -> list[str]:
 
 def order_notes(files: Sequence[str]) -> Iterator[str]:
     """Report in which order files are read where their names could be put in another."""
-    for before, after in pairwise(files):
-        if before > after:
-            first, then = os.path.basename(before), os.path.basename(after)
-            if first == then:  # in folders that have numbers
-                first, then = before, after
-            yield f"the {len(files):,} files are read in the order of their numbers: {first} before {then}"
-            return
+    pair = next(((one, other) for one, other in pairwise(files) if one > other), None)
+    if pair is not None:
+        first, then = map(os.path.basename, pair)
+        first, then = pair if first == then else (first, then)  # in folders that have numbers
+        yield f"the {len(files):,} files are read in the order of their numbers: {first} before {then}"
 
 
 def kind_of_entry(entry: os.DirEntry[str]) -> Literal["file", "folder", "special", "nothing"]:
@@ -113,14 +111,14 @@ def find_place(path: str | os.PathLike[str], most: int | None = None) -> Place:
     if is_remote(name):
         return Place(shown(name), read_in_parts(natural_order(find_files(name, REMOTE_ENDINGS)), most))
     if os.path.isdir(name):
-        with os_errors(f"cannot read the folder {name}"):
-            entries = {entry.path: kind_of_entry(entry) for entry in os.scandir(name)}
         files = []
-        for path, kind in entries.items():
-            if kind == "special" and ending_of(path) in SHARDS:
-                raise InvalidInput(f"{path} is a pipe, a socket or a device; expected files")
-            if kind in ("file", "nothing") and not os.path.basename(path).startswith((".", "_")):
-                files.append(path)
+        with os_errors(f"cannot read the folder {name}"):
+            for entry in list(os.scandir(name)):
+                kind = kind_of_entry(entry)
+                if kind == "special" and ending_of(entry.path) in SHARDS:
+                    raise InvalidInput(f"{entry.path} is a pipe, a socket or a device; expected files")
+                if kind in ("file", "nothing") and not entry.name.startswith((".", "_")):
+                    files.append(entry.path)
         return Place(name, tuple(natural_order(files)), Path(name))
     files = natural_order(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
     if not files:
@@ -189,8 +187,8 @@ class Request:
 
 def names_file(given: str) -> bool:
     """Return True if a text names a file that exists, a column of one (`FILE:COLUMN`), or files in shards."""
-    is_file = is_remote(given) or os.path.isfile(given) or file_and_column(given)[1] is not None
-    return is_file or names_shards(given)
+    in_file = os.path.isfile(given) or file_and_column(given)[1] is not None
+    return is_remote(given) or in_file or names_shards(given)
 
 
 def names_shards(given: str) -> bool:
@@ -238,11 +236,8 @@ def refuse_bad(
         known = str(row) if ids is None else str(ids[row])
         return f"row {row}" if not known or known in f"{row} {bad[row]}" else f"row {row} ({known})"
 
-    advice = "on_bad_rows='drop' leaves them out"
-    if unlabelled:
-        advice += (
-            ", unlabelled='class' makes them a class of their own, unlabelled='pick' picks some to label"
-        )
+    more = ", unlabelled='class' makes them a class of their own, unlabelled='pick' picks some to label"
+    advice = f"on_bad_rows='drop' leaves them out{more if unlabelled else ''}"
     reasons = "; ".join([first_reasons(bad, called), *notes, advice])
     return InvalidInput(f"{len(bad):,} of {n_rows:,} rows of {name} cannot be used{reasons}")
 

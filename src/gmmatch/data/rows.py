@@ -87,12 +87,11 @@ class StackedRows(JoinedRows):
         super().__init__((int(self.ends[-1]), parts[0].shape[1]), np.float64 if wide else np.float32)
 
     def _between(self, start: int, stop: int) -> FloatArray:
-        begins = self.ends - [len(part) for part in self.parts]
-        pieces = [
-            part[max(start - begin, 0) : stop - begin]
-            for part, begin, end in zip(self.parts, begins, self.ends, strict=True)
-            if begin < stop and start < end
-        ]
+        pieces = []
+        for part, end in zip(self.parts, self.ends.tolist(), strict=True):
+            begin = end - len(part)
+            if begin < stop and start < end:
+                pieces.append(part[max(start - begin, 0) : stop - begin])
         if len(pieces) == 1:
             return np.asarray(pieces[0], dtype=self.dtype)
         rows = np.empty((max(stop - start, 0), self.shape[1]), self.dtype)
@@ -124,8 +123,7 @@ class LazyRows(StackedRows):
 
     def _take(self, chosen: IntArray) -> FloatArray:
         rows, places = np.unique(chosen, return_inverse=True)
-        found: FloatArray = np.asarray(self.parts[0][rows], dtype=self.dtype)[places]
-        return found
+        return np.asarray(self.parts[0][rows], dtype=self.dtype)[places]
 
 
 class ViewOf(View):

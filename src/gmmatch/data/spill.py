@@ -13,6 +13,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -183,17 +184,18 @@ class ForwardRows(JoinedRows):
         super().__init__((sum(shard.n_rows for shard in self.shards), width), dtype)
         self.mapped: FloatArray | None = None
         """All rows, mapped, once they have been decoded."""
-        self._lock = threading.Lock()
-        self._layout: _Layout | None = None
+        self._chunks = list(_chunks(self.shards, -(-_CHUNK_BYTES // (width * self.itemsize))))
+        self._ends = np.cumsum([chunk.n_rows for chunk in self._chunks])
+        self._scan = Scan(self._chunks)
         self._held: list[_Held] = []
+        self._rows: FloatArray = np.empty((0, width), dtype)
+        self._spill: Spill | None = None
+        with suppress(NoRoom):
+            self._spill = Spill(self.shape, self.dtype)
+            self._rows = np.asarray(self._spill.rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ForwardRows, (self.shards, self.shape[1], self.dtype)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all rows."""
-        return self.shape[0] * self.shape[1] * self.itemsize
 
     @property
     def can_travel(self) -> bool:
@@ -203,30 +205,25 @@ class ForwardRows(JoinedRows):
     @property
     def spills(self) -> bool:
         """Whether rows are decoded once; False: at every read, for want of room."""
-        return self._laid_out().spill is not None
+        return self._spill is not None
 
     def undecoded(self) -> Sequence[int]:
         """Return the numbers of the chunks that have yet to be decoded, if there is room for them."""
-        layout = self._laid_out()
-        if self.mapped is not None or layout.spill is None:
-            return ()
-        return [number for number, chunk in enumerate(layout.chunks) if not chunk.is_done]
+        chunks = self._chunks if self.spills else []
+        return [number for number, chunk in enumerate(chunks) if not chunk.is_done]
 
     def decode(self, number: int) -> int:
         """Decode a chunk, several of which may be decoded side by side; return how many rows it has."""
-        layout = self._laid_out()
-        self._fill(layout, {number: int(layout.ends[number])})
-        return layout.chunks[number].n_rows
+        self._fill(self._ends[number : number + 1] - 1)
+        return self._chunks[number].n_rows
 
     def remember(self, numbers: IntArray, values: FloatArray) -> None:
         """Hold rows that were read elsewhere, in ascending order, on disk if there is room."""
-        try:
+        with suppress(NoRoom):
             spill = Spill(values.shape, values.dtype)
             spill.write(0, values)
             values = spill.rows
-        except NoRoom:
-            pass
-        self._hold(_Held(numbers, values, often=True))
+        self._held.append(_Held(numbers, values, often=True))
 
     def expect(self, numbers: AnyArray) -> None:
         """Announce rows that will be requested by their numbers, once each.
@@ -235,29 +232,19 @@ class ForwardRows(JoinedRows):
         """
         if self.spills:
             return
+        self._held = [held for held in self._held if held.left.any()]
         numbers = np.sort(numbers).astype(np.int64)
         for held in self._held:
-            numbers = numbers[~held.holds(numbers)]
+            numbers = numbers[~np.isin(numbers, held.numbers[held.left])]
         if len(numbers):
-            self._hold(_Held(numbers, self._scan(numbers)))
-
-    def _laid_out(self) -> "_Layout":
-        with self._lock:
-            if self._layout is None:
-                self._layout = _Layout(self.shards, self.shape, self.dtype)
-            return self._layout
+            self._held.append(_Held(numbers, self._decoded(numbers)))
 
     def _between(self, start: int, stop: int) -> FloatArray:
-        if self.mapped is not None:
-            return self.mapped[start:stop]
-        if start >= stop:
-            return np.empty((0, self.shape[1]), self.dtype)
-        layout = self._laid_out()
-        first, last = np.searchsorted(layout.ends, (start, stop - 1), side="right").tolist()
-        wanted = [*layout.ends[first:last].tolist(), stop]
-        if self._fill(layout, dict(zip(range(first, last + 1), wanted, strict=True))):
-            return layout.rows[start:stop]
-        return layout.scan.between(start, stop)
+        if self.mapped is None and start < stop:
+            first, last = np.searchsorted(self._ends, (start, stop - 1), side="right").tolist()
+            if not self._fill(np.append(self._ends[first:last], stop) - 1):
+                return self._scan.between(start, stop)
+        return self._rows[start:stop]
 
     def _take(self, chosen: IntArray) -> FloatArray:
         if self.mapped is not None:
@@ -266,103 +253,63 @@ class ForwardRows(JoinedRows):
         missing = np.ones(len(chosen), dtype=bool)
         for held in self._held:
             missing &= ~held.take(chosen, rows)
-        if missing.any():
-            layout, order = self._laid_out(), np.unique(chosen[missing])
-            homes = np.searchsorted(layout.ends, order, side="right")
-            if self._fill(layout, dict(zip(homes.tolist(), (order + 1).tolist(), strict=True))):
-                rows[missing] = layout.rows[chosen[missing]]
-            else:
-                rows[missing] = self._scan(order)[np.searchsorted(order, chosen[missing])]
+        order, places = np.unique(chosen[missing], return_inverse=True)
+        if len(order):
+            rows[missing] = self._rows[order[places]] if self._fill(order) else self._decoded(order)[places]
         return rows
 
-    def _fill(self, layout: "_Layout", wanted: dict[int, int]) -> bool:
-        """Decode chunks, each up to a row, into the file; return False if there is no room."""
-        spill = layout.spill
+    def _fill(self, numbers: IntArray) -> bool:
+        """Decode into the file up to each of some rows, ascending; return False if there is no room."""
+        spill, homes = self._spill, np.searchsorted(self._ends, numbers, side="right")
         if spill is None:
             return False
         try:
-            for place, stop in wanted.items():
-                layout.chunks[place].fill(spill, stop)
+            for place, last in dict(zip(homes.tolist(), numbers.tolist(), strict=True)).items():
+                self._chunks[place].fill(spill, last + 1)
         except NoRoom:
-            layout.spill = None
+            self._spill = None
             return False
-        if self.mapped is None and all(chunk.is_done for chunk in layout.chunks):
-            self.mapped, self._held = layout.rows, []
+        if self.mapped is None and not self.undecoded():
+            self.mapped, self._held = self._rows, []
         return True
 
-    def _scan(self, numbers: IntArray) -> FloatArray:
-        """Decode rows, ascending, that stand anywhere in the files."""
-        rows, scan = np.empty((len(numbers), self.shape[1]), self.dtype), self._laid_out().scan
-        step, done = rows_per_block(self.shape[1] * self.itemsize), 0
+    def _decoded(self, numbers: IntArray) -> FloatArray:
+        """Decode rows, ascending, that stand anywhere in the files, and hold them in memory."""
+        rows, done = np.empty((len(numbers), self.shape[1]), self.dtype), 0
+        step = rows_per_block(self.shape[1] * self.itemsize)
         while done < len(numbers):
             start = int(numbers[done])
             upto = int(np.searchsorted(numbers, start + step))
-            block = scan.between(start, int(numbers[upto - 1]) + 1)
+            block = self._scan.between(start, int(numbers[upto - 1]) + 1)
             rows[done:upto] = block[numbers[done:upto] - start]
             done = upto
         return rows
 
-    def _hold(self, held: "_Held") -> None:
-        with self._lock:
-            self._held = [*(one for one in self._held if len(one)), held]
 
-
-class _Layout:
-    """How rows are decoded: in chunks, each by one thread at a time, into a file if there is room."""
-
-    def __init__(self, shards: Sequence[Shard], shape: tuple[int, ...], dtype: DType) -> None:
-        least = -(-_CHUNK_BYTES // (shape[1] * dtype.itemsize))
-        self.chunks: list[Chunk] = []
-        first = 0
-        for shard in shards:
-            cuts = [0]
-            for begin in shard.begins:
-                if begin - cuts[-1] >= least:
-                    cuts.append(begin)
-            for start, stop in pairwise([*cuts, shard.n_rows]):
-                self.chunks.append(Chunk(shard, start, stop, first + start))
-            first += shard.n_rows
-        self.ends = np.cumsum([chunk.n_rows for chunk in self.chunks])
-        self.scan = Scan(self.chunks)
-        self.spill: Spill | None = None
-        try:
-            self.spill = Spill(shape, dtype)
-            self.rows: FloatArray = np.asarray(self.spill.rows)
-        except NoRoom:
-            pass
+def _chunks(shards: Sequence[Shard], least: int) -> Iterator[Chunk]:
+    """Yield what one thread decodes: rows of one shard, at least so many where reading can begin there."""
+    first = 0
+    for shard in shards:
+        cuts = [0]
+        for begin in shard.begins:
+            if begin - cuts[-1] >= least:
+                cuts.append(begin)
+        for start, stop in pairwise([*cuts, shard.n_rows]):
+            yield Chunk(shard, start, stop, first + start)
+        first += shard.n_rows
 
 
 class _Held:
     """Rows that wait to be requested: once each, or `often`."""
 
     def __init__(self, numbers: IntArray, values: FloatArray, often: bool = False) -> None:
-        self._numbers, self._values, self._often = numbers, values, often
-        self._left = np.ones(len(numbers), dtype=bool)
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return int(np.count_nonzero(self._left))
-
-    def holds(self, chosen: IntArray) -> Mask:
-        """Return which of the chosen rows are here."""
-        with self._lock:
-            return self._find(chosen)[0]
+        self.numbers, self.left = numbers, np.ones(len(numbers), dtype=bool)
+        self._values, self._often = values, often
 
     def take(self, chosen: IntArray, rows: FloatArray) -> Mask:
         """Write the chosen rows that are here to their places; return which."""
-        with self._lock:
-            here, places = self._find(chosen)
-            rows[here] = self._values[places]
-            if not self._often:
-                self._left[places] = False
-                if 4 * len(self) < len(self._left):
-                    self._numbers, self._values = self._numbers[self._left], self._values[self._left]
-                    self._left = np.ones(len(self._numbers), dtype=bool)
+        found = np.minimum(np.searchsorted(self.numbers, chosen), len(self.numbers) - 1)
+        here: Mask = (self.numbers[found] == chosen) & self.left[found]
+        rows[here] = self._values[found[here]]
+        self.left[found[here]] = self._often
         return here
-
-    def _find(self, chosen: IntArray) -> tuple[Mask, IntArray]:
-        if not len(self._numbers):
-            return np.zeros(len(chosen), dtype=bool), np.empty(0, np.int64)
-        found = np.minimum(np.searchsorted(self._numbers, chosen), len(self._numbers) - 1)
-        here = (self._numbers[found] == chosen) & self._left[found]
-        return here, found[here]

@@ -58,10 +58,8 @@ def check_one_shape(pixels: Sequence[UInt8Array], name: str) -> None:
     """Refuse images of several shapes where no size was requested."""
     shapes = sorted({image.shape for image in pixels})
     if len(shapes) > 1:
-        raise InvalidInput(
-            f"{name} got images of the shapes {shapes[0]} and {shapes[1]};"
-            " expected one shape, or a size that they are resampled to (size=...)"
-        )
+        expected = "expected one shape, or a size that they are resampled to (size=...)"
+        raise InvalidInput(f"{name} got images of the shapes {shapes[0]} and {shapes[1]}; {expected}")
 
 
 class ImageEncoder(ABC):
@@ -134,8 +132,7 @@ class PixelEncoder(ImageEncoder):
     def _forward(self, pixels: UInt8Array) -> Float32Array:
         self._shape = self._shape or pixels.shape[1:]
         check_one_shape([np.empty(self._shape, np.uint8), pixels[0]], self.name)
-        scaled: Float32Array = pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255)
-        return scaled
+        return pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255)
 
 
 class PrecomputedEncoder:

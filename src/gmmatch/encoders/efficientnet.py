@@ -12,8 +12,8 @@ of the storages' names, then each storage as a count and its raw values.
 import glob
 import math
 import os
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -83,11 +83,9 @@ def build_graph(weights: Weights) -> bytes:
     x = graph.add("Sub", [x, graph.constant(np.float32(127))])
     x = graph.add("Mul", [x, graph.constant(np.float32(1 / 128))])
     x = graph.convolution(x, "_conv_stem", "_bn0", stride=2)
-    block = 0
-    for first_stride, repeats in STAGES:
-        for repeat in range(repeats):
-            x = graph.block(x, f"_blocks.{block}.", first_stride if repeat == 0 else 1, skip=repeat > 0)
-            block += 1
+    repeats = [(stride, repeat) for stride, count in STAGES for repeat in range(count)]
+    for number, (stride, repeat) in enumerate(repeats):
+        x = graph.block(x, f"_blocks.{number}.", 1 if repeat else stride, skip=repeat > 0)
     x = graph.convolution(x, "_conv_head", "_bn1")
     x = graph.add("GlobalAveragePool", [x])
     graph.add("Flatten", [x], output="features")
@@ -97,16 +95,14 @@ def build_graph(weights: Weights) -> bytes:
     whole = helper.make_graph(graph.nodes, NAME, [images], [features], graph.constants)
     model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model)
-    content: bytes = model.SerializeToString()
-    return content
+    return bytes(model.SerializeToString())
 
 
 class _Graph:
     """Collects the nodes and the constants of a graph."""
 
     def __init__(self, onnx: Any, weights: Weights) -> None:
-        self.onnx = onnx
-        self.weights = weights
+        self.onnx, self.weights = onnx, weights
         self.nodes: list[Any] = []
         self.constants: list[object] = []
         self.low, self.high = self.constant(np.float32(0)), self.constant(np.float32(6))
@@ -131,8 +127,8 @@ class _Graph:
         shift = self.weights[f"{norm}.bias"] - self.weights[f"{norm}.running_mean"] * scale
         folded = (kernel * scale[:, None, None, None]).astype(np.float32)
         inputs = [x, self.constant(folded), self.constant(shift.astype(np.float32))]
-        padding: dict[str, Any] = {"kernel_shape": list(kernel.shape[2:]), "auto_pad": "SAME_UPPER"}
-        y = self.add("Conv", inputs, strides=[stride, stride], group=groups, **padding)
+        sides: dict[str, Any] = {"kernel_shape": list(kernel.shape[2:]), "strides": [stride, stride]}
+        y = self.add("Conv", inputs, group=groups, auto_pad="SAME_UPPER", **sides)
         return self.add("Clip", [y, self.low, self.high]) if clip else y
 
     def block(self, x: str, prefix: str, stride: int, skip: bool) -> str:
@@ -149,24 +145,6 @@ class _Graph:
 # ---- weights ----
 
 
-@dataclass(frozen=True)
-class _Tensor:
-    storage: str
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    def cut_from(self, values: AnyArray) -> AnyArray:
-        last = self.offset + sum(
-            (side - 1) * step for side, step in zip(self.shape, self.strides, strict=True)
-        )
-        wrong = min((self.offset, *self.shape, *self.strides)) < 0 or last >= len(values)
-        if wrong or math.prod(self.shape) > len(values):
-            raise InvalidInput("holds a tensor that reaches outside its storage")
-        steps = [step * values.itemsize for step in self.strides]
-        return as_strided(values[self.offset :], self.shape, steps, writeable=False)
-
-
 def read_weights(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
     """Return the arrays of a saved dictionary of tensors by name.
 
@@ -175,7 +153,7 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
     try:
         with Path(path).open("rb") as stream:
             return _read(stream)
-    except (OSError, InvalidInput, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (OSError, InvalidInput, ValueError, LookupError, AttributeError, TypeError) as error:
         raise InvalidInput(f"cannot read the weights {os.fspath(path)}: {error}") from error
 
 
@@ -183,26 +161,34 @@ def _read(stream: IO[bytes]) -> dict[str, AnyArray]:
     kinds: dict[str, str] = {}
 
     def storage(reference: Any) -> str:
-        _, kind, name, *_ = reference
-        kinds[name] = kind.stand_in
+        _, kinds[reference[2]], name, *_ = reference
         return str(name)
 
     symbols = {
         **_STORAGES,
-        "collections OrderedDict": dict,
-        "torch._utils _rebuild_tensor_v2": lambda *values: _Tensor(*values[:4]),
+        "collections OrderedDict": OrderedDict,
+        "torch._utils _rebuild_tensor_v2": lambda *values: values,
+        "persistent": storage,
     }
     if read_pickle(stream) != _MAGIC:
         raise InvalidInput("not in the layout that torch wrote before version 1.6")
     for _ in ("protocol", "machine"):
         read_pickle(stream)
-    tensors = read_pickle(stream, symbols, persistent=storage)
+    tensors = read_pickle(stream, symbols)
     values = {}
     for name in read_pickle(stream):
         count = int.from_bytes(stream.read(8), "little")
         size = count * np.dtype(kinds[name]).itemsize
         if size > os.fstat(stream.fileno()).st_size:
             raise InvalidInput("is cut short, or promises more values than it has")
-        content = stream.read(size)
-        values[name] = np.frombuffer(content, dtype=kinds[name], count=count)
-    return {name: tensor.cut_from(values[tensor.storage]) for name, tensor in tensors.items()}
+        values[name] = np.frombuffer(stream.read(size), kinds[name], count)
+    return {name: _cut(values[store], *where) for name, (store, *where, _, _) in tensors.items()}
+
+
+def _cut(values: AnyArray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> AnyArray:
+    """Return the tensor that lies in a storage, however it was turned or cut."""
+    last = offset + sum((side - 1) * step for side, step in zip(shape, strides, strict=True))
+    if min((offset, *shape, *strides)) < 0 or last >= len(values) or math.prod(shape) > len(values):
+        raise InvalidInput("holds a tensor that reaches outside its storage")
+    steps = [step * values.itemsize for step in strides]
+    return as_strided(values[offset:], shape, steps, writeable=False)

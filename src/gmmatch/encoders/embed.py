@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,22 +33,24 @@ from ..data import Dataset, Items, Kind, Unreadable, open_dataset
 from ..data.dataset import PLURALS
 from ..data.request import first_reasons
 from ..errors import InvalidInput, InvalidParameter
-from ..files import (
-    as_path,
-    cache_folder,
-    check_apart,
-    check_folder,
-    check_new,
-    remove_partials,
-    whole_files,
-)
+from ..files import as_path, cache_folder, check_apart, check_folder, check_new, remove_partials, whole_files
 from ..former import takes_former
 from ..progress import ENCODED_IS_KEPT, task
 from ..records import METADATA_KEY
 from ..validation import check_choice, check_positive_int
 from .base import Encoder
 from .registry import find_family, make_encoder
-from .store import KEY_BYTES, Keys, PathLike, VectorStore, cache_limit, folder_name, make_cache_folder, trim
+from .store import (
+    KEY_BYTES,
+    Keys,
+    PathLike,
+    VectorStore,
+    as_keys,
+    cache_limit,
+    folder_name,
+    make_cache_folder,
+    trim,
+)
 
 T = TypeVar("T")
 
@@ -201,8 +203,8 @@ def embed(
     target = None if output is None else _check_output(output, (data, labels, ids, *found.files), overwrite)
     made = make_encoder(chosen, cache_dir, encoder_params)
     size = made.batch_size if batch_size is None else check_positive_int(batch_size, "batch_size")
-    opening = open_runner(engine, None, address, workers)
-    with opening as runner, _open_store(made, target, cache, cache_dir) as store:
+    running = open_runner(engine, None, address, workers)
+    with running as runner, _open_store(made, target, cache, cache_dir) as store:
         run = Run(found, made, store)
         if not runner.workers:
             try:
@@ -225,47 +227,34 @@ embed_input: Callable[..., Embedded] = inspect.unwrap(embed)
 
 def _finished(run: Run, target: Path | None) -> Embedded:
     """Return what a pass over an input gave, and write it if there is an output."""
-    found, good = run.dataset, np.flatnonzero(run.positions >= 0)
-    paths = None if found.content is None else found.content.paths
-    result = Embedded(
-        embeddings=np.empty((0, 0), dtype=np.float32),
-        ids=good if found.ids is None else found.ids[good],
-        labels=None if found.labels is None else found.labels[good],
-        paths=None if paths is None else [paths[row] for row in good.tolist()],
-        rows=good,
-        bad_rows=run.bad_rows(),
-        notes=found.notes,
-        encoder=run.encoder.name,
-        revision=run.encoder.revision,
-        n_rows=len(found),
-        encoded=run.encoded,
-        content=found,
-    )
+    found, good, made = run.dataset, np.flatnonzero(run.positions >= 0), run.encoder
+    every = None if found.content is None else found.content.paths
+    ids = good if found.ids is None else found.ids[good]
+    labels = None if found.labels is None else found.labels[good]
+    paths = None if every is None else [every[row] for row in good.tolist()]
     if target is None:
-        return replace(result, embeddings=run.store.gather(run.positions[good]))
-    with whole_files(*_written(target)) as (vectors, beside):
-        _write(vectors, beside, result, run)
-    return replace(result, embeddings=np.load(target, mmap_mode="r"))
+        embeddings = run.store.gather(run.positions[good])
+    else:
+        with whole_files(*_written(target)) as (vectors, beside):
+            _write(vectors, beside, {"id": ids, "label": labels, "path": paths}, good, run)
+        embeddings = np.load(target, mmap_mode="r")
+    about = (run.bad_rows(), found.notes, made.name, made.revision, len(found), run.encoded, found)
+    return Embedded(embeddings, ids, labels, paths, good, *about)
 
 
-def _write(vectors: Path, beside: Path, result: Embedded, run: Run) -> None:
+def _write(vectors: Path, beside: Path, columns: Mapping[str, Any], good: IntArray, run: Run) -> None:
     """Write vectors, and beside them ids, labels and paths, with what made them in the metadata."""
-    n_rows, dimension = len(result), run.store.dimension or 0
-    columns = {
-        "id": pa.array(result.ids),
-        "label": pa.nulls(n_rows) if result.labels is None else pa.array(result.labels),
-        "path": pa.nulls(n_rows) if result.paths is None else pa.array(result.paths),
-    }
-    made_by = {"encoder": result.encoder, "revision": result.revision, "input_rows": result.n_rows}
-    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(made_by)})
+    n_rows, dimension, made = len(good), run.store.dimension or 0, run.encoder
+    made_by = {"encoder": made.name, "revision": made.revision, "input_rows": len(run.dataset)}
+    arrays = {name: pa.nulls(n_rows) if own is None else pa.array(own) for name, own in columns.items()}
     with beside.open("wb") as stream:
-        pq.write_table(table, stream)
+        pq.write_table(pa.table(arrays, metadata={METADATA_KEY: json.dumps(made_by)}), stream)
     step = max(1, _CHUNK_BYTES // (4 * max(dimension, 1)))
     head = {"descr": "<f4", "fortran_order": False, "shape": (n_rows, dimension)}
     with vectors.open("wb") as stream, task("writing", n_rows) as advance:
         np.lib.format.write_array_header_1_0(stream, head)
         for start in range(0, n_rows, step):
-            rows = run.store.gather(run.positions[result.rows[start : start + step]])
+            rows = run.store.gather(run.positions[good[start : start + step]])
             stream.write(rows.astype("<f4", copy=False).tobytes())
             advance(len(rows))
 
@@ -292,19 +281,18 @@ def choose_encoder(
     source: object, encoder: str | Encoder | None, text: str | None = None, image: str | None = None
 ) -> tuple[str | Encoder, Kind]:
     """Return the encoder for an input, and what it takes."""
-    chosen = encoder
-    if chosen is None:  # texts where a column of texts is named, or where the input must be text
+    if encoder is None:  # texts where a column of texts is named, or where the input must be text
         textual = isinstance(source, (str, Path)) and Path(source).suffix.lower() in TEXT_ENDINGS
         if isinstance(source, (list, tuple)) and source and isinstance(source[0], str):
             source = open_dataset(source)  # paths of images, or texts
         if isinstance(source, Dataset):
             textual = source.content is not None and source.content.kind == "text"
-        chosen = DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
-    kind = find_family(chosen)[0].kind if isinstance(chosen, str) else chosen.kind
+        encoder = DEFAULT_ENCODERS["text" if text is not None or (textual and image is None) else "image"]
+    kind = find_family(encoder)[0].kind if isinstance(encoder, str) else encoder.kind
     for name, value in (("text", text), ("image", image)):
         if value is not None and kind != name:
             raise InvalidParameter(f"{name}={value!r} names {name}s, but the encoder takes {PLURALS[kind]}")
-    return chosen, kind
+    return encoder, kind
 
 
 def _check_reasons(run: Run, on_bad_rows: str) -> None:
@@ -385,34 +373,29 @@ class Run:
             finally:
                 reader.shutdown(cancel_futures=True)
                 pool.shutdown(cancel_futures=True)
-        array = _as_array(keys)
         new = [row for row in range(first, last) if self.positions[row] < 0 and row not in self.reasons]
-        self.positions[new] = self.store.find(array[np.array(new, np.int64) - first])
-        for row in new:
-            if self.positions[row] < 0:
-                self.reasons[row] = self._failed[keys[row - first]]
-        return array
+        self.positions[new] = self.store.find(as_keys(keys[row - first] for row in new))
+        self.reasons |= {row: self._failed[keys[row - first]] for row in new if self.positions[row] < 0}
+        return as_keys(keys)
 
     def bad_rows(self) -> tuple[BadRow, ...]:
         """Return the rows that could not be read, prepared or encoded."""
-        return tuple(
-            BadRow(row, row if self.dataset.ids is None else self.dataset.ids[row].item(), reason)
-            for row, reason in sorted(self.reasons.items())
-        )
+        ids = range(len(self.dataset)) if self.dataset.ids is None else self.dataset.ids.tolist()
+        return tuple(BadRow(row, ids[row], reason) for row, reason in sorted(self.reasons.items()))
 
     def _read(self, start: int, stop: int) -> tuple[int, list[object], list[bytes]]:
         contents = self._items.read(start, stop)
         for row in range(start, stop) if self.dataset.bad else ():
             if row in self.dataset.bad and not isinstance(contents[row - start], Unreadable):
                 contents[row - start] = Unreadable(self.dataset.bad[row])
-        return start, contents, [content_key(content) for content in contents]
+        return start, contents, list(map(content_key, contents))
 
     def _plan(
         self, start: int, contents: list[object], keys: list[bytes], pool: ThreadPoolExecutor
     ) -> tuple[list[bytes], dict[bytes, Future[object]]]:
         """Look up which contents of a batch have vectors already; return its keys, and the others by key."""
         prepared: dict[bytes, Future[object]] = {}
-        self.positions[start : start + len(keys)] = self.store.find(_as_array(keys))
+        self.positions[start : start + len(keys)] = self.store.find(as_keys(keys))
         for row, (content, key) in enumerate(zip(contents, keys, strict=True), start=start):
             if isinstance(content, Unreadable):
                 self.reasons[row], self.positions[row] = str(content), -1
@@ -429,13 +412,12 @@ class Run:
             except Unreadable as error:
                 self._failed[key] = str(error)
         if items:
-            vectors = self.encoder.encode(list(items.values()))
+            vectors, keys = self.encoder.encode(list(items.values())), as_keys(items)
             finite = np.asarray(np.isfinite(vectors).all(axis=1))
-            for key, usable in zip(items, finite.tolist(), strict=True):
-                if not usable:
-                    self._failed[key] = "the encoder returned NaN or infinite values"
+            bad = (key for key, usable in zip(items, finite.tolist(), strict=True) if not usable)
+            self._failed |= dict.fromkeys(bad, "the encoder returned NaN or infinite values")
             if finite.any():
-                self.store.append(_as_array(list(items))[finite], vectors[finite])
+                self.store.append(keys[finite], vectors[finite])
             self.encoded += len(items)
         self._under_way -= prepared.keys()
 
@@ -470,10 +452,6 @@ def content_key(content: object) -> bytes:
     return key.digest()
 
 
-def _as_array(keys: list[bytes]) -> Keys:
-    return np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES)
-
-
 def _ahead(items: Iterable[T], depth: int) -> Iterator[T]:
     """Yield the items in order, drawing `depth` of them before they are requested."""
     waiting: deque[T] = deque()
@@ -487,13 +465,9 @@ def _ahead(items: Iterable[T], depth: int) -> Iterator[T]:
 # ---- in other processes ----
 
 
-@dataclass(frozen=True, eq=False)
-class Encoded:
-    """What became of a part of the input."""
-
-    keys: Keys  # what each row's vector is kept under
-    reasons: dict[int, str]  # why rows could not be encoded, by row number
-    encoded: int  # how many contents were encoded; the others were known
+Encoded = tuple[Keys, dict[int, str], int]
+"""Of a part of the input, what each row's vector is kept under, why rows could not be encoded, by row
+number, and how many contents were encoded; the others were known."""
 
 
 @dataclass(eq=False)
@@ -525,10 +499,10 @@ class EncodeShard:
 
     def __call__(self, part: slice) -> Encoded:
         """Encode the rows of a slice that the store does not have yet."""
-        run, before = self.run, self.run.encoded
-        keys = run.encode(part.start, part.stop, self.batch_size)
-        reasons = {row: reason for row, reason in run.reasons.items() if part.start <= row < part.stop}
-        return Encoded(keys, reasons, run.encoded - before)
+        before = self.run.encoded
+        keys = self.run.encode(part.start, part.stop, self.batch_size)
+        reasons = {row: why for row, why in self.run.reasons.items() if part.start <= row < part.stop}
+        return keys, reasons, self.run.encoded - before
 
 
 def _encode_spread(function: EncodeShard, run: Run, runner: Runner) -> None:
@@ -542,14 +516,13 @@ def _encode_spread(function: EncodeShard, run: Run, runner: Runner) -> None:
     n_rows = len(run.dataset)
     parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
     run.store.close()
-    found: list[Encoded] = []
+    every: list[Keys] = []
     with task(f"encoding with {run.encoder.name}", n_rows) as advance:
-        for part, encoded in zip(parts, runner.map(function, parts), strict=True):
-            found.append(encoded)
-            advance(part.stop - part.start)
+        for keys, reasons, encoded in runner.map(function, parts):
+            every.append(keys)
+            run.reasons |= reasons
+            run.encoded += encoded
+            advance(len(keys))
     run.store = VectorStore(function.store)
-    for part, encoded in zip(parts, found, strict=True):
-        run.positions[part] = run.store.find(encoded.keys)
-        run.reasons |= encoded.reasons
-        run.encoded += encoded.encoded
+    run.positions = run.store.find(np.concatenate(every))
     run.positions[list(run.reasons)] = -1

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from ..arrays import Float32Array, UInt8Array
 from ..compute.blocks import core_count
 from ..data.images import PIXELS_VERSION
-from ..errors import InvalidInput, InvalidParameter, brief, require
+from ..errors import InvalidInput, InvalidParameter, brief, first_line, require
 from .base import ImageEncoder, check_size
 from .store import file_digest
 
@@ -64,17 +65,15 @@ class OnnxEncoder(ImageEncoder):
         try:
             result = self._session.run([self._output], {self._input.name: batch})[0]
         except Exception as error:  # onnxruntime's errors share no base of their own
-            reason = str(error).splitlines()[0]
-            raise InvalidInput(f"{self.name} cannot run on images of {self.size} pixels: {reason}") from error
+            failed = f"{self.name} cannot run on images of {self.size} pixels"
+            raise InvalidInput(f"{failed}: {first_line(error)}") from error
         if result.ndim == 4:
             result = result.mean((2, 3))
         if result.ndim != 2 or len(result) != len(pixels):
-            raise InvalidInput(
-                f"{self.name} returns the shape {result.shape} for {len(pixels)} images;"
-                " expected (rows, features) or (rows, channels, height, width)"
-            )
-        vectors: Float32Array = result.astype(np.float32, copy=False)
-        return vectors
+            expected = "expected (rows, features) or (rows, channels, height, width)"
+            given = f"the shape {result.shape} for {len(pixels)} images"
+            raise InvalidInput(f"{self.name} returns {given}; {expected}")
+        return np.asarray(result, np.float32)
 
 
 def _open_session(path: Path) -> Any:
@@ -89,38 +88,32 @@ def _open_session(path: Path) -> Any:
     try:
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInput(f"{path} is not a network that onnxruntime can run: {reason}") from error
+        failed = f"{path} is not a network that onnxruntime can run"
+        raise InvalidInput(f"{failed}: {first_line(error)}") from error
 
 
 def _image_input(session: Any, path: Any) -> tuple[Any, bool, int | None]:
     """Return the input, whether channels come last, and the side of the images if it is fixed."""
     inputs = session.get_inputs()
     first: Any = inputs[0] if inputs else None
-    shape = list(first.shape) if inputs else []
-    if len(inputs) != 1 or len(shape) != 4 or 3 not in (shape[1], shape[3]):
+    shape = list(first.shape) if len(inputs) == 1 else []
+    if len(shape) != 4 or 3 not in shape[1::2]:
         found = ", ".join(f"{entry.name} {entry.shape}" for entry in inputs) or "none"
-        raise InvalidInput(
-            f"{path} has the inputs {found}; expected one, of shape (rows, 3, height, width)"
-            " or (rows, height, width, 3)"
-        )
+        expected = "one, of shape (rows, 3, height, width) or (rows, height, width, 3)"
+        raise InvalidInput(f"{path} has the inputs {found}; expected {expected}")
     if first.type not in ("tensor(float)", "tensor(uint8)"):
         raise InvalidInput(f"{path} takes {first.type}; expected float32 or uint8 images")
     channels_last = shape[1] != 3
     height, width = shape[1:3] if channels_last else shape[2:4]
-    fixed = height if isinstance(height, int) else None
-    if fixed is not None and isinstance(width, int) and width != height:
+    if isinstance(height, int) and isinstance(width, int) and width != height:
         raise InvalidInput(f"{path} takes images of {width} x {height} pixels; expected square ones")
-    return first, channels_last, fixed
+    return first, channels_last, height if isinstance(height, int) else None
 
 
 def _per_channel(value: Sequence[float] | float | str, name: str) -> Float32Array:
     """Read one number or three; the command line gives three as text."""
-    words = value.split(",") if isinstance(value, str) else value
-    try:
-        numbers = np.asarray(words, dtype=np.float32)
-    except ValueError:
-        numbers = np.empty(0, dtype=np.float32)
-    if numbers.shape not in ((), (3,)) or not np.isfinite(numbers).all():
-        raise InvalidParameter(f"{name} must be one number, or three (red, green, blue); got {brief(value)}")
-    return np.broadcast_to(numbers, 3)
+    with suppress(ValueError):
+        numbers = np.asarray(value.split(",") if isinstance(value, str) else value, dtype=np.float32)
+        if numbers.shape in ((), (3,)) and np.isfinite(numbers).all():
+            return np.broadcast_to(numbers, 3)
+    raise InvalidParameter(f"{name} must be one number, or three (red, green, blue); got {brief(value)}")

@@ -123,9 +123,8 @@ def make_encoder(chosen: str | Encoder, cache_dir: PathLike | None, params: dict
             params.setdefault("cache_dir", cache_dir)
         return encoder(chosen, **params)
     if params:
-        raise InvalidParameter(
-            f"an encoder that is made already takes no parameters; got {', '.join(params)}"
-        )
+        given = ", ".join(params)
+        raise InvalidParameter(f"an encoder that is made already takes no parameters; got {given}")
     return chosen
 
 

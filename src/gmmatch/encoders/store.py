@@ -14,7 +14,7 @@ import time
 import uuid
 import weakref
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -23,19 +23,25 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Float32Array, IntArray, UInt8Array
+from ..arrays import AnyArray, Float32Array, IntArray
 from ..errors import InvalidInput
 from ..files import make_folder, os_errors, remove_unused, use_folder, write_all
 from ..validation import as_size
 
 KEY_BYTES = 16
-_KEY = f"S{KEY_BYTES}"
-_RECORD = np.dtype([("key", np.uint8, KEY_BYTES), ("checksum", "<u4")])
+_KEY = np.dtype(f"S{KEY_BYTES}")
+_RECORD = np.dtype([("key", _KEY), ("checksum", "<u4")])
 _UNSORTED = 1 << 16
 _LOOKED_AT = 64  # vectors of a file by which it is told from those of other programs
 
-Keys = UInt8Array
+Keys = AnyArray
+"""One key of 16 bytes for each row, as these bytes or as numbers."""
 PathLike = str | os.PathLike[str]
+
+
+def as_keys(digests: Iterable[bytes]) -> Keys:
+    """Return digests of 16 bytes as an array."""
+    return np.array(list(digests), _KEY)
 
 
 def cache_limit() -> int:
@@ -77,10 +83,8 @@ def make_cache_folder(folder: Path) -> Path:
 class _Segment:
     """One run's pair of files, by their names, or open, so that they outlive their names."""
 
-    def __init__(self, vectors: Path | IO[bytes], keys: Path | IO[bytes], dimension: int, first: int) -> None:
-        self._file = vectors
-        self.dimension = dimension
-        self.first = first
+    def __init__(self, vectors: Path | IO[bytes], keys: Path | IO[bytes], dimension: int) -> None:
+        self._file, self.dimension, self.first = vectors, dimension, 0
         records = np.fromfile(keys, dtype=np.uint8)
         size = vectors.stat().st_size if isinstance(vectors, Path) else os.fstat(vectors.fileno()).st_size
         complete = min(len(records) // _RECORD.itemsize, size // (4 * dimension))
@@ -121,32 +125,28 @@ class VectorStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._unlock: Callable[[], object] | None = None
-        self.dimension: int | None = None
-        self._segments: list[_Segment] = []
         self._own: tuple[IO[bytes], IO[bytes]] | None = None
-        self._count = 0
+        found: list[_Segment] = []
         with os_errors(f"cannot read the vectors kept in {folder}"):
             self._use()
-            # Files that no run can have written are passed over.
-            found: list[_Segment] = []
             for vectors in sorted(self.folder.glob("*.vectors")):
-                keys, length = vectors.with_suffix(".keys"), vectors.stem.rpartition("-")[2]
+                # Files that no run can have written are passed over.
                 with suppress(OSError, ValueError):
-                    segment = _Segment(vectors, keys, int(length), 0)
+                    length = int(vectors.stem.rpartition("-")[2])
+                    segment = _Segment(vectors, vectors.with_suffix(".keys"), length)
                     if segment.is_ours():
                         found.append(segment)
                         os.utime(vectors)  # used now, and so among the last to go
-            for segment in found:
-                if segment.dimension == found[-1].dimension:
-                    segment.first, self.dimension = self._count, segment.dimension
-                    self._segments.append(segment)
-                    self._count += len(segment.records)
+        self.dimension = found[-1].dimension if found else None
+        self._segments = [segment for segment in found if segment.dimension == self.dimension]
+        self._count = 0
+        for segment in self._segments:
+            segment.first = self._count
+            self._count += len(segment.records)
         self._earlier = self._count
-        self._sorted = np.empty(0, dtype=_KEY)
-        self._order = np.empty(0, dtype=np.int64)
-        self._recent_keys: list[Keys] = [segment.records["key"] for segment in self._segments]
+        self._sorted, self._order = np.empty(0, _KEY), np.empty(0, np.int64)
         self._recent: dict[bytes, int] = {}
-        self._sort()
+        self._sort([segment.records["key"] for segment in self._segments], np.arange(self._count))
 
     def __enter__(self) -> VectorStore:
         return self
@@ -162,35 +162,30 @@ class VectorStore:
 
     def find(self, keys: Keys) -> IntArray:
         """Return the position of each key's vector, -1 where there is none or it was damaged."""
-        positions = np.full(len(keys), -1, dtype=np.int64)
-        wanted = _comparable(keys)
+        keys, positions = _comparable(keys), np.full(len(keys), -1, dtype=np.int64)
         if len(self._sorted):
             # The last of equals is the newest, which stands in for a damaged one.
-            at = np.searchsorted(self._sorted, wanted, side="right") - 1
-            same = self._sorted[at] == wanted
+            at = np.searchsorted(self._sorted, keys, side="right") - 1
+            same = self._sorted[at] == keys
             positions[same] = self._order[at[same]]
         for row in np.flatnonzero((positions >= 0) & (positions < self._earlier)):
             segment = next(one for one in reversed(self._segments) if one.first <= positions[row])
             if not segment.is_intact(int(positions[row]) - segment.first):
                 positions[row] = -1
-        if self._recent:
-            recent = (self._recent.get(key.tobytes(), -1) for key in keys)
-            positions = np.maximum(positions, np.fromiter(recent, dtype=np.int64, count=len(keys)))
-        return positions
+        recent = [self._recent.get(key, -1) for key in keys.tolist()]
+        return np.maximum(positions, np.array(recent, np.int64))
 
     def append(self, keys: Keys, vectors: Float32Array) -> IntArray:
         """Add vectors under their keys; return their positions. They outlive a kill from here on."""
-        if self.dimension is None:
-            self.dimension = vectors.shape[1]
+        self.dimension = self.dimension or vectors.shape[1]
         if vectors.shape != (len(keys), self.dimension):
             raise InvalidInput(
                 f"the encoder returned the shape {vectors.shape} for {len(keys)} items;"
                 f" expected ({len(keys)}, {self.dimension})"
             )
         vectors = np.ascontiguousarray(vectors, dtype="<f4")
-        records = np.empty(len(keys), dtype=_RECORD)
-        records["key"] = keys
-        records["checksum"] = [zlib.crc32(vector.tobytes()) for vector in vectors]
+        keys, records = _comparable(keys), np.empty(len(keys), dtype=_RECORD)
+        records["key"], records["checksum"] = keys, [zlib.crc32(vector.tobytes()) for vector in vectors]
         with os_errors(f"cannot write to {self.folder}"):
             if self._own is None:
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -203,12 +198,12 @@ class VectorStore:
                 self._own = pair[0].open("x+b", buffering=0), pair[1].open("x+b", buffering=0)
             write_all(self._own[0], vectors.tobytes())
             write_all(self._own[1], records.tobytes())
-        positions = np.arange(self._count, self._count + len(keys), dtype=np.int64)
+        positions = np.arange(self._count, self._count + len(keys))
+        self._recent.update(zip(keys.tolist(), positions.tolist(), strict=True))
         self._count += len(keys)
-        self._recent.update(zip((key.tobytes() for key in keys), positions.tolist(), strict=True))
-        self._recent_keys.append(keys)
-        if len(self._recent) > _UNSORTED:
-            self._sort()
+        if len(self._recent) > _UNSORTED:  # in a dictionary they take ten times as much
+            self._sort([as_keys(self._recent)], np.array(list(self._recent.values())))
+            self._recent = {}
         return positions
 
     def gather(self, positions: IntArray) -> Float32Array:
@@ -227,13 +222,11 @@ class VectorStore:
         if self._own is not None:
             vectors, keys = self._own
             keys.seek(0)
-            segment = _Segment(vectors, keys, self.dimension or 1, 0)
-            keys.close()
-            segment.first = self._count - len(segment.records)
+            with vectors, keys:
+                segment = _Segment(vectors, keys, self.dimension or 1)
+                _ = segment.vectors  # mapped now, and so there even if somebody removes the file
+            segment.first, self._own = self._count - len(segment.records), None
             self._segments.append(segment)
-            _ = segment.vectors  # mapped now, and so there even if somebody removes the file
-            vectors.close()
-            self._own = None
 
     def _use(self) -> None:
         """Lock the folder, so that nobody removes what is in it while it is in use."""
@@ -241,13 +234,16 @@ class VectorStore:
             lock = use_folder(self.folder)
             self._unlock = None if lock is None else weakref.finalize(self, os.close, lock)
 
-    def _sort(self) -> None:
-        """Move the recent keys, held in a dictionary, into the sorted arrays, a tenth of the size."""
-        keys = np.concatenate([self._sorted, *map(_comparable, self._recent_keys)])
-        order = np.argsort(keys, kind="stable")
-        recent = np.arange(len(self._order), len(keys))
-        self._sorted, self._order = keys[order], np.concatenate([self._order, recent])[order]
-        self._recent_keys, self._recent = [], {}
+    def _sort(self, keys: Sequence[Keys], positions: IntArray) -> None:
+        """Add keys, the newest last, to the sorted ones."""
+        every = np.concatenate([self._sorted, *keys])
+        order = np.argsort(every, kind="stable")
+        self._sorted, self._order = every[order], np.concatenate([self._order, positions])[order]
+
+
+def _comparable(keys: Keys) -> npt.NDArray[np.bytes_]:
+    """Return keys as values that can be sorted."""
+    return np.ascontiguousarray(keys).view(_KEY).reshape(-1)
 
 
 def trim(root: Path, most: int) -> None:
@@ -261,8 +257,3 @@ def trim(root: Path, most: int) -> None:
         most -= sum(part.stat().st_size for part in pair if part.exists())
         if place and most < 0:
             remove_unused(file.parent, pair)
-
-
-def _comparable(keys: Keys) -> npt.NDArray[np.bytes_]:
-    """Return keys as values that can be sorted."""
-    return np.ascontiguousarray(keys).view(_KEY).reshape(-1)

@@ -1,14 +1,13 @@
 """Text encoders: WordLlama, MiniLM from a package, or any model of sentence-transformers."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..arrays import Float32Array
-from ..errors import InvalidInput, require
+from ..errors import InvalidInput, first_line, require
 from .base import TextEncoder
 from .store import digest
 from .torch_modules import resolve_device, weights_digest
@@ -54,8 +53,6 @@ class WordLlamaEncoder(TextEncoder):
 class SentenceEncoder(TextEncoder):
     """Run a model of sentence-transformers; `device`: as for `gmmatch train`."""
 
-    batch_size = 256
-
     def __init__(self, model: str, name: str | None = None, device: str = "auto") -> None:
         self.name = name or f"sentence-transformers:{model}"
         self._model = _load(model, device)
@@ -68,10 +65,8 @@ class SentenceEncoder(TextEncoder):
         texts = [self.prepare(item) for item in batch]
         if not texts:
             return np.empty((0, self.dimension or 0), dtype=np.float32)
-        vectors: Float32Array = self._model.encode(
-            texts, batch_size=32, show_progress_bar=False, convert_to_numpy=True
-        )
-        return vectors.astype(np.float32, copy=False)
+        vectors = self._model.encode(texts, batch_size=32, show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(vectors, np.float32)
 
 
 def minilm(device: str = "auto") -> SentenceEncoder:
@@ -80,27 +75,19 @@ def minilm(device: str = "auto") -> SentenceEncoder:
     return SentenceEncoder(str(package.get_model_path()), name="minilm", device=device)
 
 
-@contextmanager
-def _no_bars() -> Iterator[None]:
-    """Keep transformers from drawing bars of its own."""
-    logging = require("transformers.utils.logging", "transformers", "texts-minilm")
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
 def _load(model: str, device: str) -> Any:
     place = str(Path(model).expanduser()) if model.startswith("~") else model
     if place.startswith((".", "/")) and not Path(place).is_dir():
         raise InvalidInput(f"{model} is not a folder; expected a model saved by sentence-transformers")
     library = require("sentence_transformers", "sentence-transformers", "texts-minilm")
+    logging = require("transformers.utils.logging", "transformers", "texts-minilm")
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # which are none of ours
     try:
-        with _no_bars():
-            return library.SentenceTransformer(place, device=str(resolve_device(device)))
+        return library.SentenceTransformer(place, device=str(resolve_device(device)))
     except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInput(f"cannot load the sentence-transformers model {model!r}: {reason}") from error
+        failed = f"cannot load the sentence-transformers model {model!r}"
+        raise InvalidInput(f"{failed}: {first_line(error)}") from error
+    finally:
+        if shown:
+            logging.enable_progress_bar()

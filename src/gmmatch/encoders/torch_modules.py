@@ -39,8 +39,7 @@ class TorchEncoder(ImageEncoder):
         scaled = (pixels / np.float32(255) - self._mean) / self._std
         with torch.inference_mode():
             result = self._function(torch.from_numpy(scaled).permute(0, 3, 1, 2).to(self._device))
-        vectors: Float32Array = result.float().cpu().numpy()
-        return vectors
+        return np.asarray(result.float().cpu())
 
 
 def resolve_device(device: object = "auto") -> Any:
@@ -50,18 +49,13 @@ def resolve_device(device: object = "auto") -> Any:
     device(type='cpu')
     """
     torch = require("torch", "torch", "torch")
-    if device == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        named = torch.device(device)
-    except RuntimeError:
-        raise InvalidParameter(
-            f"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'; got {device!r}"
-        ) from None
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if not present.get(named.type, False):
+    try:
+        named = torch.device(next(filter(present.get, present)) if device == "auto" else device)
+    except RuntimeError:
+        expected = "'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"
+        raise InvalidParameter(f"device must be {expected}; got {device!r}") from None
+    if not present.get(named.type):
         raise InvalidParameter(f"device {str(device)!r} is not present on this machine")
     return named
 
@@ -78,17 +72,15 @@ def timm_encoder(argument: str, size: int | None = None, device: str = "auto") -
 
 def open_clip_encoder(argument: str, size: int | None = None, device: str = "auto") -> TorchEncoder:
     """Return `open_clip:NAME/TAG`, the image side of a pretrained CLIP network."""
-    name, slash, tag = argument.rpartition("/")
-    if not slash or not name or not tag:
-        raise InvalidParameter(
-            f"open_clip takes NAME/TAG, for example open_clip:ViT-B-32/openai; got {argument!r}"
-        )
+    name, _, tag = argument.rpartition("/")
+    if not (name and tag):
+        example = "NAME/TAG, for example open_clip:ViT-B-32/openai"
+        raise InvalidParameter(f"open_clip takes {example}; got {argument!r}")
     require("torch", "torch", "hub")
     open_clip = require("open_clip", "open_clip_torch", "hub")
     module = open_clip.create_model(name, pretrained=tag).eval()
     visual = module.visual
-    given = visual.image_size[0] if isinstance(visual.image_size, tuple) else visual.image_size
-    side = given if size is None else size
+    side = np.ravel(visual.image_size)[0] if size is None else size
     mean, std = visual.image_mean, visual.image_std
     return TorchEncoder(f"open_clip:{argument}", module, module.encode_image, side, mean, std, device)
 

@@ -15,7 +15,7 @@ from ..files import cache_folder
 from .base import Encoder
 from .embed import Run, content_key
 from .registry import find_family, make_encoder
-from .store import KEY_BYTES, VectorStore, folder_name
+from .store import VectorStore, as_keys, folder_name
 
 _WARM = 4  # rows that are encoded before the clock starts
 _TRIALS = (16, 128, 1024)  # rows, until that took long enough to measure
@@ -61,7 +61,7 @@ def _share_known(made: Encoder, found: Dataset, rows: IntArray) -> float:
     folder = cache_folder() / "vectors" / folder_name(made.name, made.revision)
     if not folder.is_dir():
         return 0.0
-    keys = b"".join(content_key(found.content.read(row, row + 1)[0]) for row in rows.tolist())
+    keys = as_keys(content_key(found.content.read(row, row + 1)[0]) for row in rows.tolist())
     with VectorStore(folder) as store:
-        places = store.find(np.frombuffer(keys, np.uint8).reshape(-1, KEY_BYTES))
+        places = store.find(keys)
     return float((places >= 0).mean())

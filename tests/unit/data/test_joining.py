@@ -177,11 +177,11 @@ def test_scores_belong_to_rows_by_id(here):
 def test_which_column_holds_ids():
     columns = {"label": [1, 1], "doc_id": ["a", "b"], "class_id": [7, 7], "row": [0, 1], "n": [5, 6]}
     read = columns.__getitem__
-    assert id_column(list(columns), "label", read) == "doc_id"
-    assert id_column(["label", "class_id", "row"], "label", read) == "row"
-    assert id_column(["label", "class_id", "n"], "label", read) is None
-    assert id_column(["label", "doc_id", " File"], "label", read) == " File"
-    assert id_column(["label", "key"], "label", {"key": [None, None]}.__getitem__) is None
+    assert id_column(list(columns)[1:], read) == "doc_id"
+    assert id_column(["class_id", "row"], read) == "row"
+    assert id_column(["class_id", "n"], read) is None
+    assert id_column(["doc_id", " File"], read) == " File"
+    assert id_column(["key"], {"key": [None, None]}.__getitem__) is None
 
 
 USUAL_NAMES = (

@@ -9,28 +9,35 @@ import mmap
 import struct
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
-from ...arrays import AnyArray, DType, FloatArray, IntArray
+from ...arrays import AnyArray, DType, IntArray
 from ...errors import InvalidInput
 from ..dataset import Dataset, Items, array_items, joined_items, list_items
-from ..remote import ask, is_http, is_remote, is_text, open_bytes, resumed, shown
+from ..remote import is_remote, is_text
 from ..request import Place, Request, check_column
 from ..rows import StackedRows, as_floats
-from ..spill import ForwardRows
-from .base import Format, check_room, file_errors, is_shards, kept_arrays, write_arrays, write_images
+from .arrow import file_columns
+from .base import (
+    Format,
+    check_room,
+    file_errors,
+    is_shards,
+    kept_arrays,
+    npy_header,
+    write_arrays,
+    write_images,
+)  # fmt: skip
 
 Shapes = dict[str, tuple[tuple[int, ...], DType]]
 
-_REQUEST_BYTES = 4 << 20  # of a file behind an address
 _LARGEST_HEADER = 100 << 20
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
@@ -41,13 +48,6 @@ _DTYPES = {
 def is_images(array: AnyArray) -> bool:
     """Return True for images, False for rows of numbers."""
     return array.dtype == np.uint8 and array.ndim in (3, 4)
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
-    """Return the shape of an array, whether it is stored by column, and its type, from its header."""
-    first = np.lib.format.read_magic(file) == (1, 0)
-    read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-    return read(file)
 
 
 # ---- .npy ----
@@ -69,23 +69,18 @@ def _open_npy(place: Place, request: Request) -> Dataset:
     request.refuse_columns(place.name)
     request.refuse_texts(place.name)
     if is_remote(place.files[0]):
-        shards = [ask(file, _describe, file) for file in place.files]
-        for shard in shards:
-            if (shard.width, shard.kind) != (shards[0].width, shards[0].kind):
-                raise InvalidInput(f"{shard.name} has rows of another width or type than {shards[0].name}")
-        sizes = tuple(shard.n_rows for shard in shards)
-        rows = ForwardRows(shards, shards[0].width, shards[0].dtype)
-        return Dataset(rows, place.name, "npy", files=place.files, sizes=sizes)
-    arrays = [map_npy(Path(file)) for file in place.files[:1]]
-    arrays += [unheld(map_npy(Path(file))) for file in place.files[1:]]
+        columns = file_columns(place.files, place.name)
+        rows, bad = columns.rows(columns.names, request)
+        return Dataset(rows, place.name, "npy", files=place.files, sizes=columns.sizes, bad=bad)
+    first, *others = map(Path, place.files)
+    arrays = [map_npy(first), *(unheld(map_npy(file)) for file in others)]
     sizes = tuple(len(array) if array.ndim else 0 for array in arrays)
     found = Dataset(None, place.name, "npy", files=place.files, sizes=sizes)
     if request.wanted == "image" or (request.wanted is None and is_images(arrays[0])):
         images = [array_items(array, file) for array, file in zip(arrays, place.files, strict=True)]
-        return found.replace(content=images[0] if len(images) == 1 else joined_items(images))
-    if len(arrays) == 1:
-        return found.replace(rows=as_floats(arrays[0], place.name))
-    return found.replace(rows=StackedRows(arrays, place.files))
+        return found.replace(content=joined_items(images) if others else images[0])
+    rows = StackedRows(arrays, place.files) if others else as_floats(arrays[0], place.name)
+    return found.replace(rows=rows)
 
 
 def unheld(array: AnyArray) -> AnyArray:
@@ -93,11 +88,9 @@ def unheld(array: AnyArray) -> AnyArray:
 
     Python's own maps hold their file open; Arrow's do not. Where Arrow cannot map it, it stays as it is.
     """
-    if not isinstance(array, np.memmap) or not array.size:
+    if not isinstance(array, np.memmap) or not array.size or not is_text(str(array.filename)):
         return array
     name, begin = str(array.filename), array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
-    if not is_text(name):
-        return array
     with file_errors(name, ".npy file"), pa.memory_map(name) as file:
         buffer = file.read_buffer().slice(begin)
     order: Any = "C" if array.flags.c_contiguous else "F"
@@ -105,65 +98,6 @@ def unheld(array: AnyArray) -> AnyArray:
     again = again.view(np.memmap)
     again._mmap, again.filename, again.offset, again.mode = buffer, array.filename, array.offset, "r"
     return again  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class NpyShard:
-    """The rows of a file behind an address, of which any span can be requested."""
-
-    name: str
-    n_rows: int
-    width: int
-    kind: str  # type of the numbers
-    offset: int  # byte where they begin
-    travels = True
-
-    @property
-    def dtype(self) -> str:
-        """Type of the rows as they are read."""
-        kind = np.dtype(self.kind)
-        return "float32" if kind.kind == "f" and kind.itemsize <= 4 else "float64"
-
-    @property
-    def begins(self) -> Sequence[int]:
-        """Any row; on the web, where an answer goes on to its end, the first one."""
-        return [0] if is_http(self.name) else range(0, self.n_rows, self._step)
-
-    @property
-    def _step(self) -> int:
-        """Rows of a request."""
-        return max(1, _REQUEST_BYTES // (self.width * np.dtype(self.kind).itemsize))
-
-    def check(self) -> None:
-        """Refuse other content than what was described."""
-        if ask(self.name, _describe, self.name).n_rows != self.n_rows:
-            raise InvalidInput(f"{shown(self.name)} has another number of rows than before")
-
-    def blocks(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Yield the rows between two; where a connection is lost, the rest is requested again."""
-        size = self.width * np.dtype(self.kind).itemsize
-
-        def blocks(at: int) -> Iterator[FloatArray]:
-            with file_errors(self.name, ".npy file"), open_bytes(self.name) as handle:
-                handle.seek(self.offset + at * size)
-                while at < stop:
-                    content = handle.read(min(self._step, stop - at) * size)
-                    if len(content) % size or not content:
-                        raise InvalidInput(f"{shown(self.name)} is shorter than it says")
-                    values = np.frombuffer(content, self.kind).reshape(-1, self.width)
-                    at += len(values)
-                    yield values.astype(self.dtype, copy=False)
-
-        return resumed(self.name, blocks, start, stop)
-
-
-def _describe(file: str) -> NpyShard:
-    with file_errors(file, ".npy file"), open_bytes(file) as handle:
-        shape, by_column, dtype = _header(handle)
-        offset = handle.tell()
-    if len(shape) != 2 or by_column or dtype.kind not in "fiub" or 0 in shape:
-        raise InvalidInput(f"{shown(file)} holds {dtype} of shape {shape}; expected rows of numbers")
-    return NpyShard(file, shape[0], shape[1], dtype.str, offset)
 
 
 def _write_npy(dataset: Dataset, rows: IntArray, folder: Path) -> None:
@@ -199,14 +133,13 @@ def load_npz(path: Path, name: str, most: int | None = None) -> AnyArray:
     with _archive(path) as archive:
         member = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name)
         with archive.open(member) as file:
-            shape, _, dtype = _header(file)
+            shape, _, dtype = npy_header(file)
             size = math.prod(shape) * dtype.itemsize
             check_room(size, f"{path}:{name}", most)
             if size > member.file_size:
                 raise ValueError(f"array {name} has {member.file_size} bytes; its header promises {size}")
             file.seek(0)
-            array: AnyArray = np.lib.format.read_array(file, allow_pickle=False)
-        return array
+            return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def npz_shapes(path: Path) -> Shapes:
@@ -215,7 +148,7 @@ def npz_shapes(path: Path) -> Shapes:
     with _archive(path) as archive:
         for name in archive.namelist():
             with archive.open(name) as member:
-                shape, _, dtype = _header(member)
+                shape, _, dtype = npy_header(member)
             found[name.removesuffix(".npy")] = shape, dtype
     return found
 
@@ -225,15 +158,11 @@ def _matrix(request: Request, shapes: Mapping[str, tuple[int, ...]], where: str,
     if request.embedding is not None:
         return check_column(request.embedding, shapes, where, "embedding", kind)
     matrices = [name for name, shape in shapes.items() if len(shape) == 2]
-    if "embeddings" in matrices:
-        return "embeddings"
-    if len(matrices) != 1:
-        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
-        found = "no matrix" if not matrices else f"{len(matrices)} matrices"
-        raise InvalidInput(
-            f"{where} has {found} to take as embeddings (it has: {listed}); name one: embedding=..."
-        )
-    return matrices[0]
+    if "embeddings" in matrices or len(matrices) == 1:
+        return "embeddings" if "embeddings" in matrices else matrices[0]
+    listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+    found = f"{len(matrices) or 'no'} {'matrices' if matrices else 'matrix'} to take as embeddings"
+    raise InvalidInput(f"{where} has {found} (it has: {listed}); name one: embedding=...")
 
 
 def _open_npz(place: Place, request: Request) -> Dataset:
@@ -253,10 +182,9 @@ def _open_npz(place: Place, request: Request) -> Dataset:
     else:
         name = _matrix(request, {name: shape for name, (shape, _) in shapes.items()}, place.name, "array")
         found = found.replace(rows=as_floats(load_npz(path, name, request.most), f"{path}:{name}"))
-    for name in ("labels", f"{request.split}_labels"):
-        if name in shapes and len(shapes[name][0]) == 1:
-            return found.replace(labels=load_npz(path, name))
-    return found
+    usual = ("labels", f"{request.split}_labels")
+    labels = next((name for name in usual if name in shapes and len(shapes[name][0]) == 1), None)
+    return found if labels is None else found.replace(labels=load_npz(path, labels))
 
 
 def _image_arrays(shapes: Shapes, request: Request) -> tuple[str, ...] | None:
@@ -274,11 +202,9 @@ def _image_arrays(shapes: Shapes, request: Request) -> tuple[str, ...] | None:
 
 def _images(path: Path, shapes: Shapes, names: tuple[str, ...] | None, request: Request) -> Items:
     if names is None:
-        split = request.check_split()
-        raise InvalidInput(
-            f"{path} holds the arrays {', '.join(sorted(shapes))}; expected images and labels, or"
-            f" {split}_jpeg and {split}_offsets"
-        )
+        files = f"{request.check_split()}_jpeg and {request.split}_offsets"
+        held = ", ".join(sorted(shapes))
+        raise InvalidInput(f"{path} holds the arrays {held}; expected images and labels, or {files}")
     if len(names) == 1:
         return array_items(load_npz(path, names[0], request.most), f"{path}:{names[0]}")
     content, offsets = (load_npz(path, name, request.most) for name in names)
@@ -307,15 +233,13 @@ def _write_npz(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     arrays = kept_arrays(dataset, rows)
     for name in npz_shapes(path):
         values = load_npz(path, name)
-        if values.shape[:1] != (len(dataset),):
-            arrays.setdefault(name, values)
-            continue
-        if values.ndim == 2 and dataset.rows is not None:  # what the rows or images were read from is there
+        of_rows, there = values.shape[:1] == (len(dataset),), False
+        if of_rows and values.ndim == 2 and dataset.rows is not None:  # what the rows were read from is there
             there = np.array_equal(values[:5], np.asarray(dataset.rows[:5]), equal_nan=True)
-        else:
+        elif of_rows:
             there = is_images(values) and dataset.content is not None
         if not there:
-            arrays.setdefault(name, values[rows])
+            arrays.setdefault(name, values[rows] if of_rows else values)
     with (folder / "kept.npz").open("wb") as file:
         write_archive(file, arrays)
 

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ...arrays import AnyArray, FloatArray, IntArray, Rows
+from ...arrays import AnyArray, DType, FloatArray, IntArray, Rows
 from ...errors import InvalidInput
 from ...files import SHARDS
 from ..dataset import Dataset, Entries
-from ..remote import ask, file_stamp, is_http, is_remote, is_text, open_bytes, resumed
+from ..remote import ask, file_stamp, is_http, is_remote, is_text, open_bytes, resumed, shown
 from ..request import Place, Request, ending_of, refuse_bad
 from ..spill import ForwardRows, rows_per_block
-from .base import Format, file_errors, is_shards
+from .base import Format, file_errors, is_shards, npy_header
 from .tables import Table, table_dataset
 
 BATCH_ROWS = 8192
@@ -33,6 +33,11 @@ _HELD_BYTES = 128 << 20  # columns up to this size are decoded once, and held
 _PACKED = ("bfloat16", "float16", "float32", "float64", "int8")
 _BUFFER = 1 << 18  # bytes of Parquet that are read in one go
 _FAR_BUFFER = 8 << 20  # behind an address, where each go is a request
+_REQUEST_BYTES = 4 << 20  # of .npy
+
+
+Part = tuple[int, pa.RecordBatch]
+"""The number of the first row, and the rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +57,20 @@ class File(ABC):
         """The rows that reading can begin at without decoding others; 0 is the first."""
 
     @abstractmethod
-    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns between two rows, `rows` at a time; those of files are checked in full.
+    def read(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[Part]:
+        """Yield some columns, at most `rows` rows at a time, each part with the number of its first row.
 
-        The last batch may go on beyond `stop`.
+        The first may begin before `start`, the last go on beyond `stop`; those of files are checked in full.
         """
+
+    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns between two rows, at most `rows` rows at a time."""
+        for first, batch in self.read(names, start, stop, rows):
+            skipped = max(start - first, 0)
+            if skipped < batch.num_rows:
+                yield batch.slice(skipped, stop - first - skipped)
+            if first + batch.num_rows >= stop:
+                return
 
     def check(self) -> None:
         """Refuse other content than what was described."""
@@ -68,12 +82,11 @@ class File(ABC):
         """Yield the rows between two; where a connection is lost, the rest is requested again."""
         decoder = self.decoder
         assert decoder is not None
-        names = [*decoder.names, *([decoder.scales] if decoder.scales else [])]
         size = rows_per_block(decoder.width * np.dtype(decoder.dtype).itemsize)
 
         def blocks(at: int) -> Iterator[FloatArray]:
-            for batch in self.batches(names, at, stop, size):
-                yield decoder.rows(batch.slice(0, stop - at), self.first + at)
+            for batch in self.batches(list(decoder.names), at, stop, size):
+                yield decoder.rows(batch, self.first + at)
                 at += batch.num_rows
 
         return resumed(self.name, blocks, start, stop)
@@ -97,13 +110,9 @@ class Columns(Table):
         """Yield the rows between two, in order, some thousand at a time."""
         begin, stop = 0, self.n_rows if stop is None else stop
         for file in self.files:
-            at, end = max(start - begin, 0), min(stop - begin, file.n_rows)
-            if at < end:
-                for batch in file.batches(names, at, end, BATCH_ROWS):
-                    yield batch.slice(0, end - at)
-                    at += batch.num_rows
-                    if at >= end:
-                        break
+            first, last = max(start - begin, 0), min(stop - begin, file.n_rows)
+            if first < last:
+                yield from file.batches(names, first, last, BATCH_ROWS)
             begin += file.n_rows
 
     def values(self, name: str, start: int = 0, stop: int | None = None) -> Entries:
@@ -122,9 +131,9 @@ class Columns(Table):
             for file, first in zip(self.files, begins, strict=False)
             if file.n_rows
         ]
-        rows = ForwardRows(shards, decoder.width, decoder.dtype)
-        if rows.nbytes > min(_HELD_BYTES, request.memory // 2):
-            return rows, {}
+        size = self.n_rows * decoder.width * np.dtype(decoder.dtype).itemsize
+        if size > min(_HELD_BYTES, request.memory // 2):
+            return ForwardRows(shards, decoder.width, decoder.dtype), {}
         held = np.concatenate([block for shard in shards for block in shard.blocks(0, shard.n_rows)])
         bad = np.flatnonzero(np.isnan(held).any(1)).tolist() if request.drop else []
         return held, dict.fromkeys(bad, f"no number in column {names[0]!r}")
@@ -147,25 +156,23 @@ class Columns(Table):
 
 @dataclass(frozen=True)
 class Decoder:
-    """How columns become rows: a column of lists, or one column per feature."""
+    """How columns become rows: a column of lists, perhaps with one of scales, or one column per feature."""
 
     names: tuple[str, ...]
     width: int
     dtype: str
     where: str
     drop: bool  # whether rows without numbers are NaN; else they are refused
-    packed: str = (
-        ""  # type of the numbers where the column does not name it: `bfloat16`, or of a binary column
-    )
+    of_lists: bool = False
+    packed: str = ""  # type of numbers where the column does not name it: `bfloat16`, or of a binary column
     scale: float = 1.0  # that whole numbers are multiplied by
-    scales: str | None = None  # column with a scale for each row
 
     def rows(self, batch: pa.RecordBatch, start: int) -> FloatArray:
         """Return the rows of a batch that begins at row `start`, NaN where there are no numbers."""
         bad: dict[int, str] = {}
         column, name = batch.column(0), self.names[0]
         rows: FloatArray
-        if len(self.names) > 1 or not (_is_list(column.type) or self.packed):
+        if not self.of_lists:
             rows = np.empty((batch.num_rows, self.width), self.dtype)
             for place, name in enumerate(self.names):
                 column = batch.column(place)
@@ -185,7 +192,7 @@ class Decoder:
             if self.packed == "bfloat16":
                 matrix = (matrix.astype(np.uint32) << 16).view(np.float32)
             rows = matrix.astype(self.dtype, copy=False)
-            if self.scales is not None:
+            if len(self.names) > 1:
                 rows = rows * batch.column(1).to_numpy(zero_copy_only=False).astype(self.dtype)[:, None]
             if self.scale != 1.0:
                 rows = rows * np.dtype(self.dtype).type(self.scale)
@@ -201,7 +208,7 @@ class Decoder:
 def _decoder(columns: Columns, names: Sequence[str], drop: bool) -> Decoder:
     first = columns.schema.field(names[0])
     packed = _packed(first)
-    if len(names) > 1 or not (_is_list(first.type) or packed):
+    if not (_is_list(first.type) or packed):
         small = all(_is_small(columns.schema.field(name).type) for name in names)
         return Decoder(tuple(names), len(names), "float32" if small else "float64", columns.name, drop)
     written = (first.metadata or {}).get(b"scale", b"1")
@@ -209,15 +216,11 @@ def _decoder(columns: Columns, names: Sequence[str], drop: bool) -> Decoder:
         scale = float(written)
     except ValueError:
         raise InvalidInput(f"the scale of column {names[0]!r} is {written!r}; expected a number") from None
-    scales = f"{names[0]}_scale" if f"{names[0]}_scale" in columns.names else None
-    if packed:
-        small = packed != "float64"
-    else:
-        kind, scaled = first.type.value_type, scale != 1.0 or scales is not None
-        small = _is_small(kind) or (scaled and kind == pa.int8())
-    dtype = "float32" if small else "float64"
-    width = _width(columns, first, packed)
-    return Decoder(tuple(names), width, dtype, columns.name, drop, packed, scale, scales)
+    scales = [name for name in columns.names if name == f"{names[0]}_scale"]
+    kind, scaled = None if packed else first.type.value_type, scale != 1.0 or bool(scales)
+    small = packed != "float64" if packed else _is_small(kind) or (scaled and kind == pa.int8())
+    dtype, width = "float32" if small else "float64", _width(columns, first, packed)
+    return Decoder((names[0], *scales), width, dtype, columns.name, drop, True, packed, scale)
 
 
 def _width(columns: Columns, entry: pa.Field, packed: str) -> int:
@@ -254,8 +257,7 @@ def _packed(entry: pa.Field) -> str:
 
 
 def _nulls(column: pa.Array) -> list[int]:
-    rows: list[int] = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
-    return rows
+    return np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
 
 
 def plain_numbers(column: pa.Array) -> AnyArray:
@@ -308,17 +310,14 @@ class ArrowFile(File):
         """The first row of each batch."""
         return (0, *self.ends[:-1])
 
-    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns between two rows."""
-        first = int(np.searchsorted(self.ends, start, side="right"))
-        begin = self.ends[first - 1] if first else 0
+    def read(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[Part]:
+        """Yield some columns of each batch, in parts."""
+        number = bisect_right(self.ends, start)
         with file_errors(self.name, "Arrow file"), _reading(self.name, names) as reader:
-            for batch in _ipc_batches(reader, first):
+            for begin, batch in zip(self.begins[number:], _ipc_batches(reader, number), strict=False):
                 batch.validate(full=True)  # before anybody looks at its buffers
-                chosen = batch.select(names)
                 for at in range(max(start - begin, 0), batch.num_rows, rows):
-                    yield chosen.slice(at, rows)
-                begin += batch.num_rows
+                    yield begin + at, batch.select(names).slice(at, rows)
 
 
 @contextmanager
@@ -362,14 +361,13 @@ class ParquetFile(File):
         """The first row of each row group; on the web, where an answer goes on to its end, of the file."""
         return [0] if is_http(self.name) else [0, *ask(self.name, _footer, self.name, self.stamp)[1][:-1]]
 
-    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns between two rows, each batch checked in full."""
+    def read(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[Part]:
+        """Yield some columns of the row groups, each batch checked in full."""
         far = is_remote(self.name)
         with file_errors(self.name, "Parquet file"), open_bytes(self.name) as handle:
             metadata, ends = _footer(self.name, self.stamp)
-            first, last = bisect_right(ends, start), bisect_left(ends, stop)
-            start -= ends[first - 1] if first else 0
-            groups = range(first, last + 1)
+            groups = range(bisect_right(ends, start), bisect_left(ends, stop) + 1)
+            at = [0, *ends][groups[0]]
             for run in _runs(metadata, groups) if far else [list(groups)]:
                 # Small row groups behind an address are requested together, large ones bit by bit.
                 reader = pq.ParquetFile(
@@ -379,12 +377,9 @@ class ParquetFile(File):
                     pre_buffer=len(run) > 1 and far,
                 )
                 for batch in reader.iter_batches(rows, row_groups=run, columns=names, use_threads=False):
-                    if start >= batch.num_rows:
-                        start -= batch.num_rows
-                        continue
                     batch.validate(full=True)
-                    yield batch.slice(start).select(names)
-                    start = 0
+                    yield at, batch.select(names)
+                    at += batch.num_rows
 
 
 def _runs(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
@@ -415,12 +410,63 @@ def _footer(file: str, stamp: str) -> tuple[pq.FileMetaData, list[int]]:
     return metadata, ends
 
 
-# ---- both ----
+# ---- .npy behind an address ----
+
+
+@dataclass(frozen=True, eq=False)
+class NpyFile(File):
+    """Rows that any span is requested of; `offset`: byte where they begin; `step`: rows of a request."""
+
+    width: int
+    kind: DType
+    offset: int
+    step: int
+
+    @property
+    def begins(self) -> Sequence[int]:
+        """Any row; on the web, where an answer goes on to its end, the first one."""
+        return [0] if is_http(self.name) else range(0, self.n_rows, self.step)
+
+    def read(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[Part]:
+        """Yield the rows of each request."""
+        size = self.width * self.kind.itemsize
+        with file_errors(self.name, ".npy file"), open_bytes(self.name) as handle:
+            handle.seek(self.offset + start * size)
+            for at in range(start, stop, self.step):
+                content = handle.read(min(self.step, stop - at) * size)
+                if len(content) < min(self.step, stop - at) * size:
+                    raise InvalidInput(f"{shown(self.name)} is shorter than it says")
+                values = np.frombuffer(content, self.kind).astype(_native(self.kind), copy=False)
+                lists = pa.FixedSizeListArray.from_arrays(pa.array(values), self.width)
+                batch = pa.record_batch([lists], names)
+                yield from ((at + first, batch.slice(first, rows)) for first in range(0, len(batch), rows))
+
+
+def _native(kind: DType) -> DType:
+    """Return the type that holds numbers of another order of bytes, or truth values, as Arrow has them."""
+    return np.dtype(np.uint8) if kind.kind == "b" else kind.newbyteorder("=")
+
+
+def _describe_npy(file: str) -> tuple[pa.Schema, File]:
+    with file_errors(file, ".npy file"), open_bytes(file) as handle:
+        shape, by_column, kind = npy_header(handle)
+        offset = handle.tell()
+    if len(shape) != 2 or by_column or kind.kind not in "fiub" or 0 in shape:
+        raise InvalidInput(f"{shown(file)} holds {kind} of shape {shape}; expected rows of numbers")
+    schema = pa.schema({"embeddings": pa.list_(pa.from_numpy_dtype(_native(kind)), shape[1])})
+    step = max(1, _REQUEST_BYTES // (shape[1] * kind.itemsize))
+    return schema, NpyFile(file, shape[0], shape[1], kind, offset, step)
+
+
+# ---- all three ----
 
 
 def _describe(file: str) -> tuple[pa.Schema, File]:
     """Return the schema of a file, and what reads it."""
-    if SHARDS.get(ending_of(file)) == "parquet":
+    kind = SHARDS.get(ending_of(file))
+    if kind == "npy":
+        return _describe_npy(file)
+    if kind == "parquet":
         stamp = file_stamp(file)
         metadata, _ = _footer(file, stamp)
         return metadata.schema.to_arrow_schema(), ParquetFile(file, metadata.num_rows, stamp)
@@ -430,7 +476,7 @@ def _describe(file: str) -> tuple[pa.Schema, File]:
 
 
 def file_columns(files: Sequence[str], name: str, base: Path | None = None) -> Columns:
-    """Describe Parquet or Arrow files of one schema."""
+    """Describe files of Parquet or Arrow, or of rows behind addresses, of one schema."""
     described = [ask(file, _describe, file) for file in files]
     for schema, file in described:
         if not schema.equals(described[0][0]):

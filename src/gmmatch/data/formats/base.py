@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
-from ...arrays import Arrays, IntArray
+from ...arrays import Arrays, DType, IntArray
 from ...errors import DAMAGED, GmmatchError, InvalidInput, first_line
 from ...files import SHARDS, machine_memory
 from ..dataset import Dataset, Unreadable
@@ -54,15 +54,13 @@ def check_room(size: int, name: str, most: int | None = None) -> None:
     room = machine_memory() if most is None else most
     if size > room:
         needed = f"{size / 1e6:,.0f} MB" if size < 1 << 63 else "more than any machine holds"
-        raise InvalidInput(
-            f"{name} unpacks to {needed}; expected at most the {room / 1e6:,.0f} MB of memory"
-            " that there are (memory=...)"
-        )
+        there = f"the {room / 1e6:,.0f} MB of memory that there are (memory=...)"
+        raise InvalidInput(f"{name} unpacks to {needed}; expected at most {there}")
 
 
 def is_shards(x: object, request: Request, kind: str) -> bool:
     """Return True if a place is files of one kind that follow each other."""
-    if not isinstance(x, Place) or not x.files:
+    if not isinstance(x, Place):
         return False
     kinds = {SHARDS.get(ending) for ending in x.endings}
     if x.folder is not None and request.wanted not in ("text", "image"):
@@ -107,6 +105,13 @@ def file_errors(file: str | Path, kind: str) -> Iterator[None]:
         raise InvalidInput(f"{shown(name)} is not a readable {kind}: {reason}") from None
 
 
+def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
+    """Return the shape of an array, whether it is stored by column, and its type, from its header."""
+    first = np.lib.format.read_magic(file) == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    return read(file)
+
+
 def write_arrays(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     """Write the rows, labels and ids as .npy files."""
     for name, array in kept_arrays(dataset, rows).items():
@@ -115,10 +120,8 @@ def write_arrays(dataset: Dataset, rows: IntArray, folder: Path) -> None:
 
 def kept_arrays(dataset: Dataset, rows: IntArray) -> Arrays:
     """Return the images or embeddings, the labels and the ids of some rows, as arrays by name."""
-    if dataset.content is not None and dataset.content.array is not None:
-        arrays = {"images": dataset.content.array[rows]}
-    else:
-        arrays = {"embeddings": dataset.take(rows)}
+    images = None if dataset.content is None else dataset.content.array
+    arrays = {"embeddings": dataset.take(rows)} if images is None else {"images": images[rows]}
     for name, values in (("labels", dataset.labels), ("ids", dataset.ids)):
         if values is not None:
             arrays[name] = values[rows].astype(str) if values.dtype.kind == "O" else values[rows]
@@ -140,7 +143,7 @@ def write_images(dataset: Dataset, rows: IntArray, folder: Path) -> None:
         home = folder
         if dataset.labels is not None:
             home = folder / (re.sub(r"[/\\\0]|^\.+", "_", str(dataset.labels[row])) or "_")
-        home.mkdir(exist_ok=True)
+            home.mkdir(exist_ok=True)
         if isinstance(item, bytes):
             ending = next((ending for head, ending in _HEADS.items() if re.match(head, item)), ".img")
             (home / f"{row:0{width}d}{ending}").write_bytes(item)

@@ -48,10 +48,9 @@ def _open_folder(place: Place, request: Request) -> Dataset:
     Where every image lies in a subfolder, the first one on its way is its label. Files whose names do
     not end like an image are left out and counted; hidden ones are left out.
     """
-    root = place.path
-    files = sorted(path.relative_to(root).as_posix() for path in _walk(root, set()))
-    paths = [name for name in files if Path(name).suffix.lower() in SUFFIXES]
-    others = [name for name in files if Path(name).suffix.lower() not in SUFFIXES]
+    root, paths, others = place.path, list[str](), list[str]()
+    for name in sorted(path.relative_to(root).as_posix() for path in _walk(root, set())):
+        (paths if Path(name).suffix.lower() in SUFFIXES else others).append(name)
     if not paths:
         raise InvalidInput(
             f"the folder {root} has no file of embeddings and holds no images (files that end in"
@@ -62,43 +61,26 @@ def _open_folder(place: Place, request: Request) -> Dataset:
         raise InvalidInput(f"{root} holds images; expected embeddings, or an encoder that takes images")
     request.refuse_columns(place.name)
     names = [spelled(name) for name in paths]
-    bad = {
-        row: f"the name of {name} is not UTF-8"
-        for row, (name, path) in enumerate(zip(names, paths, strict=True))
-        if name != path
-    }
+    bad = {row: f"the name of {name} is not UTF-8" for row, name in enumerate(names) if name != paths[row]}
     if bad and not request.drop:
         raise refuse_bad(bad, len(names), place.name)
     classes = [name.partition("/")[0] for name in names if "/" in name]
-    labelled = len(classes) == len(names)
-    return Dataset(
-        None,
-        place.name,
-        "image-folder",
-        ids=np.array(names),
-        labels=np.array(classes) if labelled else None,
-        files=tuple(str(root / path) for path in paths),
-        content=file_items([root / path for path in paths]),
-        bad=bad,
-        notes=tuple(_notes(root, names, others, len(classes))),
-    )
+    labels = np.array(classes) if len(classes) == len(names) else None
+    notes = tuple(_notes(root, names, others, len(classes)))
+    files = [root / path for path in paths]
+    found = Dataset(None, place.name, "image-folder", files=tuple(map(str, files)), content=file_items(files))
+    return found.replace(ids=np.array(names), labels=labels, bad=bad, notes=notes)
 
 
 def _walk(folder: Path, above: set[tuple[int, int]]) -> Iterator[Path]:
     """Yield the files below a folder, through links, but never round in a circle; none that are hidden."""
     with os_errors(f"cannot read the folder {folder}"):
-        status = folder.stat()
+        inode = (folder.stat().st_dev, folder.stat().st_ino)
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    inode = (status.st_dev, status.st_ino)
-    if inode in above:
-        return
-    for entry in entries:
-        if entry.name.startswith("."):
-            continue
-        if kind_of_entry(entry) == "folder":
-            yield from _walk(Path(entry.path), above | {inode})
-        else:
-            yield Path(entry.path)
+    for entry in entries if inode not in above else ():
+        if not entry.name.startswith("."):
+            path, is_folder = Path(entry.path), kind_of_entry(entry) == "folder"
+            yield from _walk(path, above | {inode}) if is_folder else [path]
 
 
 def _notes(root: Path, names: list[str], others: list[str], nested: int) -> Iterator[str]:
@@ -161,11 +143,11 @@ def _open_idx(place: Place, request: Request) -> Dataset:
     if place.folder is not None:
         prefixes = _PREFIXES[request.check_split()]
         names = [Path(file).name for file in place.files if _IMAGES.search(Path(file).name)]
-        of_split = [name for name in names if name.startswith(prefixes)]
-        if not of_split:
+        of_split = next((name for name in names if name.startswith(prefixes)), None)
+        if of_split is None:
             expected = f"expected a name that begins with {' or '.join(prefixes)}"
             raise InvalidInput(f"{place.name} holds {', '.join(names)}; {expected}")
-        path = place.folder / of_split[0]
+        path = place.folder / of_split
     images = read_idx(path, request.most)
     twin = path.with_name(re.sub(r"images([-.])idx3", r"labels\1idx1", path.name))
     labels = read_idx(twin).astype(np.int64) if twin != path and twin.is_file() else None
@@ -221,7 +203,7 @@ def _is_batch(path: Path) -> bool:
 
 def _version(folder: Path) -> Mapping[str, tuple[str, ...]] | None:
     for version in _VERSIONS:
-        files = [folder / name for names in version.values() for name in names]
+        files = (folder / name for names in version.values() for name in names)
         if any(file.is_file() and _is_batch(file) for file in files):
             return version
     return None
@@ -243,15 +225,10 @@ def _open_batches(place: Place, request: Request) -> Dataset:
             batches.append(_read_binary(path) if path.suffix == ".bin" else _read_python(path))
     # Planes of red, green and blue become images.
     planes = np.concatenate([pixels for pixels, _ in batches]).reshape(-1, 3, 32, 32)
-    labels = [labels for _, labels in batches if labels is not None]
-    return Dataset(
-        None,
-        place.name,
-        "cifar",
-        labels=np.concatenate(labels) if len(labels) == len(batches) else None,
-        files=tuple(map(str, paths)),
-        content=array_items(np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), place.name),
-    )
+    content = array_items(np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), place.name)
+    given = [labels for _, labels in batches if labels is not None]
+    labels = np.concatenate(given) if len(given) == len(batches) else None
+    return Dataset(None, place.name, "cifar", labels=labels, files=tuple(map(str, paths)), content=content)
 
 
 def _read_binary(path: Path) -> tuple[UInt8Array, IntArray]:
@@ -274,21 +251,19 @@ def _read_python(path: Path) -> tuple[UInt8Array, IntArray | None]:
     except InvalidInput as error:
         raise InvalidInput(f"cannot read {path} as a CIFAR batch: {error}") from error
     batch = {as_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
-    pixels = batch.get("data")
-    labels = batch.get("fine_labels", batch.get("labels"))
+    pixels, labels = batch.get("data"), batch.get("fine_labels", batch.get("labels"))
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (PIXELS,):
         raise InvalidInput(
             f"{path} holds {', '.join(sorted(batch)) or type(content).__name__};"
             f" expected data, uint8 of shape (rows, {PIXELS}), and labels"
         )
-    return pixels, None if labels is None else np.asarray(labels, dtype=np.int64)
+    return np.asarray(pixels), None if labels is None else np.asarray(labels, dtype=np.int64)
 
 
-FOLDER = Format(
-    "image-folder",
-    lambda x, request: isinstance(x, Place) and x.folder is not None,
-    _open_folder,
-    _write_folder,
-)
+def _is_folder(x: object, request: Request) -> bool:
+    return isinstance(x, Place) and x.folder is not None
+
+
+FOLDER = Format("image-folder", _is_folder, _open_folder, _write_folder)
 IDX = Format("idx", _has_idx, _open_idx, write_images)
 CIFAR = Format("cifar", _has_batches, _open_batches, write_images)

@@ -28,7 +28,7 @@ from ..images import SUFFIXES, as_pixels
 from ..request import Place, Request
 from ..rows import LazyRows
 from .arrays import is_images
-from .arrow import BATCH_ROWS, Columns, File, file_columns
+from .arrow import BATCH_ROWS, Columns, File, Part, file_columns
 from .base import Format, is_instance, write_arrays, write_images
 from .tables import table_dataset
 
@@ -64,9 +64,8 @@ def as_collection(collection: object) -> Any:
         arrays = {name: np.asarray(values) for name, values in given.items()}
         return pa.table({name: list(a) if a.ndim > 1 else given[name] for name, a in arrays.items()})
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise InvalidInput(
-            f"the {type(given).__name__} is no table of columns: {first_line(error)}"
-        ) from None
+        what = f"the {type(given).__name__} is no table of columns"
+        raise InvalidInput(f"{what}: {first_line(error)}") from None
 
 
 # ---- arrays, tensors and lists ----
@@ -75,22 +74,19 @@ def as_collection(collection: object) -> Any:
 def _open_array(x: Any, request: Request) -> Dataset:
     """Open rows of numbers, or uint8 images."""
     if is_instance(x, "torch.utils.data:DataLoader"):
-        raise InvalidInputType(
-            "a DataLoader gives batches, perhaps shuffled; pass what it reads from: loader.dataset"
-        )
+        what = "a DataLoader gives batches, perhaps shuffled"
+        raise InvalidInputType(f"{what}; pass what it reads from: loader.dataset")
     pair = isinstance(x, tuple) and len(x) == 2 and all(isinstance(own, np.ndarray) for own in x)
     if pair and (x[0].ndim, x[1].ndim) == (2, 1):
         raise InvalidInputType("got a pair; pass rows and labels one after the other: (data, labels, ...)")
     request.refuse_columns("an array")
     array = np.asarray(x) if is_instance(x, TENSOR) and str(x.dtype) == "torch.uint8" else x
-    if isinstance(array, np.ndarray) and (
-        is_images(array) if request.wanted is None else request.wanted == "image"
-    ):
+    is_array = isinstance(array, np.ndarray)
+    if is_array and (request.wanted == "image" or (request.wanted is None and is_images(array))):
         return Dataset(None, "the array", "array", content=array_items(np.asarray(array), "the array"))
     if request.wanted in ("text", "image"):
-        raise InvalidInputType(
-            f"expected a path, an array or a list of {request.wanted}s; got {type(x).__name__}"
-        )
+        expected = f"expected a path, an array or a list of {request.wanted}s"
+        raise InvalidInputType(f"{expected}; got {type(x).__name__}")
     return Dataset(as_rows(LazyRows(x, "X") if is_lazy(x) else x, finite=False), "X", "array")
 
 
@@ -124,10 +120,10 @@ def _content(values: Sequence[object], texts: bool) -> Items:
     """Return texts, or images as pixels, by which the cache knows them, or as the bytes of a file."""
 
     def read(item: object) -> object:
-        if texts:
+        if texts or isinstance(item, bytes):
             return Unreadable("no value") if item is None else item
         try:
-            return item if isinstance(item, bytes) else as_pixels(item, None)
+            return as_pixels(item, None)
         except Unreadable as error:
             return error
 
@@ -144,8 +140,7 @@ def _open_torch_dataset(x: Any, request: Request) -> Dataset:
     for row in range(n_rows):
         item = x[row]
         pair = isinstance(item, (tuple, list)) and len(item) == 2
-        value = item[0] if pair or isinstance(item, tuple) else item
-        values.append(_value(value))
+        values.append(_value(item[0] if pair or isinstance(item, tuple) else item))
         if pair:
             of_array = is_instance(item[1], TENSOR, "numpy:generic", "numpy:ndarray")
             labels.append(item[1].item() if of_array else item[1])
@@ -156,8 +151,7 @@ def _open_torch_dataset(x: Any, request: Request) -> Dataset:
         if len({value.shape for value in values}) > 1:
             raise InvalidInput("the rows of the dataset differ in length; expected one length for all")
         return found.replace(rows=as_rows(np.stack(values), "the dataset", finite=False))
-    texts = all(isinstance(value, str) for value in values)
-    return found.replace(content=_content(values, texts))
+    return found.replace(content=_content(values, texts=all(isinstance(value, str) for value in values)))
 
 
 def _value(value: Any) -> Any:
@@ -180,9 +174,9 @@ def _value(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class InMemory(File):
-    """Rows that are in memory, or that a library maps: `read` returns columns between two rows."""
+    """Rows that are in memory, or that a library maps: `part` returns columns between two rows."""
 
-    read: Callable[[list[str], int, int], pa.Table]
+    part: Callable[[list[str], int, int], pa.Table]
 
     @property
     def begins(self) -> Sequence[int]:
@@ -192,10 +186,12 @@ class InMemory(File):
     def check(self) -> None:
         """Accept it: nobody else changes it."""
 
-    def batches(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, names: list[str], start: int, stop: int, rows: int) -> Iterator[Part]:
         """Yield some columns."""
         for first in range(start, stop, rows):
-            yield from self.read(names, first, min(first + rows, stop)).combine_chunks().to_batches()
+            for batch in self.part(names, first, min(first + rows, stop)).combine_chunks().to_batches():
+                yield first, batch
+                first += batch.num_rows
 
 
 def _part(table: pa.Table, names: list[str], start: int, stop: int) -> pa.Table:
@@ -208,14 +204,12 @@ def _part(table: pa.Table, names: list[str], start: int, stop: int) -> pa.Table:
 def _columns(x: Any) -> Columns:
     """Return a table as Arrow's; numbers are shared where that is possible."""
     try:
-        if isinstance(x, pa.Table):
-            table = x
-        elif isinstance(x, pa.RecordBatch):
-            table = pa.Table.from_batches([x])
-        elif is_instance(x, FRAME):
+        if is_instance(x, FRAME):
             table = pa.Table.from_pandas(x, preserve_index=False)
+        elif is_instance(x, "polars:LazyFrame", "polars:DataFrame"):
+            table = x.lazy().collect().to_arrow()
         else:
-            table = (x.collect() if is_instance(x, "polars:LazyFrame") else x).to_arrow()
+            table = x if isinstance(x, pa.Table) else pa.Table.from_batches([x])
     except Exception as error:  # each library has its own
         raise InvalidInput(f"the table cannot be read: {first_line(error)}") from error
     part = InMemory("the table", table.num_rows, partial(_part, table), travels=False)
@@ -271,11 +265,9 @@ def _saved_files(place: Place) -> list[str]:
     if (folder / "dataset_dict.json").exists():
         written = _json(folder / "dataset_dict.json")
         named = written.get("splits") if isinstance(written, dict) else None
-        splits = [str(split) for split in named] if isinstance(named, list) else []
-        example = folder / (splits[0] if splits else "train")
-        raise InvalidInput(
-            f"{place.name} holds the splits {', '.join(splits)}; name one, for example {example}"
-        )
+        splits = list(map(str, named)) if isinstance(named, list) and named else ["train"]
+        example = f"name one, for example {folder / splits[0]}"
+        raise InvalidInput(f"{place.name} holds the splits {', '.join(splits)}; {example}")
     try:
         names = [Path(entry["filename"]) for entry in _json(folder / "state.json")["_data_files"]]
     except (KeyError, TypeError) as error:
@@ -322,18 +314,14 @@ def _block_part(reference: Any, names: list[str], start: int, stop: int) -> pa.T
 def _open_ray(x: object, request: Request) -> Dataset:
     ray = sys.modules["ray"]
     held = in_order(x)
-    references = held.to_arrow_refs()
     describe = ray.remote(lambda block: (block.num_rows, block.schema))
-    described = ray.get([describe.remote(reference) for reference in references])
-    blocks = [
-        InMemory("the dataset", n_rows, partial(_block_part, reference))
-        for (n_rows, _), reference in zip(described, references, strict=True)
-        if n_rows
-    ]
-    if not blocks:
+    references = held.to_arrow_refs()
+    described = zip(references, ray.get(list(map(describe.remote, references))), strict=True)
+    filled = [(reference, *found) for reference, found in described if found[0]]
+    if not filled:
         raise InvalidInput("the dataset has no rows")
-    schema = next(schema for n_rows, schema in described if n_rows)
-    columns = Columns("the dataset", schema, blocks)
+    blocks = [InMemory("the dataset", size, partial(_block_part, block)) for block, size, _ in filled]
+    columns = Columns("the dataset", filled[0][2], blocks)
     return table_dataset(columns, request, "ray", ()).replace(original=(held, columns))
 
 

@@ -92,23 +92,20 @@ def is_chat(table: Table) -> bool:
 
 def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list[str]]:
     """Return the embeddings, a column of lists, or all columns beside labels and ids; bad rows; notes."""
-    embedding = request.embedding
-    if embedding is not None:
-        check_column(embedding, table.names, table.name, "embedding")
-    elif len(table.lists) > 1:
+    if request.embedding is not None:
+        name = check_column(request.embedding, table.names, table.name, "embedding")
+        if name not in table.lists:
+            sample = next((value for value in table.values(name) if value is not None), None)
+            said = f"column {name!r} of {table.name} holds {sample!r}; expected lists of numbers"
+            raise InvalidInput(said[:300])
+        return *table.rows([name], request), []
+    if len(table.lists) > 1:
         raise InvalidInput(
             f"{table.name} has several columns of lists of numbers to take as embeddings; name one with"
             f" embedding=... (it has: {listed(table.names)})"
         )
-    elif table.lists:
-        embedding = table.lists[0]
-    if embedding is not None:
-        if embedding not in table.lists:
-            sample = next((value for value in table.values(embedding) if value is not None), None)
-            raise InvalidInput(
-                f"column {embedding!r} of {table.name} holds {sample!r}; expected lists of numbers"[:300]
-            )
-        return *table.rows([embedding], request), []
+    if table.lists:
+        return *table.rows(table.lists, request), []
     # Labels and ids may be given as values, which are not to be compared with names.
     taken = [given for given in (request.labels, request.ids, *request.without) if isinstance(given, str)]
     rest, numbers = [name for name in table.names if name not in taken], set(table.numbers)
@@ -117,10 +114,8 @@ def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list
     named = request.labels is not None
     categories = [name for name in wrong if named and is_category(table.values(name))]
     if wrong and categories == wrong:
-        note = (
-            f"columns {listed(wrong)} were taken as categories; numbers are in units of their spread, and"
-            " gaps have a column of their own"
-        )
+        note = "numbers are in units of their spread, and gaps have a column of their own"
+        note = f"columns {listed(wrong)} were taken as categories; {note}"
         return _mixed(table, rest, wrong, request), {}, [note]
     if wrong or not rest:
         others = [name for name in wrong if name not in categories]
@@ -137,9 +132,8 @@ def _what_columns_are(table: Table, names: Sequence[str], request: Request) -> s
     """Return advice how to name columns that are no numbers, by what their first values look like."""
     found: dict[str, str] = {}
     for name in names:
-        values = [
-            value for value in table.values(name, 0, min(table.n_rows, _LOOKED_AT)) if value is not None
-        ]
+        first = table.values(name, 0, min(table.n_rows, _LOOKED_AT))
+        values = [value for value in first if value is not None]
         texts = [value for value in values if isinstance(value, str)]
         if len(texts) < len(values) or not texts:
             found.setdefault("text", name) if name in CHATS else None
@@ -263,12 +257,11 @@ def _image(value: object, name: str, base: Path | None) -> object:
     if isinstance(value, dict):
         inner = value.get("bytes") or value.get("path")
         return Unreadable("neither bytes nor a path") if inner is None else _image(inner, name, base)
-    if not isinstance(value, str):
-        known = isinstance(value, (bytes, Unreadable, np.ndarray)) or is_instance(value, "PIL.Image:Image")
-        return value if known else Unreadable(f"expected a path or bytes; got {value!r}"[:200])
-    named = value.strip()
+    if isinstance(value, (bytes, Unreadable, np.ndarray)) or is_instance(value, "PIL.Image:Image"):
+        return value
+    named = value.strip() if isinstance(value, str) else ""
     if not named:
-        return Unreadable(f"expected a path or bytes; got {value!r}")
+        return Unreadable(f"expected a path or bytes; got {value!r}"[:200])
     root = Path(os.environ.get(IMAGE_ROOT) or base or Path())
     path = os.path.normpath(root / named)
     if Path(os.path.abspath(root)) not in Path(os.path.abspath(path)).parents:
@@ -288,14 +281,15 @@ def _texts(table: Table, request: Request) -> Items:
     if text is None:
         names = [_content_column(table, "text", request.text)]
 
-    def made(values: tuple[object, ...]) -> object:
+    missing = f"no text in column {names[0]!r}" if text is None else "no text"
+
+    def made(*values: object) -> object:
         broken = next((value for value in values if isinstance(value, Unreadable)), None)
         found = broken or (values[0] if text is None else text(values))
-        missing = f"no text in column {names[0]!r}" if text is None else "no text"
         return Unreadable(missing) if found is None else found
 
     def read(start: int, stop: int) -> list[object]:
-        return [made(row) for row in zip(*(table.values(name, start, stop) for name in names), strict=True)]
+        return list(map(made, *(table.values(name, start, stop) for name in names)))
 
     return Items("text", table.n_rows, read)
 
@@ -311,19 +305,15 @@ def text_of(spec: str | None, names: Sequence[str], where: str) -> tuple[list[st
         if spec is None:
             alpaca = "instruction" in names and "output" in names
             return ([name for name in ALPACA if name in names], _joined) if alpaca else None
-    if spec not in names and _FIELD.search(spec):
+    if spec in names:
+        return ([spec], lambda values: turns_text(values[0], "all")) if spec in CHATS else None
+    if _FIELD.search(spec):
         return _template(spec, names, where)
-    column, turns = spec, "all"
-    if spec not in names:
-        column, _, turns = spec.rpartition(":")
-        if column not in names:
-            return None
-        if turns not in TURNS:
-            raise InvalidParameter(
-                f"text={spec!r}: the turns that count are {', '.join(TURNS)}; got {turns!r}"
-            )
-    elif spec not in CHATS:
+    column, _, turns = spec.rpartition(":")
+    if column not in names:
         return None
+    if turns not in TURNS:
+        raise InvalidParameter(f"text={spec!r}: the turns that count are {', '.join(TURNS)}; got {turns!r}")
     return [column], lambda values: turns_text(values[0], turns)
 
 

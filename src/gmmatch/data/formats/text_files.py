@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -41,26 +41,23 @@ _LONGEST_CELL = 2**31 - 1  # Python's own limit, 131,072, is shorter than some t
 class Records(Table):
     """The rows of a text file, in memory.
 
-    `records`, `get`: the rows, and the function of one of them and a key that returns a value. `keys`: the
-    key of each column. `values`: pairs of a column and a value, to see what columns hold. `convert`: function
-    that makes what users see of a value.
+    `records`, `get`: the rows, and the function of one of them and a column that returns what users see of a
+    value. `values`: pairs of a column and a value, to see what columns hold.
     """
 
     def __init__(
         self,
         path: Path,
-        keys: Mapping[str, object],
-        records: Sequence[object],
-        get: Callable[[Any, Any], Any],
+        names: Iterable[str],
+        records: Sequence[Any],
+        get: Callable[[Any, str], object],
         values: Iterable[tuple[str, object]],
         broken: Mapping[int, str],
         notes: tuple[str, ...] = (),
-        convert: Callable[[Any], object] = lambda value: value,
     ) -> None:
-        self.name, self.names, self.n_rows, self.base = str(path), tuple(keys), len(records), path.parent
-        self.broken, self.notes = broken, notes
-        self._keys, self._records, self._get, self._convert = keys, records, get, convert
-        kinds: dict[str, set[str]] = {name: set() for name in keys}
+        self.name, self.names, self.n_rows, self.base = str(path), tuple(names), len(records), path.parent
+        self.broken, self.notes, self._records, self._get = broken, notes, records, get
+        kinds: dict[str, set[str]] = {name: set() for name in self.names}
         for name, value in values:
             if value is not None:
                 kinds[name].add(_kind(value))
@@ -69,9 +66,8 @@ class Records(Table):
 
     def values(self, name: str, start: int = 0, stop: int | None = None) -> list[object]:
         """Return values of a column, with the reason in place of a broken row's."""
-        key = self._keys[name]
         return [
-            Unreadable(self.broken[row]) if row in self.broken else self._convert(self._get(record, key))
+            Unreadable(self.broken[row]) if row in self.broken else self._get(record, name)
             for row, record in enumerate(self._records[start:stop], start)
         ]
 
@@ -80,42 +76,36 @@ class Records(Table):
         if names[0] in self.lists:
             return self._vectors(names[0])
         check_room(8 * self.n_rows * len(names), self.name, request.most)
-        floats: FloatArray | None = None
-        bad = dict(self.broken)
+        floats, bad = np.zeros((self.n_rows, len(names))), dict(self.broken)
         for row, record in enumerate(self._records):
-            if row in bad:
-                continue
-            values = []
-            for name in names:  # as far as the first gap, of which lines with names of their own are full
-                value = self._get(record, self._keys[name])
-                if value is None or value == "" or value != value:
-                    bad[row] = f"no number in column {name!r}"
-                    break
-                values.append(value)
-            else:
-                floats = np.full((self.n_rows, len(names)), np.nan) if floats is None else floats
-                floats[row] = list(map(as_float, values))
-        if floats is None:
+            if row not in bad:
+                # As far as the first gap, of which lines with names of their own are full.
+                values = list(takewhile(_is_there, (self._get(record, name) for name in names)))
+                if len(values) < len(names):
+                    bad[row] = f"no number in column {names[len(values)]!r}"
+                else:
+                    floats[row] = list(map(as_float, values))
+        if len(bad) == self.n_rows:
             raise all_bad(bad, self.n_rows, self.name)
+        floats[list(bad)] = np.nan
         return floats, bad
 
     def _vectors(self, name: str) -> tuple[FloatArray, dict[int, str]]:
         bad: dict[int, str] = {}
-        lists = [
-            value and [None if entry is None else as_float(entry) for entry in value]
-            for value in (self._get(record, self._keys[name]) for record in self._records)
-        ]
+        lists: list[Any] = [self._get(record, name) for record in self._records]
+        lists = [value and [None if entry is None else as_float(entry) for entry in value] for value in lists]
         width = next(len(value) for value in lists if value is not None)
         return list_matrix(pa.array(lists, pa.list_(pa.float64())), width, name, 0, bad), bad
+
+
+def _is_there(value: object) -> bool:
+    return value is not None and value != "" and value == value
 
 
 def _kind(value: object) -> str:
     """Return whether a value is a number, or text that is one; a list of numbers; or something else."""
     if isinstance(value, list):
-        real = all(
-            isinstance(entry, (int, float, NoneType)) and not isinstance(entry, bool) for entry in value
-        )
-        return "list" if real else "other"
+        return "list" if {type(entry) for entry in value} <= {int, float, NoneType} else "other"
     number = is_number(value) if isinstance(value, str) else isinstance(value, (int, float))
     return "number" if number else "other"
 
@@ -166,7 +156,7 @@ def json_table(path: Path, most: int | None = None) -> Table:
         records.append(record if isinstance(record, dict) else {})
     names = dict.fromkeys(name for record in records for name in record)
     values = (pair for record in records for pair in record.items())  # a line may have names of its own
-    return Records(path, dict(zip(names, names, strict=True)), records, dict.get, values, broken)
+    return Records(path, names, records, dict.get, values, broken)
 
 
 def json_lines(path: Path, most: int | None = None) -> Iterator[tuple[int, bytes]]:
@@ -214,18 +204,15 @@ def delimited_table(found: Delimited, has_header: bool, notes: tuple[str, ...] =
         for row, cells in enumerate(rows)
         if len(cells) != len(names)
     }
-    keys: dict[str, int] = {}
-    for place, name in enumerate(names):
-        keys.setdefault(name, place)
-    if lines:
-        return Records(found.path, keys, rows, list.__getitem__, (), broken, notes, readable)
-    whole = (cells for row, cells in enumerate(rows) if row not in broken)
-    values = ((name, cells[place] or None) for cells in whole for name, place in keys.items())
-    return Records(found.path, keys, rows, list.__getitem__, values, broken, notes, _value)
+    places = {name: place for place, name in reversed(list(enumerate(names)))}
 
+    def get(cells: list[str], name: str) -> str | Unreadable | None:
+        cell = cells[places[name]]
+        return readable(cell) if cell or lines else None
 
-def _value(cell: str) -> str | Unreadable | None:
-    return readable(cell) if cell else None
+    whole = (cells for row, cells in enumerate(rows) if row not in broken and not lines)
+    values = ((name, cells[place] or None) for cells in whole for name, place in places.items())
+    return Records(found.path, reversed(places), rows, get, values, broken, notes)
 
 
 def find_header(found: Delimited, header: str = "auto") -> tuple[bool, tuple[str, ...]]:
@@ -238,27 +225,26 @@ def find_header(found: Delimited, header: str = "auto") -> tuple[bool, tuple[str
         return False, ()
     if header != "auto":
         return header == "yes", ()
-    first = [cell.strip() for cell in found.records[0].cells]
+    first, *below = (
+        [cell.strip() for cell in record.cells] for record in found.records[: 1 + _ROWS_COMPARED]
+    )
     words = {cell for cell in first if cell and not is_number(cell)}
-    below = [record.cells for record in found.records[1 : 1 + _ROWS_COMPARED]]
-    columns = zip(first, *(cells for cells in below if len(cells) == len(first)), strict=True)
-    again = [cell for cell, *others in columns if cell in words and cell in map(str.strip, others)]
+    below = [cells for cells in below if len(cells) == len(first)]
+    again = [cell for cell, *others in zip(first, *below, strict=True) if cell in words and cell in others]
     if again and any(map(is_number, filter(None, first))):
         return False, (_guess(found.path, f"has {again[0]!r} in a column that holds it below, too", False),)
     if words or not any(first):
         fractions = [cell for cell in first if is_number(cell) and not _is_whole(cell)]
         return True, (_guess(found.path, "has numbers in it", True),) if fractions else ()
-    names = _name_columns(first, [cells for cells in below if len(cells) == len(first)])
+    names = _name_columns(first, below)
     return names, (_guess(found.path, "is all numbers", names),)
 
 
 def _guess(path: Path, what: str, names: bool) -> str:
     ways = ("the names of the columns", "a row")
     taken, other = ways if names else ways[::-1]
-    return (
-        f"the first line of {path} {what}; it was taken as {taken} (header='{'no' if names else 'yes'}': as"
-        f" {other})"
-    )
+    said = f"the first line of {path} {what}; it was taken as {taken}"
+    return f"{said} (header='{'no' if names else 'yes'}': as {other})"
 
 
 def _name_columns(first: list[str], below: list[list[str]]) -> bool:
@@ -276,7 +262,7 @@ def _name_columns(first: list[str], below: list[list[str]]) -> bool:
     whole = all(map(_is_whole, first))
     if whole and len(first) > 2 and all(step == 1 for step in steps):
         return True
-    columns = [[cell.strip() for cell in column if is_number(cell)] for column in zip(*below, strict=True)]
+    columns = [list(filter(is_number, column)) for column in zip(*below, strict=True)]
     if len(columns) != len(first) or not all(columns):
         return False
     fractions = sum(not _is_whole(cell) for column in columns for cell in column)
@@ -289,9 +275,8 @@ def _name_columns(first: list[str], below: list[list[str]]) -> bool:
 
 def _is_far(value: float, cells: list[str]) -> bool:
     """Return True if a value is farther from all others than these are from each other."""
-    others = [float(cell) for cell in cells]
-    low, high = min(others), max(others)
-    return bool(value < low - (high - low) or value > high + (high - low))
+    low, high = min(map(float, cells)), max(map(float, cells))
+    return value < low - (high - low) or value > high + (high - low)
 
 
 def _is_whole(cell: str) -> bool:
@@ -350,7 +335,7 @@ def _check_memory(path: Path, most: int, needed: int) -> None:
 
 def readable(cell: str) -> str | Unreadable:
     """Return a cell, or the reason why it is not text."""
-    if not any("\udc80" <= letter <= "\udcff" for letter in cell):
+    if cell.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in cell):
         return cell
     return decoded(cell.encode("utf-8", "surrogateescape"))
 
@@ -419,10 +404,9 @@ def _open_json(place: Place, request: Request) -> Dataset:
 def _write_delimited(dataset: Dataset, rows: IntArray, folder: Path) -> None:
     """Write the rows as they stand, below the header where there is one."""
     path = Path(dataset.files[0])
-    records = [record.raw for record in read_delimited(path).records]
+    records = [record.raw.removesuffix("\n") + "\n" for record in read_delimited(path).records]
     head = [records.pop(0)] if len(records) > len(dataset) else []
-    chosen = head + [records[row] for row in rows.tolist()]
-    text = "".join(raw if raw.endswith("\n") else f"{raw}\n" for raw in chosen)
+    text = "".join(head + [records[row] for row in rows.tolist()])
     (folder / f"kept{path.suffix}").write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
