@@ -545,7 +545,7 @@ def write_report_of(
     command: str | None = None,
 ) -> Report:
     """Write the page about an outcome; return what it shows."""
-    from .reporting import check_report, find_content, opened_as, summarise, write_report
+    from .reporting import check_report, find_content, summarise, write_report
 
     plan = outcome.plan
     outcome.check_apart(path)
@@ -554,12 +554,10 @@ def write_report_of(
     content = outcome.content
     if content is None or images is not None or texts is not None:
         content = find_content(outcome.dataset, images=images, texts=texts, image=plan.image)
-    asked = {name: getattr(plan, name) for name in ("labels", "ids", "embedding", "encoder", *READING)}
+    opened = {name: getattr(plan, name) for name in ("labels", "ids", "embedding", "encoder", *READING)}
     for name, usual in (("on_bad_rows", "error"), ("unlabelled", "error"), ("header", "auto")):
-        asked[name] = None if asked[name] == usual else asked[name]
-    opened = opened_as(plan.source, asked) if plan.groups is None else None
-    if opened is not None:
-        opened = opened[0], {**opened[1], **plan.named_aims()}
+        opened[name] = None if opened[name] == usual else opened[name]
+    opened = {"data": plan.source, **opened, **plan.named_aims()} if plan.groups is None else {}
     shown: dict[str, Any] = {"content": content, "projection": projection, "opened": opened}
     shown["command"] = command or plan.command
     page = summarise(outcome.selection, outcome.dataset, checked=outcome.checked, **shown)

@@ -110,10 +110,9 @@ Force = Annotated[bool, flag("force", "Go on where INPUT is not what the selecti
 Projection = Annotated[
     str,
     option(
-        "How the report's map is laid out: classes (by a classifier of believed rows; pca without labels),"
-        " pca, umap, or auto (umap where it is installed).",
+        "How the report's map is laid out: by a classifier of believed rows, or principal components.",
         panel=WRITE,
-        metavar="classes|pca|umap|auto",
+        metavar="classes|pca",
     ),
 ]
 Folder = Annotated[Path, output("Folder for the results.", "DIR")]

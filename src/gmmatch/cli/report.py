@@ -52,7 +52,7 @@ def report(
         gmmatch report kept.parquet data.parquet --embedding vector --labels topic --texts data.parquet
         --text body
 
-        gmmatch report kept.parquet photos/ --encoder efficientnet-lite0 --projection umap
+        gmmatch report kept.parquet photos/ --encoder efficientnet-lite0 --projection pca
     """
     asked = dict(locals())
     for name in ("selection", "source", "output", "as_json", "quiet"):

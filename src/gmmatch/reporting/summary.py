@@ -131,8 +131,7 @@ class AllLabels:
     """The label of every row, so that they can be saved with what was decided."""
 
     names: list[str]
-    codes: str  # class of each row, as base64 of little-endian numbers of `width` bytes; the largest: none
-    width: int
+    codes: list[int]  # class of each row; -1: none
     listed: list[int]  # for each class of `ClassTable.names`, its place in `names`
     ids: list[str] | None = None  # of all rows; None: there are none, they repeat, or they are too many
 

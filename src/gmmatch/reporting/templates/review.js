@@ -238,23 +238,14 @@ function drawReview() {
 
 // All labels, with the decisions in place: a file that --labels takes.
 function labelFile() {
-  const { names, codes, width, listed } = review.labels;
-  const bytes = atob(codes);
-  const label = (row) => {
-    let code = 0;
-    for (let byte = width - 1; byte >= 0; byte--) code = code * 256 + bytes.charCodeAt(row * width + byte);
-    return code;
-  };
-  const decided = new Map([...reviewed.decisions].map(([at, found]) => [rows.row[at], { at, ...found }]));
-  const { ids } = review.labels;
-  const lines = [`${ids ? "id" : "row"},label,decision`];
-  for (let row = 0; row < bytes.length / width; row++) {
-    const found = decided.get(row);
-    let name = names[label(row)] ?? "";
-    if (found && found.choice !== "right") name = found.label < 0 ? "" : names[listed[found.label]];
-    lines.push(`${ids ? cell(ids[row]) : row},${cell(name)},${found ? found.choice : ""}`);
-  }
-  return `${lines.join("\r\n")}\r\n`;
+  const { names, codes, listed, ids } = review.labels;
+  const decided = new Map([...reviewed.decisions].map(([at, found]) => [rows.row[at], found]));
+  const lines = codes.map((code, row) => {
+    const { choice = "right", label } = decided.get(row) ?? {};
+    const name = names[choice === "right" ? code : listed[label]] ?? "";
+    return `${ids ? cell(ids[row]) : row},${cell(name)},${decided.get(row)?.choice ?? ""}\r\n`;
+  });
+  return `${ids ? "id" : "row"},label,decision\r\n${lines.join("")}`;
 }
 
 // Without labels, or with too many of them, the rows that were called wrong are saved.
