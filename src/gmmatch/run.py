@@ -19,7 +19,7 @@ import numpy as np
 from . import files
 from .aims import OpenAims, Resolved, open_aims
 from .aims.duplicates import hashes_of
-from .aims.include import Exclude, Include
+from .aims.include import Include, excluded_rows
 from .aims.unlabelled import check_aims, join, share_rows
 from .arrays import Labels
 from .checkpoints import FileCheckpoint, recalled
@@ -484,9 +484,11 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
     known = replace(plan, labels=None, ids=None, groups=None, unlabelled="error")
     every = isinstance(check_keep(plan.keep), float) and check_keep(plan.keep) == 1
     first = run(replace(known, source=data.labelled(), keep=1.0 if every else int(counts[0])))
-    out = np.setdiff1d(np.arange(len(data)), np.concatenate([data.unlabelled, first.selection.indices]))
+    out = np.ones(len(data), bool)
+    out[np.concatenate([data.unlabelled, first.selection.indices])] = False
     if plan.aims.exclude is not None:
-        out = np.union1d(out, Exclude.of(plan.aims.exclude, data, first.checked, Include()).rows)
+        out[excluded_rows(plan.aims.exclude, data, first.checked, np.empty(0, np.int64))] = True
+    out[data.bad_rows] = False
     nothing: dict[str, Any] = dict.fromkeys((*OUTPUTS, "state"))
     second = run(
         replace(
@@ -496,7 +498,7 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
             aims=replace(
                 plan.aims,
                 include=Include(first.selection.indices),
-                exclude=Exclude(np.setdiff1d(out, data.bad_rows)),
+                exclude=out,
             ),
             params={name: value for name, value in plan.params.items() if name != "budgets"},
             reference=None,

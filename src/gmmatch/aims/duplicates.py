@@ -40,28 +40,22 @@ def drop_duplicates(
     found = find_copies(checked.rows, hashes_of(checked, seed), usable)
     if texts is not None:
         found = replace(found, groups=_joined(found.groups, np.where(usable, texts, -1)))
-    codes, _ = checked.judged()
-    own = np.zeros(len(checked.rows), np.int64) if codes is None else codes
-    groups = np.where(usable, found.groups, -1)
+    codes, groups = checked.judged()[0], np.where(usable, found.groups, -1)
     if evidence is not None:
+        own = np.zeros(len(groups), np.int64) if codes is None else codes
         keep = make_table(evidence, own, found).keep
     else:
         _, starts, place = np.unique(groups, return_index=True, return_inverse=True)
-        keep = np.where(groups >= 0, starts[place], np.arange(len(groups)))
-    allowed: Mask = (groups < 0) | (keep == np.arange(len(groups)))
-    taken = np.zeros(int(groups.max(initial=-1)) + 2, bool)
-    taken[groups[first]] = True
-    taken[-1] = False  # rows that are alone
-    allowed &= ~taken[groups]
+        keep = starts[place]
+    taken = np.isin(groups, groups[first]) & (groups >= 0)
+    allowed: Mask = (groups < 0) | (keep == np.arange(len(groups))) & ~taken
     allowed[first] = True
-    dropped = np.flatnonzero(usable & ~allowed)
-    kept = np.flatnonzero(allowed & (groups >= 0))
-    stands_for = np.full(len(taken), -1)
-    stands_for[groups[kept[::-1]]] = kept[::-1]
+    dropped, kept = np.flatnonzero(usable & ~allowed), np.flatnonzero(allowed & (groups >= 0))
+    stands_for = dict(zip(groups[kept[::-1]].tolist(), kept[::-1].tolist(), strict=True))
     told = {
         "groups": len(np.unique(groups[groups >= 0])),
         "dropped": len(dropped),
-        "pairs": [[row, int(stands_for[groups[row]])] for row in dropped[:_LISTED].tolist()],
+        "pairs": [[row, stands_for.get(int(groups[row]), -1)] for row in dropped[:_LISTED].tolist()],
         "reach": found.reach,
         "cosine": as_cosine(np.asarray(checked.rows[:_SAMPLE_ROWS]), found.reach),
     }
@@ -70,30 +64,25 @@ def drop_duplicates(
 
 def hashes_of(checked: CheckedRows, seed: int) -> Keys:
     """Return the hashes of the rows by this seed: those of the read that looked at them, else of another."""
-    keys = checked.keys(seed)
-    return row_keys(checked.rows, seed) if keys is None else keys
+    return row_keys(checked.rows, seed) if (keys := checked.keys(seed)) is None else keys
 
 
 def _joined(one: IntArray, other: IntArray) -> IntArray:
     """Return the groups of rows that are in one group of either division; -1: alone.
 
-    >>> _joined(np.array([0, 0, -1, -1, 1, 1]), np.array([-1, 7, 7, -1, -1, -1])).tolist()
+    >>> _joined(np.array([0, 0, -1, -1, 1, 1]), np.array([-1, 4, 4, -1, -1, -1])).tolist()
     [0, 0, 0, -1, 1, 1]
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    links = []
-    for groups in (one, other):
-        order = np.argsort(groups, kind="stable")
-        order = order[groups[order] >= 0]
-        same = groups[order[1:]] == groups[order[:-1]]
-        links.append(np.stack([order[:-1][same], order[1:][same]]))
-    start, end = np.concatenate(links, axis=1)
-    graph = coo_array((np.ones(len(start), np.int8), (start, end)), shape=(len(one), len(one)))
-    found = connected_components(graph, directed=False)[1]
+    # Each row is a node, and each group, which is linked with its rows; numbers of groups are below theirs.
+    n_rows, row = len(one), np.arange(len(one))
+    ends = np.r_[np.where(one >= 0, n_rows + one, row), np.where(other >= 0, 2 * n_rows + other, row)]
+    graph = coo_array((np.ones(2 * n_rows, np.int8), (np.r_[row, row], ends)), shape=(3 * n_rows, 3 * n_rows))
+    found = connected_components(graph, directed=False)[1][:n_rows]
     alone = np.bincount(found)[found] == 1
-    groups = np.full(len(one), -1, np.int64)
+    groups = np.full(n_rows, -1, np.int64)
     groups[~alone] = np.unique(found[~alone], return_inverse=True)[1]
     return groups
 

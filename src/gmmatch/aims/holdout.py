@@ -23,6 +23,7 @@ from .photos import find_alike_photos
 from .texts import find_alike
 
 _LISTED = 1000  # pairs that the information of a run lists
+_LIKENESS = ("overlap", "correlation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +68,8 @@ class Leaks:
 
     def columns(self) -> dict[str, Any]:
         """Return the pairs as columns of a table."""
-        found = {"train": self.train, "test": self.test, "distance": self.distance}
-        found |= {"overlap": self.overlap} if self.by_text else {}
-        return found | ({"correlation": self.correlation} if self.by_photo else {})
+        found = {name: getattr(self, name) for name in ("train", "test", "distance")}
+        return found | {name: own for name in _LIKENESS if np.isfinite(own := getattr(self, name)).any()}
 
     @property
     def by_text(self) -> int:
@@ -148,15 +148,14 @@ class Holdout:
             raise InvalidInput(
                 f"the foreign rows have numbers that {rows.dtype}, as the rows are, cannot hold"
             )
-        both = StackedRows([rows, others], ["the rows", "holdout"])
+        both, n_rows = StackedRows([rows, others], ["the rows", "holdout"]), len(rows)
         keys = np.r_[hashes_of(checked, seed), row_keys(others, seed)]
         found = find_copies(both, keys, np.r_[usable, np.ones(len(others), bool)])
-        groups, n_rows = found.groups, len(rows)
-        shared = np.intersect1d(groups[:n_rows][groups[:n_rows] >= 0], groups[n_rows:])
-        mine = np.flatnonzero(np.isin(groups[:n_rows], shared))
-        theirs = np.flatnonzero(np.isin(groups[n_rows:], shared))
+        groups, other_groups = found.groups[:n_rows], found.groups[n_rows:]
+        mine = np.flatnonzero(np.isin(groups, other_groups) & (groups >= 0))
+        theirs = np.flatnonzero(np.isin(other_groups, groups[mine]))
         test, distance = _nearest_in_group(
-            gather(rows, mine), groups[mine], others[theirs].astype(np.float64), groups[n_rows + theirs]
+            gather(rows, mine), groups[mine], others[theirs].astype(np.float64), other_groups[theirs]
         )
         near = distance <= found.reach
         train, test, distance = mine[near], theirs[test[near]], distance[near]
@@ -165,15 +164,13 @@ class Holdout:
             more = usable[alike.train] & ~np.isin(alike.train, train)
             one, other = alike.train[more], alike.test[more]
             apart = np.subtract(gather(rows, one), others[other], dtype=np.float64)
+            likeness = np.full((2, len(one)), np.nan)
+            likeness[0 if self.texts else 1] = alike.likeness[more]
             order = np.argsort(np.r_[train, one], kind="stable")
             train, test = np.r_[train, one][order], np.r_[test, other][order]
             distance = np.r_[distance, np.sqrt(np.square(apart).sum(axis=1))][order]
-            unlike = np.full(len(one), np.nan)
-            likeness = alike.likeness[more]
-            by = (likeness, unlike) if self.texts else (unlike, likeness)
-            measured = np.concatenate([measured, by], axis=1)[:, order]
-        cosine = as_cosine(others, found.reach)
-        return Leaks(train, test, distance, found.reach, cosine, *measured)
+            measured = np.hstack([measured, likeness])[:, order]
+        return Leaks(train, test, distance, found.reach, as_cosine(others, found.reach), *measured)
 
 
 def _nearest_in_group(

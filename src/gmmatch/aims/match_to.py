@@ -94,53 +94,45 @@ class MatchTo:
         rows = np.concatenate([reference.rows for reference in self.references])
         origin = np.zeros(checked.rows.shape[1]) if verdict is None else verdict.rules.origin
         near = _compare(checked.rows, believed, rows, origin)
-        sizes = np.cumsum([0, *(len(reference.rows) for reference in self.references)])
-        part_of = np.full(len(believed), -1)
-        names: list[Part] = []
-        weights: list[float] = []
-        centers: list[Vector] = []
+        part_of, start = np.full(len(believed), -1), 0
+        found: list[tuple[Part, float, Vector]] = []  # each part with its weight and its centre
         notes: list[str] = []
         told: list[dict[str, Any]] = []
-        for at, reference in enumerate(self.references):
-            own = slice(sizes[at], sizes[at + 1])
-            seen = _view(reference.rows, origin)
+        for reference in self.references:
+            own, seen = slice(start, start + len(reference.rows)), _view(reference.rows, origin)
             nearest = _nearest_others(seen)
             reach = _reach(nearest)
-            mine = believed & (near.nearest >= sizes[at]) & (near.nearest < sizes[at + 1])
-            alike = _alike(nearest, np.sort(near.apart[mine]), k, reach)
+            mine = believed & (near.nearest >= own.start) & (near.nearest < own.stop)
             if codes is None:
                 groups = _clusters(seen, nearest > reach, seed)
+                alike = _alike(nearest, np.sort(near.apart[mine]), k, reach)
             else:
                 groups = _by_votes(codes, near.neighbours[own])
-            alone = near.distances[own] > reach
-            found = []
+            parts: list[tuple[Part, int, Vector]] = []
             for group in np.unique(groups[groups >= 0]).tolist():
                 members = np.flatnonzero(groups == group)
                 if codes is None:
-                    chosen = mine & np.isin(near.nearest, sizes[at] + members) & (near.apart <= alike)
+                    chosen = mine & np.isin(near.nearest, start + members) & (near.apart <= alike)
                 else:
                     chosen = (codes == group) & (part_of < 0)
-                if not chosen.any():
-                    continue
-                part_of[chosen] = len(names)
-                found.append(len(names))
-                names.append(Part(f"{reference.name} {group}"))
-                weights.append(len(members))
-                centers.append(
-                    np.add.reduce(reference.rows[members], axis=0, dtype=np.float64) / len(members)
-                )
-            total = sum(weights[number] for number in found)
-            for number in found:
-                weights[number] *= reference.share / total
-            told.append(_describe(reference, checked, verdict, alone, found))
-            if alone.any():
+                if chosen.any():
+                    part_of[chosen] = len(found) + len(parts)
+                    center = np.add.reduce(reference.rows[members], axis=0, dtype=np.float64) / len(members)
+                    parts.append((Part(f"{reference.name} {group}"), len(members), center))
+            total = sum(size for _, size, _ in parts)
+            found += [(part, size * reference.share / total, center) for part, size, center in parts]
+            alone = np.flatnonzero(near.distances[own] > reach)
+            told.append(_describe(reference, verdict, alone) | {"parts": len(parts)})
+            if len(alone):
                 notes.append(
-                    f"nothing in the data is like {np.count_nonzero(alone):,} of {len(alone):,} rows of"
-                    f" {reference.name} (such as row {np.flatnonzero(alone)[0]})"
+                    f"nothing in the data is like {len(alone):,} of {len(reference.rows):,} rows of"
+                    f" {reference.name} (such as row {alone[0]})"
                 )
-        if not names:
+            start = own.stop
+        if not found:
             raise InvalidInput("no believed row of the data is like match_to; pass rows of the same kind")
-        return Parts(part_of, names, np.array(weights, np.float64), np.stack(centers)), notes, told
+        names, weights, centers = zip(*found, strict=True)
+        return Parts(part_of, list(names), np.array(weights), np.stack(centers)), notes, told
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,33 +165,26 @@ def _compare(rows: Rows, believed: Mask, reference: FloatArray, origin: Vector) 
     step = block_rows(max(rows.shape[1], len(reference)))
     own_believed = PerRow(believed)
 
-    def part(block: slice, values: FloatArray) -> tuple[int, IntArray, Vector, IntArray, Vector]:
+    def part(block: slice, values: FloatArray) -> tuple[slice, IntArray, Vector, IntArray, Vector]:
         with np.errstate(over="ignore", invalid="ignore"):
             values = _view(values, origin)
-            apart = np.add.reduce(values * values, axis=1)[:, None] + squares - 2.0 * (values @ others.T)
-        apart = np.where(np.isfinite(apart), np.maximum(apart, 0.0), np.inf)
-        nearest = apart.argmin(axis=1)
-        own = np.where(own_believed[block][:, None], apart, np.inf)
-        few = min(_NEIGHBOURS, len(own))
-        best = np.argsort(own, axis=0, kind="stable")[:few].T
-        return (
-            block.start,
-            nearest,
-            apart[np.arange(len(apart)), nearest],
-            best,
-            np.take_along_axis(own, best.T, axis=0).T,
-        )
+            found = np.add.reduce(values * values, axis=1)[:, None] + squares - 2.0 * (values @ others.T)
+        found = np.where(np.isfinite(found), np.maximum(found, 0.0), np.inf)
+        own = np.where(own_believed[block][:, None], found, np.inf)
+        best = np.argsort(own, axis=0, kind="stable")[:_NEIGHBOURS].T
+        near = found.argmin(axis=1)
+        least = found[np.arange(len(found)), near]
+        return block, near, least, best + block.start, np.take_along_axis(own, best.T, axis=0).T
 
     def zero() -> list[Any]:
         few = np.empty((len(reference), 0))
         return [np.empty(len(rows), np.int64), np.empty(len(rows)), few.astype(np.int64), few]
 
-    def add(total: list[Any], found: tuple[int, IntArray, Vector, IntArray, Vector]) -> None:
-        start, own, own_apart, best, best_apart = found
-        total[0][start : start + len(own)], total[1][start : start + len(own)] = own, own_apart
-        neighbours, distances = np.hstack([total[2], best + start]), np.hstack([total[3], best_apart])
-        order = np.argsort(distances, axis=1, kind="stable")[:, :_NEIGHBOURS]
-        total[2:] = (np.take_along_axis(own, order, axis=1) for own in (neighbours, distances))
+    def add(total: list[Any], found: tuple[slice, IntArray, Vector, IntArray, Vector]) -> None:
+        block, total[0][block], total[1][block], *best = found
+        both = [np.hstack(pair) for pair in zip(total[2:], best, strict=True)]
+        order = np.argsort(both[1], axis=1, kind="stable")[:, :_NEIGHBOURS]
+        total[2:] = (np.take_along_axis(values, order, axis=1) for values in both)
 
     read = Sums("comparing rows", part, zero, add, step=step, products=True)
     nearest, apart, neighbours, distances = run_read(rows, read)
@@ -262,19 +247,15 @@ def _reach(nearest: Vector) -> float:
     return middle + _SPREAD * float(np.median(np.abs(nearest - middle)))
 
 
-def _describe(
-    reference: Reference, checked: CheckedRows, verdict: Verdict | None, alone: Mask, found: list[int]
-) -> dict[str, Any]:
+def _describe(reference: Reference, verdict: Verdict | None, alone: IntArray) -> dict[str, Any]:
     """Return what was found of a reference, as plain data."""
-    center = geometric_median(reference.rows, epsilon=1e-3).point
-    apart = None
+    center, apart = geometric_median(reference.rows, epsilon=1e-3).point, None
     if verdict is not None:
         apart = float(np.sqrt(np.square(center - verdict.rules.origin).sum())) / verdict.rules.scale
     return {
         "name": reference.name,
         "rows": len(reference.rows),
-        "parts": len(found),
         "apart": apart,  # of the middles, in typical distances of the data's rows to theirs
-        "alone": int(alone.sum()),
-        "alone_rows": np.flatnonzero(alone)[:100].tolist(),
+        "alone": len(alone),
+        "alone_rows": alone[:100].tolist(),
     }

@@ -37,25 +37,20 @@ def find_alike(texts: Items, foreign: Items) -> Alike:
     ([0], [0], [0.65])
     """
     known = [sequences(text) for text in _read(foreign)]
-    names = _bands(known)
-    order = [np.argsort(names[:, band], kind="stable") for band in range(_BANDS)]
-    ordered = [names[order[band], band] for band in range(_BANDS)]
-    train, test, overlap = [], [], []
+    sharing: dict[int, list[int]] = {}  # the foreign texts of each band
+    for other, bands in enumerate(_bands(known).tolist()):
+        for band in bands:
+            sharing.setdefault(band, []).append(other)
+    found = []
     for start in range(0, len(texts), _AT_ONCE):
         own = [sequences(text) for text in _read(texts, start, min(start + _AT_ONCE, len(texts)))]
-        bands = _bands(own)
-        low = np.stack([np.searchsorted(ordered[b], bands[:, b]) for b in range(_BANDS)], axis=1)
-        high = np.stack([np.searchsorted(ordered[b], bands[:, b], "right") for b in range(_BANDS)], axis=1)
-        for row in np.flatnonzero((high > low).any(axis=1)).tolist():
-            shared = np.flatnonzero(high[row] > low[row]).tolist()
-            others = np.unique(np.concatenate([order[b][low[row, b] : high[row, b]] for b in shared]))
-            scores = [_overlap(own[row], known[other]) for other in others.tolist()]
-            best = int(np.argmax(scores))
-            if scores[best] >= LEAST:
-                train.append(start + row)
-                test.append(int(others[best]))
-                overlap.append(scores[best])
-    return Alike(np.array(train, np.int64), np.array(test, np.int64), np.array(overlap, np.float64))
+        for row, bands in enumerate(_bands(own).tolist()):
+            others = sorted({other for band in bands for other in sharing.get(band, ())})
+            scores = [_overlap(own[row], known[other]) for other in others]
+            if scores and max(scores) >= LEAST:
+                found.append((start + row, others[int(np.argmax(scores))], max(scores)))
+    train, test, overlap = np.array(found, np.float64).reshape(-1, 3).T
+    return Alike(train.astype(np.int64), test.astype(np.int64), overlap)
 
 
 def same_texts(texts: Items) -> IntArray:
@@ -69,8 +64,7 @@ def same_texts(texts: Items) -> IntArray:
     found = np.full(len(texts), -1)
     for start in range(0, len(texts), _AT_ONCE):
         for row, text in enumerate(_read(texts, start, min(start + _AT_ONCE, len(texts))), start):
-            words = _words(text)
-            if words:
+            if words := _words(text):
                 key = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).digest()
                 found[row] = known.setdefault(key, row)
     return found
