@@ -70,25 +70,23 @@ def export(
     check_place(opened)
     records = list(_records(chosen, opened, check_same(chosen, opened, force)))
     opened.check_unchanged()
-    with whole_file(place) as partial:
-        write(records, partial, opened)
+    write(records, place, opened)
     return len(records)
 
 
 def _records(selection: Selection, data: Dataset, bad: IntArray) -> Iterator[Record]:
     """Yield every row that is not bad, the most suspicious first."""
-    n_rows, evidence = selection.n_rows, selection.evidence
+    n_rows, evidence, content = selection.n_rows, selection.evidence, data.content
     classes, codes = (np.empty(0), None) if data.labels is None else as_labels(data.labels, n_rows)
-    names = classes.tolist()
+    names, ids = classes.tolist(), None if data.ids is None else data.ids.tolist()
     wrong = outlier = np.zeros(n_rows)
     if evidence is not None:
         wrong, outlier = (np.nan_to_num(one.astype(np.float64)) for one in (evidence.wrong, evidence.outlier))
     ranks = {row: rank for rank, row in enumerate(selection.indices.tolist())}
     order = np.lexsort((np.arange(n_rows), -outlier, -wrong))
-    content = data.content
     for row in order[~np.isin(order, bad)].tolist():
         found: Record = {
-            "id": row if data.ids is None else data.ids[row : row + 1].tolist()[0],
+            "id": row if ids is None else ids[row],
             "row": row,
             "kept": row in ranks,
             "rank": ranks.get(row),
@@ -98,17 +96,15 @@ def _records(selection: Selection, data: Dataset, bad: IntArray) -> Iterator[Rec
         }
         if codes is not None:
             found["label"] = names[codes[row]]
-            if evidence is not None and evidence.labels_judged and wrong[row] >= WRONG:
-                likely = float(evidence.likely[row])
+            if evidence is not None and evidence.labels_judged and found["is_suspect"]:
+                likely, better = float(evidence.likely[row]), int(evidence.suggested[row])
                 # With force, the labels may have fewer classes.
-                if math.isfinite(likely) and likely > 0 and evidence.suggested[row] < len(names):
-                    found["suggested"] = names[evidence.suggested[row]]
-                    found["probability"] = round(likely, 6)
-        if content is not None and content.kind == "image" and content.paths is not None:
-            found["image"] = os.path.abspath(content.paths[row])
-        elif content is not None and content.kind != "image":
-            text = content.read(row, row + 1)[0]
-            found |= {} if isinstance(text, Unreadable) else {"text": str(text)}
+                if math.isfinite(likely) and likely > 0 and better < len(names):
+                    found |= {"suggested": names[better], "probability": round(likely, 6)}
+        if content is not None and content.kind == "image":
+            found |= {} if content.paths is None else {"image": os.path.abspath(content.paths[row])}
+        elif content is not None and not isinstance(text := content.read(row, row + 1)[0], Unreadable):
+            found["text"] = str(text)
         yield found
 
 
@@ -122,7 +118,7 @@ def _label_studio(records: list[Record], path: Path, data: Dataset) -> None:
             prediction = {"model_version": _AGENT, "score": record["probability"], "result": [result]}
             task["predictions"] = [prediction]
         tasks.append(task)
-    path.write_text(json.dumps(tasks, indent=1), encoding="utf-8")
+    _write_text(json.dumps(tasks, indent=1), path)
 
 
 def _argilla(records: list[Record], path: Path, data: Dataset) -> None:
@@ -135,7 +131,7 @@ def _argilla(records: list[Record], path: Path, data: Dataset) -> None:
             answer = {"question_name": _QUESTION, "value": str(record["suggested"]), "agent": _AGENT}
             line["suggestions"] = [answer | {"score": record["probability"]}]
         lines.append(json.dumps(line) + "\n")
-    path.write_text("".join(lines), encoding="utf-8")
+    _write_text("".join(lines), path)
 
 
 def _fiftyone(records: list[Record], path: Path, data: Dataset) -> None:
@@ -148,13 +144,13 @@ def _fiftyone(records: list[Record], path: Path, data: Dataset) -> None:
         tags = ["kept" if record["kept"] else "dropped", *(["suspect"] if record["is_suspect"] else [])]
         sample: Record = {"filepath": record["image"], "tags": tags}
         sample |= _some(record, "suspicion", "outlier", "row")
-        if "label" in record:
-            sample["ground_truth"] = {"_cls": "Classification", "label": str(record["label"])}
+        for field, name in (("ground_truth", "label"), ("suggested", "suggested")):
+            if name in record:
+                sample[field] = {"_cls": "Classification", "label": str(record[name])}
         if "suggested" in record:
-            named = {"_cls": "Classification", "label": str(record["suggested"])}
-            sample["suggested"] = named | {"confidence": record["probability"]}
+            sample["suggested"]["confidence"] = record["probability"]
         samples.append(sample)
-    path.write_text(json.dumps({"samples": samples}, indent=1), encoding="utf-8")
+    _write_text(json.dumps({"samples": samples}, indent=1), path)
 
 
 def _spotlight(records: list[Record], path: Path, data: Dataset) -> None:
@@ -178,6 +174,11 @@ def _cleanlab(records: list[Record], path: Path, data: Dataset) -> None:
     _write_columns(columns, path)
 
 
+def _write_text(text: str, path: Path) -> None:
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
 def _write_columns(columns: Mapping[str, list[Any]], path: Path) -> None:
     arrays = {}
     for name, values in columns.items():
@@ -185,7 +186,7 @@ def _write_columns(columns: Mapping[str, list[Any]], path: Path) -> None:
             arrays[name] = pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # ids of several kinds
             arrays[name] = pa.array([None if value is None else str(value) for value in values])
-    write_table(pa.table(arrays), path, path.suffix)
+    write_table(pa.table(arrays), path)
 
 
 def _some(record: Record, *names: str) -> Record:

@@ -38,7 +38,7 @@ from .inputs import gather_known
 from .matching.budgets import class_budgets
 from .outputs import (
     materialize_rows,
-    write_scores,
+    write_array,
     write_selection,
     write_suspects,
 )
@@ -571,7 +571,7 @@ def _write_scores(outcome: Outcome, path: Path) -> None:
     """Write the signal of a training run for every row: its score, or the length of its influence."""
     params = outcome.selection.params
     influence = params.get("influence")
-    write_scores(params["scores"] if influence is None else np.linalg.norm(influence, axis=1), path)
+    write_array(params["scores"] if influence is None else np.linalg.norm(influence, axis=1), path)
 
 
 _WRITERS: dict[str, Callable[[Outcome, Path], object]] = {
