@@ -55,10 +55,7 @@ class Aims:
 
     def given(self) -> list[Any]:
         """Return all that was given, paths among it: nothing of it may be written to."""
-        found = []
-        for value in vars(self).values():
-            found += list(value) if isinstance(value, Mapping) else [value]
-        return found
+        return [each for own in vars(self).values() for each in (own if isinstance(own, Mapping) else [own])]
 
     def settings(self, columns: Sequence[str]) -> dict[str, Any]:
         """Return the aims that hold for other data, too: they name columns, and no rows, files or arrays."""

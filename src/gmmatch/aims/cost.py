@@ -41,7 +41,6 @@ class Cost:
         """Read costs: a column, a file, an array, or `tokens`, those of the texts."""
         if isinstance(given, str) and given == _TOKENS and _TOKENS not in data.columns:
             return cls(*_count_tokens(data))
-        name = given if isinstance(given, str) else "cost"
         values, good = numbers_of_rows(given, data, "cost", 0.0)
         with np.errstate(over="ignore"):
             total = values[good].sum()
@@ -49,7 +48,7 @@ class Cost:
             raise InvalidInput("cost adds up to more than a number can hold; count in a larger unit")
         if not values[good].any():
             raise InvalidInput("cost is 0 in every row, so that it limits nothing; leave it out")
-        return cls(np.where(np.isfinite(values), values, 0.0), name)
+        return cls(np.where(np.isfinite(values), values, 0.0), given if isinstance(given, str) else "cost")
 
     def budget(self, keep: object, allowed: Mask) -> float:
         """Return the most that the picks may cost; a share is one of the cost of all that may be picked."""
@@ -88,13 +87,14 @@ class Cost:
                 f"keep gives {budget:,.6g} of {self.name}, which does not pay for"
                 f" {'the rows of include' if first else 'the first row'}; keep more"
             )
-        kept, spent, notes = found.head(paid), float(costs[:paid].sum()), []
-        if paid < len(found) and spent < _WELL_SPENT * budget:
-            notes.append(
-                f"{spent:,.6g} of {budget:,.6g} {self.name} were spent, because the next pick costs"
-                f" {costs[paid]:,.6g}; exclude rows that cost so much"
-            )
-        hint = "\n".join(filter(None, [kept.info.hint, *notes])) or None
+        kept, spent = found.head(paid), float(costs[:paid].sum())
+        if paid == len(found) or spent >= _WELL_SPENT * budget:
+            return kept
+        note = (
+            f"{spent:,.6g} of {budget:,.6g} {self.name} were spent, because the next pick costs"
+            f" {costs[paid]:,.6g}; exclude rows that cost so much"
+        )
+        hint = "\n".join(filter(None, [kept.info.hint, note]))
         return replace(kept, info=replace(kept.info, hint=hint))
 
 

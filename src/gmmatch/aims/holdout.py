@@ -92,7 +92,6 @@ class Leaks:
     def summary(self) -> dict[str, Any]:
         """Return what was found as plain data; of many pairs the nearest."""
         nearest = np.argsort(self.distance, kind="stable")[:_LISTED]
-        pairs = zip(self.train[nearest].tolist(), self.test[nearest].tolist(), strict=True)
         return {
             "rows": len(self),
             "by_text": self.by_text,
@@ -100,7 +99,7 @@ class Leaks:
             "test_rows": len(np.unique(self.test)),
             "reach": self.reach,
             "cosine": self.cosine,
-            "pairs": [list(pair) for pair in pairs],
+            "pairs": np.stack([self.train[nearest], self.test[nearest]], axis=1).tolist(),
         }
 
     @property

@@ -11,6 +11,7 @@ many features, as embeddings have, are compared by their cosines, others by thei
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,12 +63,9 @@ class MatchTo:
     ) -> MatchTo:
         """Open references: one, or a mapping from paths to shares."""
         shares = given if isinstance(given, Mapping) else {None: 1.0}
-        if not shares or not all(
-            (name is None or isinstance(name, (str, os.PathLike)))
-            and is_number(share)
-            and 0 < share < float("inf")
-            for name, share in shares.items()
-        ):
+        positive = all(is_number(share) and 0 < share < float("inf") for share in shares.values())
+        named = all(name is None or isinstance(name, (str, os.PathLike)) for name in shares)
+        if not (shares and positive and named):
             raise InvalidParameter("match_to takes rows, or a mapping from each path to a positive share")
         found = []
         for name, share in shares.items():
@@ -197,11 +195,8 @@ def _by_votes(codes: IntArray, neighbours: IntArray) -> IntArray:
     votes = np.where(neighbours >= 0, codes[neighbours], -1)
     own = np.full(len(votes), -1)
     for row, named in enumerate(votes):
-        named = named[named >= 0]
-        if len(named):
-            counts = np.bincount(named)
-            best = np.flatnonzero(counts == counts.max())
-            own[row] = next(code for code in named.tolist() if code in best)
+        for code, _ in Counter(named[named >= 0].tolist()).most_common(1):  # the nearest of equals
+            own[row] = code
     counts = np.bincount(own[own >= 0], minlength=1)
     few = counts < _FEW * counts.max()
     own[few[own] & (own >= 0)] = -1
@@ -228,6 +223,14 @@ def _nearest_others(rows: Vector) -> Vector:
     return nearest
 
 
+def _reach(nearest: Vector) -> float:
+    """Return how far reference rows usually are from their nearest other at most."""
+    if len(nearest) < 2:
+        return float("inf")
+    middle = float(np.median(nearest))
+    return middle + _SPREAD * float(np.median(np.abs(nearest - middle)))
+
+
 def _alike(nearest: Vector, apart: Vector, k: int, reach: float) -> float:
     """Return how near to a reference row a row must be to compete.
 
@@ -235,16 +238,7 @@ def _alike(nearest: Vector, apart: Vector, k: int, reach: float) -> float:
     nearest reference row, ascending.
     """
     enough = float(apart[min(k, len(apart)) - 1]) if len(apart) else 0.0
-    usual = float(np.quantile(nearest, _ALIKE)) if len(nearest) > 1 else float("inf")
-    return min(reach, max(usual, enough))
-
-
-def _reach(nearest: Vector) -> float:
-    """Return how far reference rows usually are from their nearest other at most."""
-    if len(nearest) < 2:
-        return float("inf")
-    middle = float(np.median(nearest))
-    return middle + _SPREAD * float(np.median(np.abs(nearest - middle)))
+    return min(reach, max(float(np.quantile(nearest, _ALIKE)), enough))
 
 
 def _describe(reference: Reference, verdict: Verdict | None, alone: IntArray) -> dict[str, Any]:

@@ -29,14 +29,10 @@ class Strata:
     def of(cls, given: object, data: Dataset) -> Strata:
         """Read strata: names of columns, an array, or a mapping of names to arrays or columns."""
         if isinstance(given, (str, os.PathLike)):
-            names = [name.strip() for name in os.fspath(given).split(",")]
-            given = {name: name for name in names}
-        elif (
-            isinstance(given, (list, tuple))
-            and 0 < len(given) < len(data)
-            and all(isinstance(name, str) for name in given)
-        ):
-            given = {name: name for name in given}
+            given = {name.strip(): name.strip() for name in os.fspath(given).split(",")}
+        elif isinstance(given, (list, tuple)) and len(given) < len(data):
+            named = all(isinstance(name, str) for name in given)
+            given = {name: name for name in given} if named else {"strata": given}
         elif not isinstance(given, Mapping):
             given = {"strata": given}
         if not given:
@@ -50,8 +46,7 @@ class Strata:
         most rows as a pair, and the parts of a value share these by their sizes; otherwise parts share the
         budget as classes do.
         """
-        usable = checked.usable
-        columns = dict(self.columns)
+        usable, columns = checked.usable, dict(self.columns)
         if by_class and checked.classes is not None and checked.codes is not None:
             columns = {"class": checked.classes[checked.codes], **columns}
         named = {name: as_labels(values, len(usable), name) for name, values in columns.items()}
@@ -65,9 +60,7 @@ class Strata:
                 f"strata make {len(present):,} parts of {int(usable.sum()):,} rows; the most is"
                 f" {_MOST_PARTS:,}: name columns of fewer values"
             )
-        first = np.full(len(present), -1)
-        numbers = np.flatnonzero(usable)
-        first[codes[numbers[::-1]]] = numbers[::-1]
+        first = np.flatnonzero(usable)[np.unique(codes[usable], return_index=True)[1]]
         names = [
             Part(" / ".join(f"{name}={classes[own[row]]}" for name, (classes, own) in named.items()))
             for row in first.tolist()
@@ -96,9 +89,8 @@ def _weights(
             return sizes.astype(np.float64), _bounds(budgets, classes, value, sizes)
         if not all(is_number(entry) and entry > 0 for entry in budgets.values()):
             raise InvalidInput("budgets must be positive numbers, or pairs of the least and the most rows")
-        of_value = np.bincount(own[usable], minlength=len(classes))
         told = np.array([float(budgets.get(name, 1.0)) for name in classes.tolist()])
-        found: Vector = told[value] * sizes / of_value[value]
+        found: Vector = told[value] * sizes / np.bincount(own[usable], minlength=len(classes))[value]
         return found, None
     raise InvalidInput(
         f"budgets must name every value of one of {', '.join(named)}, and no other; got"
@@ -110,7 +102,7 @@ def _bounds(
     budgets: Mapping[Any, Any], classes: AnyArray, value: IntArray, sizes: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Return the least and the most rows of each part: the parts of a value share its own by their sizes."""
-    least, most = np.zeros(len(value), np.int64), np.zeros(len(value), np.int64)
+    least, most = np.zeros((2, len(value)), np.int64)
     for code in np.unique(value).tolist():
         own = np.flatnonzero(value == code)
         there = int(sizes[own].sum())
