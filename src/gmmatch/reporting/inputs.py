@@ -133,17 +133,16 @@ class Inputs:
 
     def listed_codes(self, codes: IntArray) -> list[int]:
         """Return the position of each class among those listed; -1 where it is none of them."""
-        found = np.minimum(np.searchsorted(self.listed, codes), len(self.listed) - 1)
-        positions: list[int] = np.where(self.listed[found] == codes, found, -1).tolist()
-        return positions
+        places = np.full(len(self.classes) + 1, -1)  # the last is that of no class
+        places[self.listed] = np.arange(len(self.listed))
+        return list(map(int, places[codes]))
 
     @property
     def scores_are_objectives(self) -> bool:
         """Whether the picks' scores tell the objective of every prefix."""
         method = METHODS.get(self.selection.method)
-        if method is None or not self.own_centers:
-            return False
-        return method.selector.scores_are_objectives and (self.selection.info.chains or 1) == 1
+        known = method is not None and method.selector.scores_are_objectives
+        return known and self.own_centers and (self.selection.info.chains or 1) == 1
 
     @property
     def prefixes_hold(self) -> bool:

@@ -42,8 +42,6 @@ _MOST_STEPS = 120_000  # budgets times classes
 _BUDGETS = 240
 _FEWEST_BUDGETS = 40
 _EVERY_BUDGET = 1_000
-BINS = 16
-_REACH = 5.0  # times the spread of the middle half of the distances
 # Parameters of methods that the command line has options of their own for; the others go by --param.
 _OPTIONS = {"keep", "method", "guard", "budgets"}
 _WEIGHED = {"match_to", "quality"}  # aims that may be names with numbers
@@ -109,8 +107,8 @@ def summarise(
     # The dropped rows nearest to the centre, by distance over the median distance of their class.
     nearness = distances / np.where(usual > 0, usual, 1.0)[groups]
     nearness[np.isin(usable, selection.indices)] = np.inf
-    order = np.argsort(nearness, kind="stable")[: min(GALLERY_ROWS, len(usable) - len(selection))]
-    first, nearest = selection.indices[:GALLERY_ROWS], usable[order]
+    order = np.argsort(nearness, kind="stable")[:GALLERY_ROWS]
+    first, nearest = selection.indices[:GALLERY_ROWS], usable[order[nearness[order] < np.inf]]
     found = {} if evidence is None else find_rows(inputs, evidence)
     always = np.concatenate([first, nearest, *(part for tab in found.values() for part in tab[1:3])])
     shown = choose_rows(usable, inputs.codes, selection.indices, always[always >= 0], seed)
@@ -309,29 +307,16 @@ def class_table(inputs: Inputs, evidence: Suspicion, budgets: IntArray) -> Class
     """Return the columns of the table of classes."""
     selection, codes, listed, n_classes = inputs.selection, inputs.codes, inputs.listed, len(inputs.classes)
     own, distances = codes[inputs.usable], inputs.measures.distances[inputs.usable]
-    edges = bin_edges(distances)
-    bins = own * BINS + np.clip(np.searchsorted(edges, distances, side="right") - 1, 0, BINS - 1)
-    all_rows, kept = (
-        np.bincount(some, minlength=n_classes * BINS).reshape(n_classes, BINS)[listed].tolist()
-        for some in (bins, bins[np.isin(inputs.usable, selection.indices)])
-    )
     wrong, judged = count_suspects(inputs, evidence)
-    columns = {
-        "sizes": own,
-        "kept": codes[selection.indices],
-        "suspects": codes[wrong],
-        "judged": codes[judged],
-    }
-    steps = np.diff(counts_at(columns["kept"], n_classes, budgets), axis=0, prepend=0)
+    picked = codes[selection.indices]
+    columns = {"sizes": own, "kept": picked, "suspects": codes[wrong], "judged": codes[judged]}
+    steps = np.diff(counts_at(picked, n_classes, budgets), axis=0, prepend=0)
     medians = group_quantiles(distances, own, n_classes)[:, 0]
     return ClassTable(
         names=[short(name) for name in inputs.classes[listed].tolist()] if inputs.labelled else ["all rows"],
         **{name: np.bincount(some, minlength=n_classes)[listed].tolist() for name, some in columns.items()},
         wrong=None if evidence.estimate is None else significant(evidence.estimate[listed, 1], 4),
         median=significant(np.nan_to_num(medians[listed]), 4),
-        edges=significant(edges, 4),
-        histogram=all_rows,
-        kept_histogram=kept,
         steps=steps[:, listed].tolist(),
         left_out=n_classes - len(listed),
     )
@@ -347,20 +332,6 @@ def count_suspects(inputs: Inputs, evidence: Suspicion) -> tuple[IntArray, IntAr
     if tiers is not None and len(numbers) < len(usable):
         return usable[tiers[usable] > 0], usable
     return numbers[evidence.table.suspect], numbers
-
-
-def bin_edges(distances: Vector) -> Vector:
-    """Return the borders of the bins: nearly all distances, but not far beyond the middle half of them.
-
-    >>> distances = np.r_[np.linspace(1.0, 2.0, 90), np.full(10, 500.0)]
-    >>> bool(bin_edges(distances)[-1] < 6.0)
-    True
-    """
-    low, first, middle, third, high = np.quantile(distances, (0.005, 0.25, 0.5, 0.75, 0.995))
-    if third > first:
-        reach = _REACH * (third - first)
-        low, high = max(low, middle - reach), min(high, middle + reach)
-    return np.linspace(low, high if high > low else low + 1.0, BINS + 1)
 
 
 Pairs = tuple[int, IntArray, IntArray, Vector]

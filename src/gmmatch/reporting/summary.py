@@ -93,11 +93,6 @@ class ClassTable:
     judged: list[int]
     wrong: list[float] | None  # estimated share of wrong labels; None where labels were not judged
     median: list[float]  # median distance to the centre
-    # Borders of the bins of the histograms, the same for all classes; the last bin has no end.
-    edges: list[float]
-    # Rows and kept rows by distance.
-    histogram: list[list[int]]
-    kept_histogram: list[list[int]]
     # By entry of `Curve.budgets`, how many picks each class gains over the entry before.
     steps: list[list[int]]
     left_out: int  # classes that the table leaves out, the smallest ones

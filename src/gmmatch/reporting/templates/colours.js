@@ -41,18 +41,12 @@ function rampColour(stops, share) {
   return from.map((value, at) => Math.round(value + (to[at] - value) * (place - low)));
 }
 
-// Ten colours that are told apart, then hues a golden angle apart.
+// Ten colours that are told apart, then hues a golden angle apart, which a canvas turns into channels.
+const painter = document.createElement("canvas").getContext("2d");
 function classColour(code) {
-  if (code < 0) return channels("#888888");
-  if (code < CLASS_COLOURS.length) return channels(CLASS_COLOURS[code]);
-  const hue = (code * 137.508) % 360;
-  const [saturation, light] = [0.55, 0.45 + 0.12 * (code % 3)];
-  const span = saturation * Math.min(light, 1 - light);
-  const channel = (shift) => {
-    const turn = (shift + hue / 30) % 12;
-    return Math.round(255 * (light - span * Math.max(-1, Math.min(turn - 3, 9 - turn, 1))));
-  };
-  return [channel(0), channel(8), channel(4)];
+  const hue = `hsl(${(code * 137.508) % 360} 55% ${45 + 12 * (code % 3)}%)`;
+  painter.fillStyle = code < 0 ? "#888888" : (CLASS_COLOURS[code] ?? hue);
+  return channels(painter.fillStyle);
 }
 
 function cssRgb(colour) {

@@ -3,8 +3,7 @@
 const byId = (id) => document.getElementById(id);
 
 function element(tag, properties = {}, ...children) {
-  const space = `http://www.w3.org/${["svg", "rect"].includes(tag) ? "2000/svg" : "1999/xhtml"}`;
-  const made = document.createElementNS(space, tag);
+  const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "style") Object.assign(made.style, value);

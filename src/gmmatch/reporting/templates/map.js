@@ -1,8 +1,5 @@
 // The map: points on a canvas, coloured by what the reader asks for.
 
-const MODES = ["kept", "class", "distance", "suspicion"]
-  .filter((mode) => mode !== "class" || report.labelled)
-  .filter((mode) => mode !== "suspicion" || rows.suspicion.some((value) => value !== null));
 const MOST_NAMED = 40; // classes whose names stand on the map
 const MOST_COUNTED = 300; // rows of a class that decide where
 const FAR = 14; // pixels from a point at which it is no longer meant
@@ -28,8 +25,8 @@ function baseColour(at, theme) {
 }
 
 function paint() {
-  const theme = {};
-  for (const name of ["kept", "lost", "dropped"]) theme[name] = channels(cssColour(name));
+  const colourOf = (name) => [name, channels(cssColour(name))];
+  const theme = Object.fromEntries(["kept", "lost", "dropped"].map(colourOf));
   const crowd = size > 6000 ? 0.34 : size > 1500 ? 0.45 : 0.6;
   const scale = size > 6000 ? 0.8 : 1;
   for (let at = 0; at < size; at++) {
@@ -75,10 +72,7 @@ function fitWindow([left, right, bottom, top]) {
 }
 
 const halfOf = (range) => (range.end - range.start) / 2;
-
-function center(range, middle, half) {
-  range.setv({ start: middle - half, end: middle + half });
-}
+const center = (range, middle, half) => range.setv({ start: middle - half, end: middle + half });
 
 function zoom(factor) {
   for (const range of [map.plot.x_range, map.plot.y_range])
@@ -87,8 +81,7 @@ function zoom(factor) {
 
 function showRow(at) {
   const [x, y] = [map.plot.x_range, map.plot.y_range];
-  const inside = rows.x[at] > x.start && rows.x[at] < x.end && rows.y[at] > y.start && rows.y[at] < y.end;
-  if (inside) return;
+  if (rows.x[at] > x.start && rows.x[at] < x.end && rows.y[at] > y.start && rows.y[at] < y.end) return;
   center(x, rows.x[at], halfOf(x));
   center(y, rows.y[at], halfOf(y));
 }
@@ -117,10 +110,8 @@ function showHover() {
   const [x, y] = [toX.compute(rows.x[state.hovered]), toY.compute(rows.y[state.hovered])];
   const [wide, high] = [byId("plot").clientWidth, byId("plot").clientHeight];
   const left = x + 18 + card.offsetWidth < wide ? x + 18 : Math.max(x - 18 - card.offsetWidth, 0);
-  Object.assign(card.style, {
-    left: `${left}px`,
-    top: `${Math.max(Math.min(y - card.offsetHeight / 3, high - card.offsetHeight), 0)}px`,
-  });
+  const top = Math.max(Math.min(y - card.offsetHeight / 3, high - card.offsetHeight), 0);
+  Object.assign(card.style, { left: `${left}px`, top: `${top}px` });
 }
 
 function drawLegend() {
@@ -132,16 +123,14 @@ function keptLegend() {
   for (let at = 0; at < size; at++) amounts[status(at)[0]]++;
   const key = (kind, words) =>
     element("span", { class: "key" }, dot(`var(--${kind})`), words, element("b", {}, count(amounts[kind])));
-  return [
-    key("kept", "kept"),
-    amounts.lost && key("lost", "lost at this budget"),
-    key("dropped", "dropped"),
-    element("span", {}, "on the map"),
-  ];
+  const lost = amounts.lost && key("lost", "lost at this budget");
+  return [key("kept", "kept"), lost, key("dropped", "dropped"), element("span", {}, "on the map")];
 }
 
 function classLegend() {
-  const order = largestClasses(14).sort((a, b) => a - b);
+  const { names, sizes } = report.classes;
+  const largest = Array.from(names.keys()).sort((a, b) => sizes[b] - sizes[a] || a - b);
+  const order = largest.slice(0, 14).sort((a, b) => a - b);
   const buttons = order.map((code) =>
     button(
       [dot(cssRgb(classColour(code))), element("span", {}, classOf(code))],
@@ -149,7 +138,7 @@ function classLegend() {
       { class: "key", title: classOf(code), "aria-pressed": String(state.focus === code) },
     ),
   );
-  const others = report.classes.names.length - order.length;
+  const others = names.length - order.length;
   return [...buttons, others && element("span", {}, `and ${plural(others, "other", "others")}`)];
 }
 
@@ -158,42 +147,29 @@ function rampLegend() {
   const far = state.mode === "distance";
   const [low, high] = far ? distanceRange.map(number) : ["0 believed", "1 hard to believe"];
   const words = far ? "distance to the centre of the class; kept rows are larger" : "kept rows are larger";
-  return [
-    element("span", {}, low),
-    element("span", { class: "ramp", style: { background } }),
-    element("span", {}, high),
-    element("span", {}, words),
-  ];
+  const ramp = element("span", { class: "ramp", style: { background } });
+  const say = (text) => element("span", {}, text);
+  return [say(low), ramp, say(high), say(words)];
 }
 
-function makeTools(tools) {
-  const drag = { PanTool: "Move", BoxSelectTool: "Box", LassoSelectTool: "Lasso" };
+function makeTools() {
+  const buttons = [...byId("tools").querySelectorAll("[data-tool]")];
   const toolOf = (type) => map.plot.toolbar.tools.find((tool) => tool.type === type);
-  const buttons = Object.entries(drag).map(([type, words]) =>
-    button(words, () => choose(toolOf(type).active ? null : type), { "data-tool": type }),
-  );
   function choose(wanted) {
-    for (const type of Object.keys(drag)) toolOf(type).active = type === wanted;
-    for (const made of buttons) made.setAttribute("aria-pressed", String(made.dataset.tool === wanted));
+    for (const made of buttons) {
+      toolOf(made.dataset.tool).active = made.dataset.tool === wanted;
+      made.setAttribute("aria-pressed", String(made.dataset.tool === wanted));
+    }
   }
-  fill(
-    tools,
-    ...buttons,
-    button("+", () => zoom(0.7), { "aria-label": "Zoom in" }),
-    button("−", () => zoom(1 / 0.7), { "aria-label": "Zoom out" }),
-    button("Reset", () => fitWindow(rows.window)),
-  );
+  for (const made of buttons) {
+    const { tool } = made.dataset;
+    made.addEventListener("click", () => choose(toolOf(tool).active ? null : tool));
+  }
+  byId("zoom-in").addEventListener("click", () => zoom(0.7));
+  byId("zoom-out").addEventListener("click", () => zoom(1 / 0.7));
+  byId("reset").addEventListener("click", () => fitWindow(rows.window));
   // A finger that drags across the map should scroll the page until a tool is chosen.
   choose(matchMedia("(pointer: coarse)").matches ? null : "PanTool");
-}
-
-function makeModes() {
-  const choices = MODES.map((mode) => {
-    const [checked, onchange] = [mode === state.mode, () => update({ mode })];
-    const radio = element("input", { type: "radio", name: "mode", value: mode, checked, onchange });
-    return element("label", {}, radio, mode);
-  });
-  byId("modes").append(...choices);
 }
 
 function stepThrough(event) {
@@ -262,7 +238,7 @@ async function makeMap() {
   // Bokeh takes a button held for 0.3 s for a long press, and forgets the drag or click that it begins.
   const gestures = map.view.canvas_view?.ui_event_bus?.ui_gestures?.constructor;
   if (gestures) gestures.press_threshold = 2 ** 31 - 1;
-  makeTools(byId("tools"));
+  makeTools();
   fitWindow(rows.window);
   for (const tool of plot.toolbar.tools) if ("renderers" in tool) tool.renderers = [drawn];
   let dragging = false;
@@ -281,11 +257,9 @@ async function makeMap() {
     scroller.active = true;
     byId("plot").focus({ preventScroll: true });
   });
-  addEventListener("pointerup", () => {
-    dragging = false;
-  });
-  for (const [name, active] of [["focusin", true], ["focusout", false]])
-    byId("plot").addEventListener(name, () => Object.assign(scroller, { active }));
+  addEventListener("pointerup", () => (dragging = false));
+  byId("plot").addEventListener("focusin", () => (scroller.active = true));
+  byId("plot").addEventListener("focusout", () => (scroller.active = false));
   byId("plot").addEventListener("keydown", stepThrough);
 }
 
@@ -293,7 +267,7 @@ function restyleMap() {
   styleAxes(map.plot);
   const ring = map.plot.renderers.at(-1);
   ring.glyph.line_color = cssColour("ink");
-  const colours = { text_color: cssColour("ink"), background_fill_color: cssColour("surface") };
-  Object.assign(map.names.glyph, colours);
+  map.names.glyph.text_color = cssColour("ink");
+  map.names.glyph.background_fill_color = cssColour("surface");
   paint();
 }

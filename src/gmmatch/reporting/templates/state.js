@@ -44,23 +44,9 @@ const pickOrder = Array.from({ length: size }, (_, at) => at)
 
 state.pinned = pickOrder.length ? pickOrder[0] : -1;
 
-// The classes with the most rows, the largest first.
-function largestClasses(amount) {
-  const { sizes } = report.classes;
-  return Array.from(sizes.keys())
-    .sort((a, b) => sizes[b] - sizes[a] || a - b)
-    .slice(0, amount);
+// Picks of each class at every budget.
+const classCounts = [];
+for (const gained of report.classes.steps) {
+  const before = classCounts.at(-1);
+  classCounts.push(before ? gained.map((value, code) => value + before[code]) : gained);
 }
-
-// Picks of each class at every budget, added up as they are asked for.
-const classCounts = (() => {
-  const known = [];
-  return (place) => {
-    while (known.length <= place) {
-      const before = known.length ? known[known.length - 1] : new Array(report.classes.names.length).fill(0);
-      const gained = report.classes.steps[known.length];
-      known.push(before.map((value, code) => value + gained[code]));
-    }
-    return known[place];
-  };
-})();
