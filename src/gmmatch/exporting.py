@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +53,8 @@ def export(
     >>> gmmatch.export(gmmatch.select(rows, labels), rows, file, to="label-studio", labels=labels)
     60
     """
-    kind = check_choice(to, KINDS, "to")
-    endings, write = KINDS[kind]
-    place = as_path(path, "path")
-    check_ending(place, endings, f"what {kind} reads must end")
+    kind, place = check_choice(to, KINDS, "to"), as_path(path, "path")
+    check_ending(place, KINDS[kind], f"what {kind} reads must end")
     check_apart([place], (selection, data, labels, opening.get("ids")))
     chosen = selection if isinstance(selection, Selection) else load_selection(selection)
 
@@ -70,7 +68,7 @@ def export(
     check_place(opened)
     records = list(_records(chosen, opened, check_same(chosen, opened, force)))
     opened.check_unchanged()
-    write(records, place, opened)
+    _write(kind, records, place, opened)
     return len(records)
 
 
@@ -108,96 +106,85 @@ def _records(selection: Selection, data: Dataset, bad: IntArray) -> Iterator[Rec
         yield found
 
 
-def _label_studio(records: list[Record], path: Path, data: Dataset) -> None:
-    tasks = []
-    for record in records:
-        task: Record = {"data": record}
-        if "suggested" in record:
-            value = {"choices": [str(record["suggested"])]}
-            result = {"from_name": _QUESTION, "to_name": "row", "type": "choices", "value": value}
-            prediction = {"model_version": _AGENT, "score": record["probability"], "result": [result]}
-            task["predictions"] = [prediction]
-        tasks.append(task)
-    _write_text(json.dumps(tasks, indent=1), path)
+def _task(record: Record) -> Record:
+    task: Record = {"data": record}
+    if "suggested" in record:
+        value = {"choices": [str(record["suggested"])]}
+        result = {"from_name": _QUESTION, "to_name": "row", "type": "choices", "value": value}
+        task["predictions"] = [{"model_version": _AGENT, "score": record["probability"], "result": [result]}]
+    return task
 
 
-def _argilla(records: list[Record], path: Path, data: Dataset) -> None:
-    lines = []
-    for record in records:
-        fields = _some(record, "text", "image") or {"row": str(record["row"])}
-        about = _some(record, "row", "label", "suspicion", "outlier", "kept")
-        line: Record = {"id": str(record["id"]), "fields": fields, "metadata": about}
-        if "suggested" in record:
-            answer = {"question_name": _QUESTION, "value": str(record["suggested"]), "agent": _AGENT}
-            line["suggestions"] = [answer | {"score": record["probability"]}]
-        lines.append(json.dumps(line) + "\n")
-    _write_text("".join(lines), path)
+def _argilla_record(record: Record) -> Record:
+    fields = _some(record, "text", "image") or {"row": str(record["row"])}
+    about = _some(record, "row", "label", "suspicion", "outlier", "kept")
+    line: Record = {"id": str(record["id"]), "fields": fields, "metadata": about}
+    if "suggested" in record:
+        answer = {"question_name": _QUESTION, "value": str(record["suggested"]), "agent": _AGENT}
+        line["suggestions"] = [answer | {"score": record["probability"]}]
+    return line
 
 
-def _fiftyone(records: list[Record], path: Path, data: Dataset) -> None:
-    if any("image" not in record for record in records):
-        raise InvalidInput(
-            f"fiftyone shows images in files, and {data.name} has none; to='spotlight' takes any rows"
-        )
-    samples = []
-    for record in records:
-        tags = ["kept" if record["kept"] else "dropped", *(["suspect"] if record["is_suspect"] else [])]
-        sample: Record = {"filepath": record["image"], "tags": tags}
-        sample |= _some(record, "suspicion", "outlier", "row")
-        for field, name in (("ground_truth", "label"), ("suggested", "suggested")):
-            if name in record:
-                sample[field] = {"_cls": "Classification", "label": str(record[name])}
-        if "suggested" in record:
-            sample["suggested"]["confidence"] = record["probability"]
-        samples.append(sample)
-    _write_text(json.dumps({"samples": samples}, indent=1), path)
+def _sample(record: Record) -> Record:
+    tags = ["kept" if record["kept"] else "dropped", *(["suspect"] if record["is_suspect"] else [])]
+    sample: Record = {"filepath": record["image"], "tags": tags}
+    sample |= _some(record, "suspicion", "outlier", "row")
+    for field, name in (("ground_truth", "label"), ("suggested", "suggested")):
+        if name in record:
+            sample[field] = {"_cls": "Classification", "label": str(record[name])}
+    if "suggested" in record:
+        sample["suggested"]["confidence"] = record["probability"]
+    return sample
 
 
-def _spotlight(records: list[Record], path: Path, data: Dataset) -> None:
-    names = dict.fromkeys(name for record in records for name in record)
-    _write_columns({name: [record.get(name) for record in records] for name in names}, path)
-
-
-def _cleanlab(records: list[Record], path: Path, data: Dataset) -> None:
-    """Write the columns of cleanlab's table of label issues."""
-    if any("label" not in record for record in records):
-        raise InvalidInput(
-            f"cleanlab's table is about labels, and {data.name} has none; name them: labels=..."
-        )
-    columns = {
-        "id": [record["id"] for record in records],
-        "is_label_issue": [record["is_suspect"] for record in records],
-        "label_quality": [round(1 - record["suspicion"], 6) for record in records],
-        "given_label": [record["label"] for record in records],
-        "predicted_label": [record.get("suggested", record["label"]) for record in records],
+def _label_issue(record: Record) -> Record:
+    """Return a line of cleanlab's table of label issues."""
+    return {
+        "id": record["id"],
+        "is_label_issue": record["is_suspect"],
+        "label_quality": round(1 - record["suspicion"], 6),
+        "given_label": record["label"],
+        "predicted_label": record.get("suggested", record["label"]),
     }
-    _write_columns(columns, path)
-
-
-def _write_text(text: str, path: Path) -> None:
-    with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
-
-
-def _write_columns(columns: Mapping[str, list[Any]], path: Path) -> None:
-    arrays = {}
-    for name, values in columns.items():
-        try:
-            arrays[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # ids of several kinds
-            arrays[name] = pa.array([None if value is None else str(value) for value in values])
-    write_table(pa.table(arrays), path)
 
 
 def _some(record: Record, *names: str) -> Record:
     return {name: record[name] for name in names if name in record}
 
 
-KINDS: dict[str, tuple[tuple[str, ...], Callable[[list[Record], Path, Dataset], None]]] = {
-    "label-studio": ((".json",), _label_studio),
-    "argilla": ((".jsonl",), _argilla),
-    "fiftyone": ((".json",), _fiftyone),
-    "spotlight": ((".parquet", ".csv"), _spotlight),
-    "cleanlab": ((".csv", ".parquet"), _cleanlab),
+def _write(kind: str, records: list[Record], path: Path, data: Dataset) -> None:
+    """Write records as a tool reads them."""
+    needed = {"fiftyone": "image", "cleanlab": "label"}.get(kind, "row")
+    if any(needed not in record for record in records):
+        raise InvalidInput(
+            f"fiftyone shows images in files, and {data.name} has none; to='spotlight' takes any rows"
+            if kind == "fiftyone"
+            else f"cleanlab's table is about labels, and {data.name} has none; name them: labels=..."
+        )
+    made = {"label-studio": _task, "argilla": _argilla_record, "fiftyone": _sample, "cleanlab": _label_issue}
+    lines = list(map(made[kind], records)) if kind in made else records
+    if kind in ("spotlight", "cleanlab"):
+        arrays = {}
+        for name in dict.fromkeys(name for line in lines for name in line):
+            values = [line.get(name) for line in lines]
+            try:
+                arrays[name] = pa.array(values)
+            except (pa.ArrowInvalid, pa.ArrowTypeError):  # ids of several kinds
+                arrays[name] = pa.array([None if value is None else str(value) for value in values])
+        write_table(pa.table(arrays), path)
+        return
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as stream:
+        if kind == "argilla":
+            stream.writelines(f"{json.dumps(line)}\n" for line in lines)
+        else:
+            json.dump({"samples": lines} if kind == "fiftyone" else lines, stream, indent=1)
+
+
+KINDS = {
+    "label-studio": (".json",),
+    "argilla": (".jsonl",),
+    "fiftyone": (".json",),
+    "spotlight": (".parquet", ".csv"),
+    "cleanlab": (".csv", ".parquet"),
 }
-"""What each tool reads, by the endings of its files, and what writes it."""
+"""What each tool reads, by the endings of its files."""

@@ -91,7 +91,7 @@ class MatchTo:
             codes = None  # labels were not judged
         rows = np.concatenate([reference.rows for reference in self.references])
         origin = np.zeros(checked.rows.shape[1]) if verdict is None else verdict.rules.origin
-        near = _compare(checked.rows, believed, rows, origin)
+        near, apart, neighbours, distances = _compare(checked.rows, believed, rows, origin)
         part_of, start = np.full(len(believed), -1), 0
         found: list[tuple[Part, float, Vector]] = []  # each part with its weight and its centre
         notes: list[str] = []
@@ -100,17 +100,17 @@ class MatchTo:
             own, seen = slice(start, start + len(reference.rows)), _view(reference.rows, origin)
             nearest = _nearest_others(seen)
             reach = _reach(nearest)
-            mine = believed & (near.nearest >= own.start) & (near.nearest < own.stop)
+            mine = believed & (near >= own.start) & (near < own.stop)
             if codes is None:
                 groups = _clusters(seen, nearest > reach, seed)
-                alike = _alike(nearest, np.sort(near.apart[mine]), k, reach)
+                alike = _alike(nearest, np.sort(apart[mine]), k, reach)
             else:
-                groups = _by_votes(codes, near.neighbours[own])
+                groups = _by_votes(codes, neighbours[own])
             parts: list[tuple[Part, int, Vector]] = []
             for group in np.unique(groups[groups >= 0]).tolist():
                 members = np.flatnonzero(groups == group)
                 if codes is None:
-                    chosen = mine & np.isin(near.nearest, start + members) & (near.apart <= alike)
+                    chosen = mine & np.isin(near, start + members) & (apart <= alike)
                 else:
                     chosen = (codes == group) & (part_of < 0)
                 if chosen.any():
@@ -119,7 +119,7 @@ class MatchTo:
                     parts.append((Part(f"{reference.name} {group}"), len(members), center))
             total = sum(size for _, size, _ in parts)
             found += [(part, size * reference.share / total, center) for part, size, center in parts]
-            alone = np.flatnonzero(near.distances[own] > reach)
+            alone = np.flatnonzero(distances[own] > reach)
             told.append(_describe(reference, verdict, alone) | {"parts": len(parts)})
             if len(alone):
                 notes.append(
@@ -133,18 +133,6 @@ class MatchTo:
         return Parts(part_of, list(names), np.array(weights), np.stack(centers)), notes, told
 
 
-@dataclass(frozen=True, eq=False)
-class _Near:
-    """How rows and reference rows lie to each other."""
-
-    # Of each row the nearest reference row, and its distance.
-    nearest: IntArray
-    apart: Vector
-    # Of each reference row the nearest believed rows, and the distance of the first.
-    neighbours: IntArray
-    distances: Vector
-
-
 def _view(rows: FloatArray, origin: Vector) -> Vector:
     """Return rows as they are compared: from the middle of the data and, of many features, of length one."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -156,8 +144,14 @@ def _view(rows: FloatArray, origin: Vector) -> Vector:
     return scaled
 
 
-def _compare(rows: Rows, believed: Mask, reference: FloatArray, origin: Vector) -> _Near:
-    """Compare all rows with a reference, in one read."""
+def _compare(
+    rows: Rows, believed: Mask, reference: FloatArray, origin: Vector
+) -> tuple[IntArray, Vector, IntArray, Vector]:
+    """Compare all rows with a reference, in one read.
+
+    Returns the reference row that is nearest to each row, and its distance; and the believed rows that are
+    nearest to each reference row, and the distance of the first.
+    """
     others = _view(reference, origin)
     squares = np.add.reduce(others * others, axis=1)
     step = block_rows(max(rows.shape[1], len(reference)))
@@ -187,7 +181,7 @@ def _compare(rows: Rows, believed: Mask, reference: FloatArray, origin: Vector) 
     read = Sums("comparing rows", part, zero, add, step=step, products=True)
     nearest, apart, neighbours, distances = run_read(rows, read)
     neighbours = np.where(np.isfinite(distances), neighbours, -1)
-    return _Near(nearest, np.sqrt(apart), neighbours, np.sqrt(distances[:, 0]))
+    return nearest, np.sqrt(apart), neighbours, np.sqrt(distances[:, 0])
 
 
 def _by_votes(codes: IntArray, neighbours: IntArray) -> IntArray:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from ..arrays import Float32Array, IntArray, Mask, UInt8Array
-from ..compute.blocks import core_count
+from ..compute.blocks import map_in_order
 from ..data import Items, Unreadable
 from ..data.images import as_pixels, image_of, open_image
 from ..errors import require
@@ -39,10 +38,8 @@ def find_alike_photos(photos: Items, foreign: Items) -> Alike:
 
     Time: O(photos * foreign photos), and one read of both. Memory: 3 kB for each foreign photo.
     """
-    others = np.concatenate(
-        [np.empty((0, _SIDE, _SIDE), np.uint8), *(thumbs for _, thumbs in _read(foreign))]
-    )
-    numbers = np.flatnonzero(others.any(axis=(1, 2)))
+    read = [np.empty((0, _SIDE, _SIDE), np.uint8), *(thumbs for _, thumbs in _read(foreign))]
+    numbers = np.flatnonzero((others := np.concatenate(read)).any(axis=(1, 2)))
     others = others[numbers]
     views = _coarse(others)
     found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))]
@@ -66,12 +63,12 @@ def find_alike_photos(photos: Items, foreign: Items) -> Alike:
 
 def _read(items: Items) -> Iterator[tuple[int, UInt8Array]]:
     """Yield the thumbnails of photos, and the number of the first."""
-    with task("comparing photos", len(items)) as advance, ThreadPoolExecutor(core_count()) as pool:
+    with task("comparing photos", len(items)) as advance:
         for start in range(0, len(items), _AT_ONCE):
             contents = items.read(start, min(start + _AT_ONCE, len(items)))
             with warnings.catch_warnings():  # Pillow would only warn of images that would fill the memory
                 warnings.filterwarnings("error", category=RuntimeWarning, module=r"PIL\.Image")
-                thumbs = np.stack(list(pool.map(_thumbnail, contents)))
+                thumbs = np.stack(list(map_in_order(_thumbnail, contents)))
             yield start, thumbs
             advance(len(contents))
 

@@ -78,38 +78,32 @@ def _weights(
     usable: Mask,
     first: IntArray,
 ) -> tuple[Vector, tuple[IntArray, IntArray] | None]:
-    """Return what each part's share goes by, and its bounds, from an entry for each value of one column."""
+    """Return what each part's share goes by, and its bounds, from an entry for each value of one column.
+
+    The parts of a value share what it has by their sizes.
+    """
     sizes = np.bincount(codes[usable], minlength=len(first))
     for classes, own in named.values():
-        present = classes[np.unique(own[usable])].tolist()
-        if set(present) != set(budgets):
+        present = np.unique(own[usable])
+        if set(classes[present].tolist()) != set(budgets):
             continue
-        value = own[first]
-        if all(map(is_bounds, budgets.values())):
-            return sizes.astype(np.float64), _bounds(budgets, classes, value, sizes)
-        if not all(is_number(entry) and entry > 0 for entry in budgets.values()):
+        value, weights, bounds = own[first], sizes.astype(np.float64), np.zeros((2, len(first)), np.int64)
+        bounded = all(map(is_bounds, budgets.values()))
+        if not bounded and not all(is_number(entry) and entry > 0 for entry in budgets.values()):
             raise InvalidInput("budgets must be positive numbers, or pairs of the least and the most rows")
-        told = np.array([float(budgets.get(name, 1.0)) for name in classes.tolist()])
-        found: Vector = told[value] * sizes / np.bincount(own[usable], minlength=len(classes))[value]
-        return found, None
+        for code in present.tolist():
+            parts, entry = np.flatnonzero(value == code), budgets[classes[code : code + 1].tolist()[0]]
+            there = int(sizes[parts].sum())
+            if not bounded:
+                weights[parts] = float(entry) * sizes[parts] / there
+                continue
+            for found, bound in zip(bounds, entry, strict=True):
+                found[parts] = share(Weights(sizes[parts]), sizes[parts][None], min(int(bound), there))
+        return weights, (bounds[0], bounds[1]) if bounded else None
     raise InvalidInput(
         f"budgets must name every value of one of {', '.join(named)}, and no other; got"
         f" {len(budgets):,} names"
     )
-
-
-def _bounds(
-    budgets: Mapping[Any, Any], classes: AnyArray, value: IntArray, sizes: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Return the least and the most rows of each part: the parts of a value share its own by their sizes."""
-    least, most = np.zeros((2, len(value)), np.int64)
-    for code in np.unique(value).tolist():
-        own = np.flatnonzero(value == code)
-        there = int(sizes[own].sum())
-        low, high = (min(int(bound), there) for bound in budgets[classes[code].item()])
-        for bound, found in ((low, least), (high, most)):
-            found[own] = share(Weights(sizes[own]), sizes[own][None], bound)
-    return least, most
 
 
 def unmet(parts: Parts, picks: IntArray) -> str | None:

@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -109,13 +110,15 @@ def summarise(
     nearness[np.isin(usable, selection.indices)] = np.inf
     order = np.argsort(nearness, kind="stable")[:GALLERY_ROWS]
     first, nearest = selection.indices[:GALLERY_ROWS], usable[order[nearness[order] < np.inf]]
-    found = {} if evidence is None else find_rows(inputs, evidence)
-    always = np.concatenate([first, nearest, *(part for tab in found.values() for part in tab[1:3])])
+    tabs = [] if evidence is None else find_tabs(inputs, evidence)
+    always = np.array(
+        [*first, *nearest, *(row for tab in tabs for row in (*tab.rows, *tab.beside))], np.int64
+    )
     shown = choose_rows(usable, inputs.codes, selection.indices, always[always >= 0], seed)
     sampled = gather(inputs.rows, shown)
     if evidence is None:
         evidence = judge_rows(inputs, sampled, shown, seed)
-        found = find_rows(inputs, evidence)
+        tabs = find_tabs(inputs, evidence)
     groups = inputs.groups[shown]
     ordinary = measures.distances[shown] <= usual[groups] + _FAR * spread[groups]
     at = {row: place for place, row in enumerate(shown.tolist())}
@@ -126,7 +129,7 @@ def summarise(
         Gallery("first", "Kept first", f"The first picks, in order.{smaller}", [at[row] for row in first]),
         Gallery("dropped", "Dropped nearest", about, [at[row] for row in nearest]),
     ]
-    review, curve = make_review(found, inputs, evidence, at), make_curve(inputs)
+    review, curve = make_review(tabs, inputs, evidence, at), make_curve(inputs)
     return Report(
         title=f"{len(selection):,} of {selection.n_rows:,} rows kept",
         labelled=inputs.labelled,
@@ -334,11 +337,8 @@ def count_suspects(inputs: Inputs, evidence: Suspicion) -> tuple[IntArray, IntAr
     return numbers[evidence.table.suspect], numbers
 
 
-Pairs = tuple[int, IntArray, IntArray, Vector]
-
-
-def find_rows(inputs: Inputs, evidence: Suspicion) -> dict[str, Pairs]:
-    """Return for each tab its number of rows, the first of them, those to compare them with, and scores."""
+def find_tabs(inputs: Inputs, evidence: Suspicion) -> list[Tab]:
+    """Return the tabs of the review, with the numbers of rows in the input."""
     table, distances = evidence.table, inputs.measures.distances
     # For each class the trusted row that is nearest to its centre; -1 where there is none.
     trusted = table.numbers[evidence.tiers == 0]
@@ -354,29 +354,27 @@ def find_rows(inputs: Inputs, evidence: Suspicion) -> dict[str, Pairs]:
     likely, far = np.flatnonzero(table.suspicion >= WRONG), np.flatnonzero(table.outlier > ODD)
     likely = likely[np.argsort(-table.suspicion[likely], kind="stable")]
     far = far[np.argsort(-table.outlier[far], kind="stable")]
-    found = {"labels": (likely, typical[likelier], table.suspicion)} if inputs.labelled else {}
-    found |= {
+    kinds = {
+        "labels": (likely, typical[likelier], table.suspicion),
         "outliers": (far, typical[own], table.outlier),
         "duplicates": (one_each, table.keep, table.duplicate),
     }
-    return {
-        name: (len(at), table.numbers[few := at[: _TABS[name][2]]], beside[few], score[few])
-        for name, (at, beside, score) in found.items()
-    }
-
-
-def make_review(found: dict[str, Pairs], inputs: Inputs, evidence: Suspicion, at: dict[int, int]) -> Review:
-    """Return the tabs; `at` tells where rows of the input are on the map."""
-    tabs = [
-        Tab(
-            name,
-            *_TABS[name][:2],
-            total,
-            [at[row] for row in rows.tolist()],
-            [at.get(row, -1) for row in beside.tolist()],
-            [round(float(value), 3) for value in score],
+    tabs = []
+    for name, (at, beside, score) in kinds.items():
+        title, about, most = _TABS[name]
+        few = at[:most]
+        scores = [round(value, 3) for value in score[few].tolist()]
+        tabs.append(
+            Tab(name, title, about, len(at), table.numbers[few].tolist(), beside[few].tolist(), scores)
         )
-        for name, (total, rows, beside, score) in found.items()
+    return tabs if inputs.labelled else tabs[1:]
+
+
+def make_review(tabs: list[Tab], inputs: Inputs, evidence: Suspicion, at: dict[int, int]) -> Review:
+    """Return the review with places on the map; `at` tells where rows of the input are on it."""
+    tabs = [
+        replace(tab, rows=[at[row] for row in tab.rows], beside=[at.get(row, -1) for row in tab.beside])
+        for tab in tabs
     ]
     estimate = None
     if evidence.estimate is not None:

@@ -78,25 +78,12 @@ function showOnMap(at) {
   byId("map").scrollIntoView();
 }
 
-// The rows that are nearest on the map.
-function neighbours(at, amount) {
-  const distances = Float64Array.from(rows.row.keys(), (other) => squareBetween(at, other));
-  const reach = distances.slice().sort()[Math.min(amount, size - 1)];
-  const near = Array.from(rows.row.keys()).filter((other) => other !== at && distances[other] <= reach);
-  return near.sort((a, b) => distances[a] - distances[b]).slice(0, amount);
-}
-
 function drawPinned() {
   const { pinned } = state;
   const help = "Point at a row to see it, click to pin it here. Box and Lasso list the rows inside.";
-  if (pinned < 0) return fill(byId("pinned"), hint(help));
-  return fill(
-    byId("pinned"),
-    element("h3", {}, "Pinned row", ghost("Unpin", () => update({ pinned: -1 }))),
-    rowCard(pinned),
-    element("h3", { class: "near" }, "Nearest on the map"),
-    element("ul", {}, ...neighbours(pinned, 6).map(rowLine)),
-  );
+  const unpin = () => update({ pinned: -1 });
+  const heading = () => element("h3", {}, "Pinned row", ghost("Unpin", unpin));
+  fill(byId("pinned"), ...(pinned < 0 ? [hint(help)] : [heading(), rowCard(pinned)]));
 }
 
 function clearSelected() {
