@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from ..arrays import Mask, Vector
-from ..data import Dataset, Unreadable
+from ..data import Dataset
 from ..errors import InvalidInput
 from ..inputs import numbers_of_rows
 from ..records import Selection
 from ..validation import Amount, check_keep, is_whole
+from .texts import read_texts
 
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
 _WELL_SPENT = 0.9  # of a budget that nothing is said of
@@ -119,11 +121,10 @@ def _count_tokens(data: Dataset) -> tuple[Vector, str, str]:
     except (ImportError, OSError, StopIteration):
         tokenizer = None
     counts: list[float] = []
-    for start in range(0, len(data), _TEXTS_AT_ONCE):
-        texts = content.read(start, min(start + _TEXTS_AT_ONCE, len(data)))
-        read = ["" if isinstance(text, Unreadable) else str(text) for text in texts]
+    texts = read_texts(content)
+    while some := list(islice(texts, _TEXTS_AT_ONCE)):
         if tokenizer is None:
-            counts += [_TOKENS_PER_WORD * len(text.split()) for text in read]
+            counts += [_TOKENS_PER_WORD * len(text.split()) for text in some]
         else:
-            counts += [len(found.ids) for found in tokenizer.encode_batch(read, add_special_tokens=False)]
+            counts += [len(found.ids) for found in tokenizer.encode_batch(some, add_special_tokens=False)]
     return np.array(counts, np.float64), _TOKENS, _WORDS_NOTE if tokenizer is None else _TOKENIZER_NOTE

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -36,19 +37,19 @@ def find_alike(texts: Items, foreign: Items) -> Alike:
     >>> found.train.tolist(), found.test.tolist(), found.likeness.round(2).tolist()
     ([0], [0], [0.65])
     """
-    known = [sequences(text) for text in _read(foreign)]
+    known: list[Keys] = []
     sharing: dict[int, list[int]] = {}  # the foreign texts of each band
-    for other, bands in enumerate(_bands(known).tolist()):
-        for band in bands:
+    for other, text in enumerate(read_texts(foreign)):
+        known.append(sequences(text))
+        for band in _bands(known[-1]):
             sharing.setdefault(band, []).append(other)
     found = []
-    for start in range(0, len(texts), _AT_ONCE):
-        own = [sequences(text) for text in _read(texts, start, min(start + _AT_ONCE, len(texts)))]
-        for row, bands in enumerate(_bands(own).tolist()):
-            others = sorted({other for band in bands for other in sharing.get(band, ())})
-            scores = [_overlap(own[row], known[other]) for other in others]
-            if scores and max(scores) >= LEAST:
-                found.append((start + row, others[int(np.argmax(scores))], max(scores)))
+    for row, text in enumerate(read_texts(texts)):
+        own = sequences(text)
+        others = sorted({other for band in _bands(own) for other in sharing.get(band, ())})
+        scores = [_overlap(own, known[other]) for other in others]
+        if scores and max(scores) >= LEAST:
+            found.append((row, others[int(np.argmax(scores))], max(scores)))
     train, test, overlap = np.array(found, np.float64).reshape(-1, 3).T
     return Alike(train.astype(np.int64), test.astype(np.int64), overlap)
 
@@ -62,11 +63,10 @@ def same_texts(texts: Items) -> IntArray:
     """
     known: dict[bytes, int] = {}
     found = np.full(len(texts), -1)
-    for start in range(0, len(texts), _AT_ONCE):
-        for row, text in enumerate(_read(texts, start, min(start + _AT_ONCE, len(texts))), start):
-            if words := _words(text):
-                key = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-                found[row] = known.setdefault(key, row)
+    for row, text in enumerate(read_texts(texts)):
+        if words := _words(text):
+            key = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            found[row] = known.setdefault(key, row)
     return found
 
 
@@ -97,27 +97,28 @@ def _mixed(keys: Keys) -> Keys:
     return keys ^ keys >> np.uint64(33)
 
 
-def _bands(texts: list[Keys]) -> Keys:
-    """Return a number for each band of the signature of each text; those of empty texts are their own."""
-    salts = _mixed(np.arange(1, _BANDS * _PER_BAND + 1, dtype=np.uint64))
-    found = np.empty((len(texts), _BANDS), np.uint64)
-    for row, keys in enumerate(texts):
-        if not len(keys):
-            found[row] = _mixed(np.full(1, (1 << 63) + row, np.uint64))
-            continue
-        least = ((keys[:, None] ^ salts) * np.uint64(0x9E3779B97F4A7C15)).min(axis=0)
-        name = np.zeros(_BANDS, np.uint64)
-        for own in least.reshape(_BANDS, _PER_BAND).T:
-            name = _mixed(name ^ own)
-        found[row] = name
+_SALTS = _mixed(np.arange(1, _BANDS * _PER_BAND + 1, dtype=np.uint64))
+
+
+def _bands(keys: Keys) -> list[int]:
+    """Return a number for each band of the signature of a text; none of an empty one."""
+    if not len(keys):
+        return []
+    least = ((keys[:, None] ^ _SALTS) * np.uint64(0x9E3779B97F4A7C15)).min(axis=0)
+    names = np.zeros(_BANDS, np.uint64)
+    for own in least.reshape(_BANDS, _PER_BAND).T:
+        names = _mixed(names ^ own)
+    found: list[int] = names.tolist()
     return found
 
 
 def _overlap(one: Keys, other: Keys) -> float:
     shared = len(np.intersect1d(one, other, assume_unique=True))
-    return shared / max(1, len(one) + len(other) - shared)
+    return shared / (len(one) + len(other) - shared)
 
 
-def _read(items: Items, start: int = 0, stop: int | None = None) -> list[str]:
-    texts = items.read(start, len(items) if stop is None else stop)
-    return ["" if isinstance(text, Unreadable) else str(text) for text in texts]
+def read_texts(items: Items) -> Iterator[str]:
+    """Yield texts, some read at a time; those that cannot be read are empty."""
+    for start in range(0, len(items), _AT_ONCE):
+        for text in items.read(start, min(start + _AT_ONCE, len(items))):
+            yield "" if isinstance(text, Unreadable) else str(text)

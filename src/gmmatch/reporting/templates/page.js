@@ -36,13 +36,8 @@ async function start() {
   const system = matchMedia("(prefers-color-scheme: dark)");
   applyTheme(system.matches);
   const slider = byId("slider");
-  slider.max = String(budgets.length - 1);
-  slider.value = slider.max;
   slider.addEventListener("input", () => update({ budget: Number(slider.value) }));
   byId("budget").addEventListener("submit", (event) => event.preventDefault());
-  const { usable } = report.glance;
-  const shown = usable > size ? `${count(size)} of ${count(usable)} rows` : plural(size, "row", "rows");
-  byId("map-about").textContent = `${shown}, laid out by ${rows.projection}.`;
   byId("modes").addEventListener("change", (event) => update({ mode: event.target.value }));
   readBudget();
   drawPinned();
