@@ -1,7 +1,5 @@
 """Hand judged rows to tools in which people look at them: plain files in their formats, suspects first."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

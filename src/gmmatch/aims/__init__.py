@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import IntArray, Mask
+from ..arrays import AnyArray, IntArray, Mask
 from ..checkpoints import pack
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
@@ -23,12 +23,11 @@ from ..selectors.groups import Wanted
 from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
-from .duplicates import drop_duplicates
-from .holdout import Holdout, Leaks
+from .duplicates import Holdout, Leaks, drop_duplicates
 from .include import Include, excluded_rows
-from .match_to import MatchTo
+from .match_to import Reference, open_references, reference_parts
 from .quality import Quality
-from .strata import Strata, unmet
+from .strata import open_strata, strata_parts, unmet
 from .texts import same_texts
 
 __all__ = ["Aims", "Cost", "Holdout", "Leaks", "OpenAims", "Resolved", "open_aims"]
@@ -99,8 +98,8 @@ class OpenAims:
     drop: bool = False
     texts: IntArray | None = None  # which texts are the same, where duplicates are dropped
     cost: Cost | None = None
-    strata: Strata | None = None
-    match_to: MatchTo | None = None
+    strata: Mapping[str, AnyArray] | None = None
+    match_to: list[Reference] | None = None
     quality: Quality | None = None
 
     def recipe(self) -> dict[str, str]:
@@ -130,14 +129,15 @@ class OpenAims:
         allowed, notes, info, leaks = self._allowed(checked, evidence, seed)
         parts, keep = None, None
         if self.strata is not None:
-            parts = self.strata.parts(checked, by_class, params.get("budgets"))
-            info["strata"] = {"columns": list(self.strata.columns), "parts": len(parts.names)}
+            parts = strata_parts(self.strata, checked, by_class, params.get("budgets"))
+            info["strata"] = {"columns": list(self.strata), "parts": len(parts.names)}
         if self.match_to is not None:
             if self.cost is None:
                 keep = k = resolve_keep(params["keep"], int(allowed.sum()))
             else:
                 k = self.cost.rows_for(self.cost.budget(asked, allowed), allowed)
-            parts, more, info["match_to"] = self.match_to.parts(checked, verdict, by_class, seed, k)
+            found = reference_parts(self.match_to, checked, verdict, by_class, seed, k)
+            parts, more, info["match_to"] = found
             parts.codes[first[parts.codes[first] < 0]] = 0  # rows that are in already count somewhere
             notes += more
         allowed[first] = True
@@ -235,7 +235,7 @@ def open_aims(
         drop,
         same_texts(content) if drop and content is not None and content.kind == "text" else None,
         None if aims.cost is None else Cost.of(aims.cost, data),
-        None if aims.strata is None else Strata.of(aims.strata, data),
-        None if aims.match_to is None else MatchTo.of(aims.match_to, width, seed, encoder, text),
+        None if aims.strata is None else open_strata(aims.strata, data),
+        None if aims.match_to is None else open_references(aims.match_to, width, seed, encoder, text),
         None if aims.quality is None else Quality.of(aims.quality, data),
     )

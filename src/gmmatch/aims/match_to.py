@@ -8,8 +8,6 @@ nearest. Each part has its share of the budget by its reference rows, and its pi
 many features, as embeddings have, are compared by their cosines, others by their distances.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -51,86 +49,85 @@ class Reference:
     share: float
 
 
-@dataclass(frozen=True, eq=False)
-class MatchTo:
-    """All references."""
+def open_references(
+    given: object, n_features: int, seed: int, encoder: object = None, text: str | None = None
+) -> list[Reference]:
+    """Open references: one, or a mapping from paths to shares."""
+    shares = given if isinstance(given, Mapping) else {None: 1.0}
+    positive = all(is_number(share) and 0 < share < float("inf") for share in shares.values())
+    named = all(name is None or isinstance(name, (str, os.PathLike)) for name in shares)
+    if not (shares and positive and named):
+        raise InvalidParameter("match_to takes rows, or a mapping from each path to a positive share")
+    found = []
+    for name, share in shares.items():
+        called = "match_to" if name is None else f"match_to ({os.fspath(name)})"
+        foreign = open_foreign(given if name is None else name, encoder, text)
+        rows = rows_of(foreign, called, n_features)
+        order = np.argsort(row_keys(rows, seed), kind="stable")[:_MOST_ROWS]
+        found.append(Reference(called, rows[np.sort(order)], float(share)))
+    return found
 
-    references: list[Reference]
 
-    @classmethod
-    def of(
-        cls, given: object, n_features: int, seed: int, encoder: object = None, text: str | None = None
-    ) -> MatchTo:
-        """Open references: one, or a mapping from paths to shares."""
-        shares = given if isinstance(given, Mapping) else {None: 1.0}
-        positive = all(is_number(share) and 0 < share < float("inf") for share in shares.values())
-        named = all(name is None or isinstance(name, (str, os.PathLike)) for name in shares)
-        if not (shares and positive and named):
-            raise InvalidParameter("match_to takes rows, or a mapping from each path to a positive share")
-        found = []
-        for name, share in shares.items():
-            called = "match_to" if name is None else f"match_to ({os.fspath(name)})"
-            foreign = open_foreign(given if name is None else name, encoder, text)
-            rows = rows_of(foreign, called, n_features)
-            order = np.argsort(row_keys(rows, seed), kind="stable")[:_MOST_ROWS]
-            found.append(Reference(called, rows[np.sort(order)], float(share)))
-        return cls(found)
+def reference_parts(
+    references: list[Reference],
+    checked: CheckedRows,
+    verdict: Verdict | None,
+    by_class: bool,
+    seed: int,
+    k: int,
+) -> tuple[Parts, list[str], list[dict[str, Any]]]:
+    """Return the parts of the rows that the picks come from, notes, and what was found as plain data.
 
-    def parts(
-        self, checked: CheckedRows, verdict: Verdict | None, by_class: bool, seed: int, k: int
-    ) -> tuple[Parts, list[str], list[dict[str, Any]]]:
-        """Return the parts of the rows that the picks come from, notes, and what was found as plain data.
+    `k`: how many rows are to be picked.
 
-        `k`: how many rows are to be picked.
-
-        Time: one read, O(rows * features * reference rows).
-        """
-        believed = checked.usable & (True if verdict is None else verdict.tiers == TRUSTED)
-        codes, present = checked.judged(by_class)
-        if verdict is None or verdict.labels is None or len(present) < 2:
-            codes = None  # labels were not judged
-        rows = np.concatenate([reference.rows for reference in self.references])
-        origin = np.zeros(checked.rows.shape[1]) if verdict is None else verdict.rules.origin
-        near, apart, neighbours, distances = _compare(checked.rows, believed, rows, origin)
-        part_of, start = np.full(len(believed), -1), 0
-        found: list[tuple[Part, float, Vector]] = []  # each part with its weight and its centre
-        notes: list[str] = []
-        told: list[dict[str, Any]] = []
-        for reference in self.references:
-            own, seen = slice(start, start + len(reference.rows)), _view(reference.rows, origin)
-            nearest = _nearest_others(seen)
-            reach = _reach(nearest)
-            mine = believed & (near >= own.start) & (near < own.stop)
+    Time: one read, O(rows * features * reference rows).
+    """
+    believed = checked.usable & (True if verdict is None else verdict.tiers == TRUSTED)
+    codes, present = checked.judged(by_class)
+    if verdict is None or verdict.labels is None or len(present) < 2:
+        codes = None  # labels were not judged
+    rows = np.concatenate([reference.rows for reference in references])
+    origin = np.zeros(checked.rows.shape[1]) if verdict is None else verdict.rules.origin
+    near, apart, neighbours, distances = _compare(checked.rows, believed, rows, origin)
+    part_of, start = np.full(len(believed), -1), 0
+    found: list[tuple[Part, float, Vector]] = []  # each part with its weight and its centre
+    notes: list[str] = []
+    told: list[dict[str, Any]] = []
+    for reference in references:
+        own, seen = slice(start, start + len(reference.rows)), _view(reference.rows, origin)
+        nearest = _nearest_others(seen)
+        reach = _reach(nearest)
+        mine = believed & (near >= own.start) & (near < own.stop)
+        if codes is None:
+            groups = _clusters(seen, nearest > reach, seed)
+            alike = _alike(nearest, np.sort(apart[mine]), k, reach)
+        else:
+            groups = _by_votes(codes, neighbours[own])
+        parts: list[tuple[Part, int, Vector]] = []
+        for group in np.unique(groups[groups >= 0]).tolist():
+            members = np.flatnonzero(groups == group)
             if codes is None:
-                groups = _clusters(seen, nearest > reach, seed)
-                alike = _alike(nearest, np.sort(apart[mine]), k, reach)
+                chosen = mine & np.isin(near, start + members) & (apart <= alike)
             else:
-                groups = _by_votes(codes, neighbours[own])
-            parts: list[tuple[Part, int, Vector]] = []
-            for group in np.unique(groups[groups >= 0]).tolist():
-                members = np.flatnonzero(groups == group)
-                if codes is None:
-                    chosen = mine & np.isin(near, start + members) & (apart <= alike)
-                else:
-                    chosen = (codes == group) & (part_of < 0)
-                if chosen.any():
-                    part_of[chosen] = len(found) + len(parts)
-                    center = np.add.reduce(reference.rows[members], axis=0, dtype=np.float64) / len(members)
-                    parts.append((Part(f"{reference.name} {group}"), len(members), center))
-            total = sum(size for _, size, _ in parts)
-            found += [(part, size * reference.share / total, center) for part, size, center in parts]
-            alone = np.flatnonzero(distances[own] > reach)
-            told.append(_describe(reference, verdict, alone) | {"parts": len(parts)})
-            if len(alone):
-                notes.append(
-                    f"nothing in the data is like {len(alone):,} of {len(reference.rows):,} rows of"
-                    f" {reference.name} (such as row {alone[0]})"
-                )
-            start = own.stop
-        if not found:
-            raise InvalidInput("no believed row of the data is like match_to; pass rows of the same kind")
-        names, weights, centers = zip(*found, strict=True)
-        return Parts(part_of, list(names), np.array(weights), np.stack(centers)), notes, told
+                chosen = (codes == group) & (part_of < 0)
+            if chosen.any():
+                part_of[chosen] = len(found) + len(parts)
+                center = np.add.reduce(reference.rows[members], axis=0, dtype=np.float64) / len(members)
+                parts.append((Part(f"{reference.name} {group}"), len(members), center))
+        total = sum(size for _, size, _ in parts)
+        found += [(part, size * reference.share / total, center) for part, size, center in parts]
+        alone = np.flatnonzero(distances[own] > reach)
+        told.append(_describe(reference, verdict, alone) | {"parts": len(parts)})
+        if len(alone):
+            notes.append(
+                f"nothing in the data is like {len(alone):,} of {len(reference.rows):,} rows of"
+                f" {reference.name} (such as row {alone[0]})"
+            )
+        start = own.stop
+    if not found:
+        raise InvalidInput("no believed row of the data is like match_to; pass rows of the same kind")
+    names, weights, centers = zip(*found, strict=True)
+    return Parts(part_of, list(names), np.array(weights), np.stack(centers)), notes, told
 
 
 def _view(rows: FloatArray, origin: Vector) -> Vector:

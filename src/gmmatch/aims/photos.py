@@ -5,8 +5,6 @@ foreign photos whose coarse thumbnails correlate best, either whole or without a
 corner. They are then compared by finer thumbnails, under the crop of either that makes both most alike.
 """
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ from ..data import Items, Unreadable
 from ..data.images import as_pixels, image_of, open_image
 from ..errors import require
 from ..progress import task
-from .duplicates import Alike
+from .texts import Alike
 
 _SHARE = 0.1  # of the usual distance (1 - correlation) that photos which are nearly the same may have
 _FLAT = 4.0  # greys of 255: photos that vary less are not compared

@@ -1,10 +1,7 @@
 """Columns that share the budget beside the class: source, language, annotator, month."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,56 +16,52 @@ from ..validation import CheckedRows, as_labels, is_number
 _MOST_PARTS = 1 << 16
 
 
-@dataclass(frozen=True, eq=False)
-class Strata:
-    """The values of the columns of strata, by name."""
+def open_strata(given: object, data: Dataset) -> dict[str, AnyArray]:
+    """Read strata: names of columns, an array, or a mapping of names to arrays or columns."""
+    if isinstance(given, (str, os.PathLike)):
+        given = {name.strip(): name.strip() for name in os.fspath(given).split(",")}
+    elif isinstance(given, (list, tuple)) and len(given) < len(data):
+        named = all(isinstance(name, str) for name in given)
+        given = {name: name for name in given} if named else {"strata": given}
+    elif not isinstance(given, Mapping):
+        given = {"strata": given}
+    if not given:
+        raise InvalidInput("strata names no column; leave it out, or name one")
+    return {str(name): values_of_rows(data, values, "strata") for name, values in given.items()}
 
-    columns: Mapping[str, AnyArray]
 
-    @classmethod
-    def of(cls, given: object, data: Dataset) -> Strata:
-        """Read strata: names of columns, an array, or a mapping of names to arrays or columns."""
-        if isinstance(given, (str, os.PathLike)):
-            given = {name.strip(): name.strip() for name in os.fspath(given).split(",")}
-        elif isinstance(given, (list, tuple)) and len(given) < len(data):
-            named = all(isinstance(name, str) for name in given)
-            given = {name: name for name in given} if named else {"strata": given}
-        elif not isinstance(given, Mapping):
-            given = {"strata": given}
-        if not given:
-            raise InvalidInput("strata names no column; leave it out, or name one")
-        return cls({str(name): values_of_rows(data, values, "strata") for name, values in given.items()})
+def strata_parts(
+    strata: Mapping[str, AnyArray], checked: CheckedRows, by_class: bool, budgets: object
+) -> Parts:
+    """Return the parts: the rows of a class, where rows have one, of one value in each column.
 
-    def parts(self, checked: CheckedRows, by_class: bool, budgets: object) -> Parts:
-        """Return the parts: the rows of a class, where rows have one, of one value in each column.
-
-        `budgets`: a mapping gives each value of one column (or of the class) its weight, or its least and its
-        most rows as a pair, and the parts of a value share these by their sizes; otherwise parts share the
-        budget as classes do.
-        """
-        usable, columns = checked.usable, dict(self.columns)
-        if by_class and checked.classes is not None and checked.codes is not None:
-            columns = {"class": checked.classes[checked.codes], **columns}
-        named = {name: as_labels(values, len(usable), name) for name, values in columns.items()}
-        codes = np.zeros(len(usable), np.int64)
-        for classes, own in named.values():
-            codes = np.unique(codes * len(classes) + own, return_inverse=True)[1]
-        present, codes[usable] = np.unique(codes[usable], return_inverse=True)
-        codes[~usable] = -1
-        if len(present) > _MOST_PARTS:
-            raise InvalidInput(
-                f"strata make {len(present):,} parts of {int(usable.sum()):,} rows; the most is"
-                f" {_MOST_PARTS:,}: name columns of fewer values"
-            )
-        first = np.flatnonzero(usable)[np.unique(codes[usable], return_index=True)[1]]
-        names = [
-            Part(" / ".join(f"{name}={classes[own[row]]}" for name, (classes, own) in named.items()))
-            for row in first.tolist()
-        ]
-        if not isinstance(budgets, Mapping):
-            return Parts(codes, names)
-        weights, bounds = _weights(budgets, named, codes, usable, first)
-        return Parts(codes, names, weights, bounds=bounds)
+    `budgets`: a mapping gives each value of one column (or of the class) its weight, or its least and its
+    most rows as a pair, and the parts of a value share these by their sizes; otherwise parts share the
+    budget as classes do.
+    """
+    usable, columns = checked.usable, dict(strata)
+    if by_class and checked.classes is not None and checked.codes is not None:
+        columns = {"class": checked.classes[checked.codes], **columns}
+    named = {name: as_labels(values, len(usable), name) for name, values in columns.items()}
+    codes = np.zeros(len(usable), np.int64)
+    for classes, own in named.values():
+        codes = np.unique(codes * len(classes) + own, return_inverse=True)[1]
+    present, codes[usable] = np.unique(codes[usable], return_inverse=True)
+    codes[~usable] = -1
+    if len(present) > _MOST_PARTS:
+        raise InvalidInput(
+            f"strata make {len(present):,} parts of {int(usable.sum()):,} rows; the most is"
+            f" {_MOST_PARTS:,}: name columns of fewer values"
+        )
+    first = np.flatnonzero(usable)[np.unique(codes[usable], return_index=True)[1]]
+    names = [
+        Part(" / ".join(f"{name}={classes[own[row]]}" for name, (classes, own) in named.items()))
+        for row in first.tolist()
+    ]
+    if not isinstance(budgets, Mapping):
+        return Parts(codes, names)
+    weights, bounds = _weights(budgets, named, codes, usable, first)
+    return Parts(codes, names, weights, bounds=bounds)
 
 
 def _weights(

@@ -5,23 +5,30 @@ share a band of MinHash signatures (Broder 1997), and are then compared exactly:
 counts, a pair is missed with a probability of 0.004.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import IntArray, Keys
+from ..arrays import IntArray, Keys, Vector
 from ..data import Items, Unreadable
-from .duplicates import Alike
 
 LEAST = 0.6  # shared among all sequences of two texts that are nearly the same
 _LETTERS = 4
 _LONGEST = 10_000  # letters that are compared: in longer texts most sequences are common ones
 _BANDS, _PER_BAND = 40, 4
 _AT_ONCE = 1 << 13
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Pairs of a text or photo and the foreign one that it is most like, and how alike they are."""
+
+    train: IntArray
+    test: IntArray
+    likeness: Vector
 
 
 def find_alike(texts: Items, foreign: Items) -> Alike:

@@ -1,7 +1,5 @@
 """What results show of themselves in a notebook: counts, classes, first rows; the page inline; two plots."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape

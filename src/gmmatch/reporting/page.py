@@ -1,7 +1,5 @@
 """From plain data to one HTML file that needs nothing else: styles, scripts and the plot library inside."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
