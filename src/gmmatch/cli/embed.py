@@ -11,7 +11,7 @@ from .. import api
 from ..encoders import FAMILIES, spec_form
 from . import options
 from .friendly import parse_params, say, show_progress
-from .options import choice, column, option, takes
+from .options import RUN, column, file, option, takes
 
 SHOWN = 10
 _KNOWN = ", ".join(map(spec_form, FAMILIES))
@@ -33,7 +33,9 @@ def embed(
     ids: Annotated[str | None, column("Column of ids; otherwise row numbers or paths.")] = None,
     split: Annotated[str, column("Which part, where INPUT has both.", "train|test")] = "train",
     size: Annotated[int | None, option("Side of the images in pixels, in place of the encoder's.")] = None,
-    param: Annotated[list[str] | None, choice("A parameter of the encoder; repeatable.", "KEY=VALUE")] = None,
+    param: Annotated[
+        list[str] | None, file("Parameter of the encoder; repeatable.", RUN, "KEY=VALUE")
+    ] = None,
     batch_size: Annotated[int | None, option("Rows encoded together.", min=1)] = None,
     cache: Annotated[bool, option("Keep vectors by content, so that nothing is encoded twice.")] = True,
     as_json: options.AsJson = False,

@@ -232,7 +232,7 @@ def make_map(
     tiers = np.where(known, evidence.tiers[judged], -1)
     ids, codes = inputs.source.ids, inputs.codes[shown] if inputs.labelled else None
     places, about = project(sampled, ordinary, kind, selection.random_state or 0, codes, tiers == 0)
-    grid, window = to_grid(places)
+    distances, (grid, window) = inputs.measures.distances[shown], to_grid(places)
     return MapRows(
         row=shown.tolist(),
         id=None if ids is None else [short(name) for name in ids[shown].tolist()],
@@ -240,7 +240,8 @@ def make_map(
         y=grid[:, 1].tolist(),
         code=inputs.listed_codes(inputs.codes[shown]),
         rank=rank[shown].tolist(),
-        distance=significant(inputs.measures.distances[shown], 4),
+        distance=significant(distances, 4),
+        reach=significant(np.quantile(distances, (0.02, 0.98)), 4),
         suspicion=[round(float(table.suspicion[at]), 3) if at >= 0 else None for at in judged.tolist()],
         suggested=inputs.listed_codes(np.where(known, table.suggested[judged], -1)),
         tier=tiers.tolist(),

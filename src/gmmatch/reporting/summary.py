@@ -70,6 +70,7 @@ class MapRows:
     code: list[int]  # class, as a position in `ClassTable.names`
     rank: list[int]  # place among the picks from 0; -1: dropped
     distance: list[float]  # distance to the centre of the class
+    reach: list[float]  # the distances that colours end at: nearly the least, and nearly the most
     # From 0 to 1, the class that fits better (-1: none) and words; suspicion is None where a row was not
     # judged.
     suspicion: list[float | None]

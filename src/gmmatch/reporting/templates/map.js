@@ -7,16 +7,10 @@ const FAR = 14; // pixels from a point at which it is no longer meant
 // And plot, view, points, names and ring, once they are made.
 const map = { colour: new Uint32Array(size), width: new Float32Array(size) };
 
-function quantile(values, share) {
-  const sorted = Float64Array.from(values.filter((value) => value !== null)).sort();
-  return sorted.length ? sorted[Math.min(Math.floor(share * sorted.length), sorted.length - 1)] : 0;
-}
-const distanceRange = [quantile(rows.distance, 0.02), quantile(rows.distance, 0.98)];
-
 function baseColour(at, theme) {
   if (state.mode === "class") return classColour(rows.code[at]);
   if (state.mode === "distance") {
-    const [low, high] = distanceRange;
+    const [low, high] = rows.reach;
     return rampColour(rampOf("distance"), high > low ? (rows.distance[at] - low) / (high - low) : 0.5);
   }
   if (state.mode === "suspicion")
@@ -27,8 +21,7 @@ function baseColour(at, theme) {
 function paint() {
   const colourOf = (name) => [name, channels(cssColour(name))];
   const theme = Object.fromEntries(["kept", "lost", "dropped"].map(colourOf));
-  const crowd = size > 6000 ? 0.34 : size > 1500 ? 0.45 : 0.6;
-  const scale = size > 6000 ? 0.8 : 1;
+  const [crowd, scale] = size > 6000 ? [0.34, 0.8] : [size > 1500 ? 0.45 : 0.6, 1];
   for (let at = 0; at < size; at++) {
     const kept = isKept(at);
     const lost = state.mode === "kept" && isLost(at);
@@ -145,7 +138,7 @@ function classLegend() {
 function rampLegend() {
   const background = `linear-gradient(to right, ${rampOf(state.mode).join(", ")})`;
   const far = state.mode === "distance";
-  const [low, high] = far ? distanceRange.map(number) : ["0 believed", "1 hard to believe"];
+  const [low, high] = far ? rows.reach.map(number) : ["0 believed", "1 hard to believe"];
   const words = far ? "distance to the centre of the class; kept rows are larger" : "kept rows are larger";
   const ramp = element("span", { class: "ramp", style: { background } });
   const say = (text) => element("span", {}, text);
