@@ -49,8 +49,8 @@ function sortBy(name) {
 }
 
 function shareBar(share, kind) {
-  const width = `${100 * Math.min(Math.max(share, 0), 1)}%`;
-  return element("span", { class: `share ${kind}`, "aria-hidden": "true" }, element("i", { style: { width } }));
+  const filled = element("i", { style: { width: `${100 * Math.min(Math.max(share, 0), 1)}%` } });
+  return element("span", { class: `share ${kind}`, "aria-hidden": "true" }, filled);
 }
 
 function className(name, code) {

@@ -15,22 +15,16 @@ const RAMPS = {
   },
 };
 
-function rampOf(mode) {
-  return RAMPS[document.documentElement.dataset.theme][mode];
-}
+const rampOf = (mode) => RAMPS[document.documentElement.dataset.theme][mode];
 
 function channels(hex) {
   const value = parseInt(hex.slice(1), 16);
   return [value >> 16, (value >> 8) & 255, value & 255];
 }
 
-function packed([red, green, blue], alpha) {
-  return ((red << 24) | (green << 16) | (blue << 8) | Math.round(alpha * 255)) >>> 0;
-}
-
-function cssColour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-}
+const packed = ([red, green, blue], alpha) =>
+  ((red << 24) | (green << 16) | (blue << 8) | Math.round(alpha * 255)) >>> 0;
+const cssColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 // The colour at a share from 0 to 1 of a ramp.
 function rampColour(stops, share) {
@@ -49,6 +43,4 @@ function classColour(code) {
   return channels(painter.fillStyle);
 }
 
-function cssRgb(colour) {
-  return `rgb(${colour.join(" ")})`;
-}
+const cssRgb = (colour) => `rgb(${colour.join(" ")})`;

@@ -44,13 +44,12 @@ function styleAxes(plot) {
   plot.background_fill_color = cssColour("surface");
   plot.border_fill_color = cssColour("surface");
   plot.outline_line_color = cssColour("line");
+  const font = "system-ui, sans-serif";
   for (const axis of [...plot.xaxis, ...plot.yaxis]) {
-    for (const name of ["axis_line", "major_tick_line", "minor_tick_line"]) axis[`${name}_color`] = null;
-    for (const [name, pixels] of [["major_label", 12], ["axis_label", 13]]) {
-      axis[`${name}_text_color`] = ink;
-      axis[`${name}_text_font_size`] = `${pixels}px`;
-      axis[`${name}_text_font`] = "system-ui, sans-serif";
-    }
+    Object.assign(axis, { axis_line_color: null, major_tick_line_color: null, minor_tick_line_color: null });
+    Object.assign(axis, { major_label_text_color: ink, axis_label_text_color: ink });
+    Object.assign(axis, { major_label_text_font: font, axis_label_text_font: font });
+    Object.assign(axis, { major_label_text_font_size: "12px", axis_label_text_font_size: "13px" });
     axis.axis_label_text_font_style = "normal";
   }
   for (const grid of [...plot.xgrid, ...plot.ygrid]) grid.grid_line_color = line;
@@ -188,7 +187,8 @@ function nameClasses(plot) {
   for (const code of report.labelled && names.length <= MOST_NAMED ? names.keys() : []) {
     const own = Array.from(rows.row.keys()).filter((at) => rows.code[at] === code && rows.tier[at] <= 0);
     const some = own.slice(-MOST_COUNTED);
-    const near = some.map((at) => some.filter((other) => squareBetween(at, other) < reach).length);
+    const apart = (at, other) => (rows.x[at] - rows.x[other]) ** 2 + (rows.y[at] - rows.y[other]) ** 2;
+    const near = some.map((at) => some.filter((other) => apart(at, other) < reach).length);
     const at = some[near.indexOf(Math.max(...near))];
     if (at === undefined) continue;
     spots.x.push(rows.x[at]);

@@ -15,9 +15,7 @@ const state = {
 };
 const listeners = [];
 
-function listen(keys, listener) {
-  listeners.push([new Set(keys), listener]);
-}
+const listen = (keys, listener) => listeners.push([new Set(keys), listener]);
 
 function update(changes) {
   const changed = Object.keys(changes).filter((key) => state[key] !== changes[key]);
@@ -36,13 +34,10 @@ const isKept = (at) => rows.rank[at] >= 0 && rows.rank[at] < budget();
 const isLost = (at) => rows.rank[at] >= budget();
 const nameOf = (at) => (rows.id ? rows.id[at] : `row ${count(rows.row[at])}`);
 const classOf = (code) => (code < 0 ? "a class that is not listed" : report.classes.names[code]);
-const squareBetween = (one, other) =>
-  (rows.x[one] - rows.x[other]) ** 2 + (rows.y[one] - rows.y[other]) ** 2;
-const pickOrder = Array.from({ length: size }, (_, at) => at)
-  .filter((at) => rows.rank[at] >= 0)
-  .sort((a, b) => rows.rank[a] - rows.rank[b]);
+const picked = [...rows.row.keys()].filter((at) => rows.rank[at] >= 0);
+const pickOrder = picked.sort((a, b) => rows.rank[a] - rows.rank[b]);
 
-state.pinned = pickOrder.length ? pickOrder[0] : -1;
+state.pinned = pickOrder[0] ?? -1;
 
 // Picks of each class at every budget.
 const classCounts = [];
