@@ -44,19 +44,20 @@ def find_alike(texts: Items, foreign: Items) -> Alike:
     >>> found.train.tolist(), found.test.tolist(), found.likeness.round(2).tolist()
     ([0], [0], [0.65])
     """
-    known: list[Keys] = []
-    sharing: dict[int, list[int]] = {}  # the foreign texts of each band
-    for other, text in enumerate(read_texts(foreign)):
-        known.append(sequences(text))
-        for band in _bands(known[-1]):
-            sharing.setdefault(band, []).append(other)
+    known = [sequences(text) for text in read_texts(foreign)]
+    filled = np.array([other for other, keys in enumerate(known) if len(keys)], np.int64)
+    names = np.array([_bands(known[other]) for other in filled], np.uint64).reshape(-1)
+    order = np.argsort(names, kind="stable")
+    names, owners = names[order], np.repeat(filled, _BANDS)[order]  # the foreign texts of each band
     found = []
     for row, text in enumerate(read_texts(texts)):
-        own = sequences(text)
-        others = sorted({other for band in _bands(own) for other in sharing.get(band, ())})
-        scores = [_overlap(own, known[other]) for other in others]
-        if scores and max(scores) >= LEAST:
-            found.append((row, others[int(np.argmax(scores))], max(scores)))
+        if len(own := sequences(text)):
+            bands = _bands(own)
+            spans = zip(np.searchsorted(names, bands), np.searchsorted(names, bands, "right"), strict=True)
+            others = np.unique(np.concatenate([owners[low:high] for low, high in spans]))
+            scores = [_overlap(own, known[other]) for other in others]
+            if scores and max(scores) >= LEAST:
+                found.append((row, others[int(np.argmax(scores))], max(scores)))
     train, test, overlap = np.array(found, np.float64).reshape(-1, 3).T
     return Alike(train.astype(np.int64), test.astype(np.int64), overlap)
 
@@ -107,16 +108,13 @@ def _mixed(keys: Keys) -> Keys:
 _SALTS = _mixed(np.arange(1, _BANDS * _PER_BAND + 1, dtype=np.uint64))
 
 
-def _bands(keys: Keys) -> list[int]:
-    """Return a number for each band of the signature of a text; none of an empty one."""
-    if not len(keys):
-        return []
+def _bands(keys: Keys) -> Keys:
+    """Return a number for each band of the signature of a text that is not empty."""
     least = ((keys[:, None] ^ _SALTS) * np.uint64(0x9E3779B97F4A7C15)).min(axis=0)
     names = np.zeros(_BANDS, np.uint64)
     for own in least.reshape(_BANDS, _PER_BAND).T:
         names = _mixed(names ^ own)
-    found: list[int] = names.tolist()
-    return found
+    return names
 
 
 def _overlap(one: Keys, other: Keys) -> float:
