@@ -25,7 +25,6 @@ KNOWN: frozenset[str] = frozenset(
     {
         # Mostly options.
         "gmmatch/cli/lab/compare.py: compare",
-        "gmmatch/cli/select.py: select",
     }
 )
 

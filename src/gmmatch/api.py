@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from . import files, run
 from .aims import Holdout, Leaks
 from .compute.engine import Ray, open_runner
@@ -20,7 +22,7 @@ from .errors import InvalidInput, UnknownParameter
 from .former import called_like, takes_former, warn_former
 from .handover import check_order
 from .inputs import gather_known, open_data
-from .outputs import check_output, materialize_rows, write_labels, write_leaks, write_suspects
+from .outputs import check_output, materialize_rows, write_labels, write_suspects, write_table
 from .records import Selection
 from .run import Estimate, Outcome, OwnDefault, Plan, estimate
 from .trust import Suspects
@@ -489,7 +491,7 @@ def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: boo
 def _save_leaks(found: Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     place = _checked_path(path, overwrite, "leaks")
     files.check_apart([place], found.read)
-    write_leaks(found.columns(), place)
+    write_table(pa.table(found.columns()), place)
 
 
 def _settings(selection: Selection) -> dict[str, Any]:

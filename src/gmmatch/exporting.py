@@ -1,11 +1,9 @@
 """Hand judged rows to tools in which people look at them: plain files in their formats, suspects first."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +51,8 @@ def export(
     >>> gmmatch.export(gmmatch.select(rows, labels), rows, file, to="label-studio", labels=labels)
     60
     """
-    kind = check_choice(to, KINDS, "to")
-    endings, write = KINDS[kind]
-    place = as_path(path, "path")
-    check_ending(place, endings, f"what {kind} reads must end")
+    kind, place = check_choice(to, KINDS, "to"), as_path(path, "path")
+    check_ending(place, KINDS[kind], f"what {kind} reads must end")
     check_apart([place], (selection, data, labels, opening.get("ids")))
     chosen = selection if isinstance(selection, Selection) else load_selection(selection)
 
@@ -70,25 +66,23 @@ def export(
     check_place(opened)
     records = list(_records(chosen, opened, check_same(chosen, opened, force)))
     opened.check_unchanged()
-    with whole_file(place) as partial:
-        write(records, partial, opened)
+    _write(kind, records, place, opened)
     return len(records)
 
 
 def _records(selection: Selection, data: Dataset, bad: IntArray) -> Iterator[Record]:
     """Yield every row that is not bad, the most suspicious first."""
-    n_rows, evidence = selection.n_rows, selection.evidence
+    n_rows, evidence, content = selection.n_rows, selection.evidence, data.content
     classes, codes = (np.empty(0), None) if data.labels is None else as_labels(data.labels, n_rows)
-    names = classes.tolist()
+    names, ids = classes.tolist(), None if data.ids is None else data.ids.tolist()
     wrong = outlier = np.zeros(n_rows)
     if evidence is not None:
         wrong, outlier = (np.nan_to_num(one.astype(np.float64)) for one in (evidence.wrong, evidence.outlier))
     ranks = {row: rank for rank, row in enumerate(selection.indices.tolist())}
     order = np.lexsort((np.arange(n_rows), -outlier, -wrong))
-    content = data.content
     for row in order[~np.isin(order, bad)].tolist():
         found: Record = {
-            "id": row if data.ids is None else data.ids[row : row + 1].tolist()[0],
+            "id": row if ids is None else ids[row],
             "row": row,
             "kept": row in ranks,
             "rank": ranks.get(row),
@@ -98,105 +92,97 @@ def _records(selection: Selection, data: Dataset, bad: IntArray) -> Iterator[Rec
         }
         if codes is not None:
             found["label"] = names[codes[row]]
-            if evidence is not None and evidence.labels_judged and wrong[row] >= WRONG:
-                likely = float(evidence.likely[row])
+            if evidence is not None and evidence.labels_judged and found["is_suspect"]:
+                likely, better = float(evidence.likely[row]), int(evidence.suggested[row])
                 # With force, the labels may have fewer classes.
-                if math.isfinite(likely) and likely > 0 and evidence.suggested[row] < len(names):
-                    found["suggested"] = names[evidence.suggested[row]]
-                    found["probability"] = round(likely, 6)
-        if content is not None and content.kind == "image" and content.paths is not None:
-            found["image"] = os.path.abspath(content.paths[row])
-        elif content is not None and content.kind != "image":
-            text = content.read(row, row + 1)[0]
-            found |= {} if isinstance(text, Unreadable) else {"text": str(text)}
+                if math.isfinite(likely) and likely > 0 and better < len(names):
+                    found |= {"suggested": names[better], "probability": round(likely, 6)}
+        if content is not None and content.kind == "image":
+            found |= {} if content.paths is None else {"image": os.path.abspath(content.paths[row])}
+        elif content is not None and not isinstance(text := content.read(row, row + 1)[0], Unreadable):
+            found["text"] = str(text)
         yield found
 
 
-def _label_studio(records: list[Record], path: Path, data: Dataset) -> None:
-    tasks = []
-    for record in records:
-        task: Record = {"data": record}
-        if "suggested" in record:
-            value = {"choices": [str(record["suggested"])]}
-            result = {"from_name": _QUESTION, "to_name": "row", "type": "choices", "value": value}
-            prediction = {"model_version": _AGENT, "score": record["probability"], "result": [result]}
-            task["predictions"] = [prediction]
-        tasks.append(task)
-    path.write_text(json.dumps(tasks, indent=1), encoding="utf-8")
+def _task(record: Record) -> Record:
+    task: Record = {"data": record}
+    if "suggested" in record:
+        value = {"choices": [str(record["suggested"])]}
+        result = {"from_name": _QUESTION, "to_name": "row", "type": "choices", "value": value}
+        task["predictions"] = [{"model_version": _AGENT, "score": record["probability"], "result": [result]}]
+    return task
 
 
-def _argilla(records: list[Record], path: Path, data: Dataset) -> None:
-    lines = []
-    for record in records:
-        fields = _some(record, "text", "image") or {"row": str(record["row"])}
-        about = _some(record, "row", "label", "suspicion", "outlier", "kept")
-        line: Record = {"id": str(record["id"]), "fields": fields, "metadata": about}
-        if "suggested" in record:
-            answer = {"question_name": _QUESTION, "value": str(record["suggested"]), "agent": _AGENT}
-            line["suggestions"] = [answer | {"score": record["probability"]}]
-        lines.append(json.dumps(line) + "\n")
-    path.write_text("".join(lines), encoding="utf-8")
+def _argilla_record(record: Record) -> Record:
+    fields = _some(record, "text", "image") or {"row": str(record["row"])}
+    about = _some(record, "row", "label", "suspicion", "outlier", "kept")
+    line: Record = {"id": str(record["id"]), "fields": fields, "metadata": about}
+    if "suggested" in record:
+        answer = {"question_name": _QUESTION, "value": str(record["suggested"]), "agent": _AGENT}
+        line["suggestions"] = [answer | {"score": record["probability"]}]
+    return line
 
 
-def _fiftyone(records: list[Record], path: Path, data: Dataset) -> None:
-    if any("image" not in record for record in records):
-        raise InvalidInput(
-            f"fiftyone shows images in files, and {data.name} has none; to='spotlight' takes any rows"
-        )
-    samples = []
-    for record in records:
-        tags = ["kept" if record["kept"] else "dropped", *(["suspect"] if record["is_suspect"] else [])]
-        sample: Record = {"filepath": record["image"], "tags": tags}
-        sample |= _some(record, "suspicion", "outlier", "row")
-        if "label" in record:
-            sample["ground_truth"] = {"_cls": "Classification", "label": str(record["label"])}
-        if "suggested" in record:
-            named = {"_cls": "Classification", "label": str(record["suggested"])}
-            sample["suggested"] = named | {"confidence": record["probability"]}
-        samples.append(sample)
-    path.write_text(json.dumps({"samples": samples}, indent=1), encoding="utf-8")
+def _sample(record: Record) -> Record:
+    tags = ["kept" if record["kept"] else "dropped", *(["suspect"] if record["is_suspect"] else [])]
+    sample: Record = {"filepath": record["image"], "tags": tags}
+    sample |= _some(record, "suspicion", "outlier", "row")
+    for field, name in (("ground_truth", "label"), ("suggested", "suggested")):
+        if name in record:
+            sample[field] = {"_cls": "Classification", "label": str(record[name])}
+    if "suggested" in record:
+        sample["suggested"]["confidence"] = record["probability"]
+    return sample
 
 
-def _spotlight(records: list[Record], path: Path, data: Dataset) -> None:
-    names = dict.fromkeys(name for record in records for name in record)
-    _write_columns({name: [record.get(name) for record in records] for name in names}, path)
-
-
-def _cleanlab(records: list[Record], path: Path, data: Dataset) -> None:
-    """Write the columns of cleanlab's table of label issues."""
-    if any("label" not in record for record in records):
-        raise InvalidInput(
-            f"cleanlab's table is about labels, and {data.name} has none; name them: labels=..."
-        )
-    columns = {
-        "id": [record["id"] for record in records],
-        "is_label_issue": [record["is_suspect"] for record in records],
-        "label_quality": [round(1 - record["suspicion"], 6) for record in records],
-        "given_label": [record["label"] for record in records],
-        "predicted_label": [record.get("suggested", record["label"]) for record in records],
+def _label_issue(record: Record) -> Record:
+    """Return a line of cleanlab's table of label issues."""
+    return {
+        "id": record["id"],
+        "is_label_issue": record["is_suspect"],
+        "label_quality": round(1 - record["suspicion"], 6),
+        "given_label": record["label"],
+        "predicted_label": record.get("suggested", record["label"]),
     }
-    _write_columns(columns, path)
-
-
-def _write_columns(columns: Mapping[str, list[Any]], path: Path) -> None:
-    arrays = {}
-    for name, values in columns.items():
-        try:
-            arrays[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # ids of several kinds
-            arrays[name] = pa.array([None if value is None else str(value) for value in values])
-    write_table(pa.table(arrays), path, path.suffix)
 
 
 def _some(record: Record, *names: str) -> Record:
     return {name: record[name] for name in names if name in record}
 
 
-KINDS: dict[str, tuple[tuple[str, ...], Callable[[list[Record], Path, Dataset], None]]] = {
-    "label-studio": ((".json",), _label_studio),
-    "argilla": ((".jsonl",), _argilla),
-    "fiftyone": ((".json",), _fiftyone),
-    "spotlight": ((".parquet", ".csv"), _spotlight),
-    "cleanlab": ((".csv", ".parquet"), _cleanlab),
+def _write(kind: str, records: list[Record], path: Path, data: Dataset) -> None:
+    """Write records as a tool reads them."""
+    needed = {"fiftyone": "image", "cleanlab": "label"}.get(kind, "row")
+    if any(needed not in record for record in records):
+        raise InvalidInput(
+            f"fiftyone shows images in files, and {data.name} has none; to='spotlight' takes any rows"
+            if kind == "fiftyone"
+            else f"cleanlab's table is about labels, and {data.name} has none; name them: labels=..."
+        )
+    made = {"label-studio": _task, "argilla": _argilla_record, "fiftyone": _sample, "cleanlab": _label_issue}
+    lines = list(map(made[kind], records)) if kind in made else records
+    if kind in ("spotlight", "cleanlab"):
+        arrays = {}
+        for name in dict.fromkeys(name for line in lines for name in line):
+            values = [line.get(name) for line in lines]
+            try:
+                arrays[name] = pa.array(values)
+            except (pa.ArrowInvalid, pa.ArrowTypeError):  # ids of several kinds
+                arrays[name] = pa.array([None if value is None else str(value) for value in values])
+        write_table(pa.table(arrays), path)
+        return
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as stream:
+        if kind == "argilla":
+            stream.writelines(f"{json.dumps(line)}\n" for line in lines)
+        else:
+            json.dump({"samples": lines} if kind == "fiftyone" else lines, stream, indent=1)
+
+
+KINDS = {
+    "label-studio": (".json",),
+    "argilla": (".jsonl",),
+    "fiftyone": (".json",),
+    "spotlight": (".parquet", ".csv"),
+    "cleanlab": (".csv", ".parquet"),
 }
-"""What each tool reads, by the endings of its files, and what writes it."""
+"""What each tool reads, by the endings of its files."""

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .arrays import AnyArray, Vector
+from .arrays import AnyArray
 from .data import Dataset, write_rows
 from .errors import InvalidInput, InvalidParameter
 from .files import check_folder, make_folder, whole_file
@@ -49,37 +48,28 @@ def write_selection(selection: Selection, path: Path, source: Dataset, all_rows:
     """
     ids = selection.indices if selection.ids is None else selection.ids
     ending = path.suffix.lower()
-    if ending == ".parquet" and not all_rows:
+    if ending == ".npy":
+        write_array(ids.astype(str) if ids.dtype.kind == "O" else ids, path)
+    elif ending == ".txt":
+        with whole_file(path) as partial:
+            partial.write_text(_lines(ids), encoding="utf-8", errors="surrogateescape")
+    elif ending == ".parquet" and not all_rows:
         selection.save(path)
     else:
-        with whole_file(path) as partial:
-            if ending == ".npy":
-                with partial.open("wb") as handle:
-                    np.save(handle, ids.astype(str) if ids.dtype.kind == "O" else ids, allow_pickle=False)
-            elif ending == ".txt":
-                partial.write_text(_lines(ids), encoding="utf-8", errors="surrogateescape")
-            else:
-                write_table(
-                    _all_rows(selection, source) if all_rows else selection.to_arrow(), partial, ending
-                )
+        write_table(_all_rows(selection, source) if all_rows else selection.to_arrow(), path)
 
 
 def write_suspects(suspects: Suspects, path: Path) -> None:
     """Write the evidence about every row as `.parquet`, `.csv` or `.jsonl`, most suspicious first."""
     columns = suspects.columns()
     ids = columns["row"] if suspects.ids is None else suspects.ids[columns["row"]]
-    _write_whole(pa.table({"id": ids} | columns), path)
+    write_table(pa.table({"id": ids} | columns), path)
 
 
-def write_leaks(columns: Mapping[str, AnyArray], path: Path) -> None:
-    """Write pairs of near-duplicates as `.parquet`, `.csv` or `.jsonl`."""
-    _write_whole(pa.table(dict(columns)), path)
-
-
-def write_scores(scores: Vector, path: Path) -> None:
-    """Write one score per row as `.npy`."""
+def write_array(values: AnyArray, path: Path) -> None:
+    """Write an array as `.npy`."""
     with whole_file(path) as partial, partial.open("wb") as stream:
-        np.save(stream, scores, allow_pickle=False)
+        np.save(stream, values, allow_pickle=False)
 
 
 def write_labels(labels: AnyArray, path: Path, source: Dataset) -> None:
@@ -87,15 +77,9 @@ def write_labels(labels: AnyArray, path: Path, source: Dataset) -> None:
 
     Labels and ids are written as they are, also where a spreadsheet would compute them: they are read again.
     """
-    fixed = source.replace(labels=labels)
     ids = np.arange(len(labels)) if source.ids is None else source.ids
-    table = pa.table({"id": pa.array(ids), "label": _labels(fixed)})
-    _write_whole(table, path, as_given=True)
-
-
-def _write_whole(table: pa.Table, path: Path, as_given: bool = False) -> None:
-    with whole_file(path) as partial:
-        write_table(table, partial, path.suffix.lower(), as_given)
+    fixed = _labels(source.replace(labels=labels))
+    write_table(pa.table({"id": pa.array(ids), "label": fixed}), path, as_given=True)
 
 
 def _all_rows(selection: Selection, source: Dataset) -> pa.Table:
@@ -139,27 +123,31 @@ def _lines(ids: AnyArray) -> str:
     return "".join(f"{entry}\n" for entry in entries)
 
 
-def write_table(table: pa.Table, file: Path, ending: str, as_given: bool = False) -> None:
+def write_table(table: pa.Table, path: Path, as_given: bool = False) -> None:
     """Write a table as its ending says; `as_given`: also cells that a spreadsheet would compute."""
-    if ending == ".parquet":
-        with file.open("wb") as handle:
-            pq.write_table(table, handle)
-        return
-    with file.open("w", newline="", encoding="utf-8") as lines:
-        batches = table.to_batches(max_chunksize=65536)
-        if ending == ".jsonl":
-            for entry in (entry for batch in batches for entry in batch.to_pylist()):
-                known = {name: None if value != value else value for name, value in entry.items()}
-                lines.write(json.dumps(known) + "\n")  # JSON has no NaN
+    with whole_file(path) as partial:
+        if path.suffix.lower() == ".parquet":
+            with partial.open("wb") as handle:
+                pq.write_table(table, handle)
             return
-        writer = csv.writer(lines)
-        writer.writerow(table.column_names)
-        for batch in batches:
-            # Numbers are no text, and the most of what is written.
-            plain = [as_given or pa.types.is_primitive(column.type) for column in batch.columns]
-            cells = zip(plain, (column.to_pylist() for column in batch.columns), strict=True)
-            columns = [column if as_it_is else map(as_cell, column) for as_it_is, column in cells]
-            writer.writerows(zip(*columns, strict=True))
+        with partial.open("w", newline="", encoding="utf-8") as lines:
+            batches = table.to_batches(max_chunksize=65536)
+            if path.suffix.lower() == ".jsonl":
+                for entry in (entry for batch in batches for entry in batch.to_pylist()):
+                    known = {name: None if value != value else value for name, value in entry.items()}
+                    lines.write(json.dumps(known) + "\n")  # JSON has no NaN
+                return
+            writer = csv.writer(lines)
+            writer.writerow(table.column_names)
+            for batch in batches:
+                columns = [
+                    # Numbers are no text, and the most of what is written.
+                    own.to_pylist()
+                    if as_given or pa.types.is_primitive(own.type)
+                    else map(as_cell, own.to_pylist())
+                    for own in batch.columns
+                ]
+                writer.writerows(zip(*columns, strict=True))
 
 
 def as_cell(cell: object) -> Any:

@@ -405,7 +405,7 @@ class Selection:
         """Write the page that shows what was kept, what was dropped and why; return it as plain data.
 
         `data`: what the rows were selected from, for a selection that was loaded. `projection`: how the map
-        is laid out: `pca`, `umap` or `auto`. `overwrite`: whether an existing page may be replaced.
+        is laid out: `classes` or `pca`. `overwrite`: whether an existing page may be replaced.
         `options`: others of `gmmatch.report`.
         """
         return verb("report")(self, path, data, projection=projection, overwrite=overwrite, **options)

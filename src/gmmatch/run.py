@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from . import files
 from .aims import Aims, Cost, OpenAims, Resolved, open_aims
 from .aims.duplicates import hashes_of
-from .aims.include import Exclude, Include
+from .aims.include import Include, excluded_rows
 from .aims.unlabelled import check_aims, join, share_rows
 from .arrays import Labels
 from .checkpoints import FileCheckpoint, outputs_of, state_files
@@ -55,7 +55,7 @@ from .outputs import (
     check_ending,
     check_output,
     materialize_rows,
-    write_scores,
+    write_array,
     write_selection,
     write_suspects,
 )
@@ -779,11 +779,12 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
     known = replace(plan, labels=None, ids=None, groups=None, unlabelled="error")
     every = isinstance(check_keep(plan.keep), float) and check_keep(plan.keep) == 1
     first = run(replace(known, source=data.labelled(), keep=1.0 if every else int(counts[0])))
-    out = np.setdiff1d(np.arange(len(data)), np.concatenate([data.unlabelled, first.selection.indices]))
+    out = np.ones(len(data), bool)
+    out[np.concatenate([data.unlabelled, first.selection.indices])] = False
     if plan.aims.exclude is not None:
-        out = np.union1d(out, Exclude.of(plan.aims.exclude, data, first.checked, Include()).rows)
-    include, exclude = Include(first.selection.indices), Exclude(np.setdiff1d(out, data.bad_rows))
-    aims = replace(plan.aims, include=include, exclude=exclude)
+        out[excluded_rows(plan.aims.exclude, data, first.checked, np.empty(0, np.int64))] = True
+    out[data.bad_rows] = False
+    aims = replace(plan.aims, include=Include(first.selection.indices), exclude=out)
     source = replace(data, labels=None, unlabelled=np.empty(0, np.int64))
     params = {name: value for name, value in plan.params.items() if name != "budgets"}
     nothing: dict[str, Any] = dict.fromkeys((*OUTPUTS, "state", "reference", "probabilities", "fix"))
@@ -828,7 +829,7 @@ def write_report_of(
     command: str | None = None,
 ) -> Report:
     """Write the page about an outcome; return what it shows."""
-    from .reporting import check_report, find_content, opened_as, summarise, write_report
+    from .reporting import check_report, find_content, summarise, write_report
 
     plan = outcome.plan
     outcome.check_apart(path)
@@ -837,12 +838,10 @@ def write_report_of(
     content = outcome.content
     if content is None or images is not None or texts is not None:
         content = find_content(outcome.dataset, images=images, texts=texts, image=plan.image)
-    asked = {name: getattr(plan, name) for name in ("labels", "ids", "embedding", "encoder", *READING)}
+    opened = {name: getattr(plan, name) for name in ("labels", "ids", "embedding", "encoder", *READING)}
     for name, usual in (("on_bad_rows", "error"), ("unlabelled", "error"), ("header", "auto")):
-        asked[name] = None if asked[name] == usual else asked[name]
-    opened = opened_as(plan.source, asked) if plan.groups is None else None
-    if opened is not None:
-        opened = opened[0], {**opened[1], **plan.named_aims()}
+        opened[name] = None if opened[name] == usual else opened[name]
+    opened = {"data": plan.source, **opened, **plan.named_aims()} if plan.groups is None else {}
     shown: dict[str, Any] = {"content": content, "projection": projection, "opened": opened}
     shown["command"] = command or plan.command
     page = summarise(outcome.selection, outcome.dataset, checked=outcome.checked, **shown)
@@ -854,7 +853,7 @@ def _write_scores(outcome: Outcome, path: Path) -> None:
     """Write the signal of a training run for every row: its score, or the length of its influence."""
     params = outcome.selection.params
     influence = params.get("influence")
-    write_scores(params["scores"] if influence is None else np.linalg.norm(influence, axis=1), path)
+    write_array(params["scores"] if influence is None else np.linalg.norm(influence, axis=1), path)
 
 
 _WRITERS: dict[str, Callable[[Outcome, Path], object]] = {

@@ -218,7 +218,6 @@ def test_names_and_ids_are_text_and_run_nothing(visit, digits):
     settle(page)
     assert MARKUP in page.locator("#legend").inner_text()
     assert MARKUP in page.locator("#class-body").inner_text()
-    assert MARKUP in page.locator("#balance").inner_text()
     assert MARKUP in page.locator(".source").inner_text()
     assert MARKUP in page.locator("#review-card").inner_text()
     assert SCRIPT in page.locator("#repeat").inner_text()

@@ -126,8 +126,8 @@ def test_a_loader_is_told_apart_from_its_dataset():
 
 
 def test_advice_to_install_names_packages_that_there_are():
-    words = str(MissingExtra("umap-learn", "umap"))
-    assert words.endswith("pip install umap-learn (the extra gmmatch[umap])")
+    words = str(MissingExtra("wordllama", "texts"))
+    assert words.endswith("pip install wordllama (the extra gmmatch[texts])")
 
 
 def test_data_that_was_opened_to_drop_bad_rows_is_selected_from():

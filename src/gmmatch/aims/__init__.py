@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import IntArray, Mask
+from ..arrays import AnyArray, IntArray, Mask
 from ..checkpoints import pack
 from ..data import Dataset
 from ..errors import InvalidInput, InvalidParameter
@@ -23,12 +23,11 @@ from ..selectors.groups import Wanted
 from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
-from .duplicates import drop_duplicates
-from .holdout import Holdout, Leaks
-from .include import Exclude, Include
-from .match_to import MatchTo
+from .duplicates import Holdout, Leaks, drop_duplicates
+from .include import Include, excluded_rows
+from .match_to import Reference, open_references, reference_parts
 from .quality import Quality
-from .strata import Strata, unmet
+from .strata import open_strata, strata_parts, unmet
 from .texts import same_texts
 
 __all__ = ["Aims", "Cost", "Holdout", "Leaks", "OpenAims", "Resolved", "open_aims"]
@@ -55,24 +54,21 @@ class Aims:
 
     def given(self) -> list[Any]:
         """Return all that was given, paths among it: nothing of it may be written to."""
-        found = []
-        for value in vars(self).values():
-            found += list(value) if isinstance(value, Mapping) else [value]
-        return found
+        return [each for own in vars(self).values() for each in (own if isinstance(own, Mapping) else [own])]
 
     def settings(self, columns: Sequence[str]) -> dict[str, Any]:
         """Return the aims that hold for other data, too: they name columns, and no rows, files or arrays."""
         known = {"tokens", *columns}
-        found: dict[str, Any] = {"duplicates": self.duplicates} if self.duplicates != "allow" else {}
-        if isinstance(self.cost, str) and self.cost in known:
-            found["cost"] = self.cost
         names = self.strata.split(",") if isinstance(self.strata, str) else self.strata
-        if isinstance(names, (list, tuple)) and names and all(str(name).strip() in known for name in names):
-            found["strata"] = ",".join(str(name).strip() for name in names)
+        strata = [str(name).strip() for name in names] if isinstance(names, (list, tuple)) else []
         score = self.quality[0] if isinstance(self.quality, tuple) else self.quality
-        if isinstance(score, str) and score in known:
-            found["quality"] = self.quality
-        return found
+        holds = {
+            "duplicates": (self.duplicates, self.duplicates != "allow"),
+            "cost": (self.cost, isinstance(self.cost, str) and self.cost in known),
+            "strata": (",".join(strata), bool(strata) and known.issuperset(strata)),
+            "quality": (self.quality, isinstance(score, str) and score in known),
+        }
+        return {name: value for name, (value, anywhere) in holds.items() if anywhere}
 
     @property
     def by_class(self) -> bool:
@@ -97,23 +93,24 @@ class OpenAims:
     """Aims whose data was read."""
 
     include: Include
-    exclude: Exclude | None = None
+    exclude: IntArray | None = None
     holdout: Holdout | None = None
     drop: bool = False
     texts: IntArray | None = None  # which texts are the same, where duplicates are dropped
     cost: Cost | None = None
-    strata: Strata | None = None
-    match_to: MatchTo | None = None
+    strata: Mapping[str, AnyArray] | None = None
+    match_to: list[Reference] | None = None
     quality: Quality | None = None
 
     def recipe(self) -> dict[str, str]:
         """Return what a saved run must have in common with this one: a digest of all that was read."""
         earlier = self.include.earlier
-        told = {name: own for name, own in vars(self).items() if name not in ("include", "texts") and own}
+        known = {name: own for name, own in vars(self).items() if name not in ("include", "texts")}
+        known = {name: own for name, own in known.items() if own is not None and own is not False}
         if len(self.include.rows) or earlier is not None:
             others = None if earlier is None else (earlier.info.fingerprint, earlier.indices)
-            told["include"] = self.include.rows, others
-        return {"aims": digest_of_arrays(pack(told))} if told else {}
+            known["include"] = self.include.rows, others
+        return {"aims": digest_of_arrays(pack(known))} if known else {}
 
     def resolve(
         self,
@@ -128,39 +125,38 @@ class OpenAims:
 
         `params`: of the method. `asked`: how much to keep, as users say it.
         """
-        first, by_class = self.include.rows, params.get("by_class", True)
+        first, by_class, earlier = self.include.rows, params.get("by_class", True), self.include.earlier
         allowed, notes, info, leaks = self._allowed(checked, evidence, seed)
         parts, keep = None, None
         if self.strata is not None:
-            parts = self.strata.parts(checked, by_class, params.get("budgets"))
-            info["strata"] = {"columns": list(self.strata.columns), "parts": len(parts.names)}
+            parts = strata_parts(self.strata, checked, by_class, params.get("budgets"))
+            info["strata"] = {"columns": list(self.strata), "parts": len(parts.names)}
         if self.match_to is not None:
             if self.cost is None:
                 keep = k = resolve_keep(params["keep"], int(allowed.sum()))
             else:
                 k = self.cost.rows_for(self.cost.budget(asked, allowed), allowed)
-            parts, more, info["match_to"] = self.match_to.parts(checked, verdict, by_class, seed, k)
+            found = reference_parts(self.match_to, checked, verdict, by_class, seed, k)
+            parts, more, info["match_to"] = found
             parts.codes[first[parts.codes[first] < 0]] = 0  # rows that are in already count somewhere
             notes += more
         allowed[first] = True
         if parts is not None:
             allowed &= parts.codes >= 0
         there = int(allowed.sum())
-        if keep is not None:
-            if there < keep:
-                notes.append(f"only {there:,} rows are like match_to; {keep:,} were asked for")
-            keep = min(keep, there)
-        carried = None if self.include.earlier is None else self.include.earlier.carried
+        if keep is not None and there < keep:
+            notes.append(f"only {there:,} rows are like match_to; {keep:,} were asked for")
+            keep = there
+        carried = None if earlier is None else earlier.carried
         wanted = Wanted(None if (allowed == checked.usable).all() else allowed, first, parts, carried)
         if self.quality is None:
             return Resolved(wanted, tuple(notes), info, leaks, keep=keep)
         codes = parts.codes if parts is not None else checked.judged(by_class)[0]
-        own = np.zeros(len(allowed), np.int64) if codes is None else codes
         share = 0.0
         if self.cost is None and not isinstance(params["keep"], str):  # a share is one of all these rows
             keep = keep or resolve_keep(params["keep"], there)
             share = keep / there
-        best = self.quality.best(own, allowed, share)
+        best = self.quality.best(np.zeros(len(allowed), np.int64) if codes is None else codes, allowed, share)
         best[first] = True
         info["quality"] = {"weight": self.quality.weight, "compete": int(best.sum())}
         return Resolved(replace(wanted, allowed=best), tuple(notes), info, leaks, wanted, keep)
@@ -169,40 +165,36 @@ class OpenAims:
         self, checked: CheckedRows, evidence: Evidence | None, seed: int
     ) -> tuple[Mask, list[str], dict[str, Any], Leaks | None]:
         """Return which rows may be picked, notes on that, what was found as plain data, and leaks."""
-        first, earlier = self.include.rows, self.include.earlier
-        allowed = checked.usable.copy()
-        notes: list[str] = []
-        info: dict[str, Any] = {}
-        leaks = None
+        first, earlier, leaks = self.include.rows, self.include.earlier, None
+        allowed, notes, info = checked.usable.copy(), [], {}
         if len(first) or earlier is not None:
             info["include"] = {"rows": len(first)} if earlier is None else {"elsewhere": len(earlier)}
         if self.exclude is not None:
-            allowed[self.exclude.rows] = False
-            info["exclude"] = {"rows": len(self.exclude.rows)}
+            allowed[self.exclude] = False
+            info["exclude"] = {"rows": len(self.exclude)}
         if self.holdout is not None:
             leaks = self.holdout.leaks(checked, seed)
             allowed[leaks.train] = False
             notes += [leaks.sentence] if len(leaks) else []
-            in_already = int(np.isin(leaks.train, first).sum())
-            if in_already:
+            if in_already := int(np.isin(leaks.train, first).sum()):
                 notes.append(f"{in_already:,} included rows are near-duplicates of held-out rows, and stay")
         if self.drop:
             distinct, info["duplicates"] = drop_duplicates(checked, seed, evidence, first, self.texts)
             allowed &= distinct
-            dropped = info["duplicates"]["dropped"]
-            notes += [f"{dropped:,} near-duplicates of other rows were not picked"] if dropped else []
+            if dropped := info["duplicates"]["dropped"]:
+                notes.append(f"{dropped:,} near-duplicates of other rows were not picked")
         return allowed, notes, info, leaks
 
     def keep(self, keep: object, checked: CheckedRows) -> Any:
         """Return how much to keep, as selectors take it."""
-        asked = check_keep(keep)
+        asked, earlier = check_keep(keep), self.include.earlier
         if self.cost is not None:  # whatever is paid for is cut later
             return len(checked.rows)
         if isinstance(asked, Beyond):
             return int(asked) + len(self.include.rows)
-        earlier, there = self.include.earlier, sum(map(len, self.include.before))
         if not is_whole(asked):
             return asked
+        there = sum(map(len, self.include.before))
         if earlier is not None and earlier.carried is not None:
             there = int(earlier.carried.counts.sum())
         if there and asked <= there:
@@ -214,11 +206,14 @@ class OpenAims:
 
     def notes(self, picked: Selection, wanted: Wanted) -> list[str]:
         """Say what could not be met."""
-        missing = None if wanted.parts is None else unmet(wanted.parts, picked.indices)
-        notes = [missing, None if self.cost is None else self.cost.note]
-        asked = picked.params.get("keep")
-        if wanted.parts is not None and is_whole(asked) and len(picked) < asked:
-            notes.append(f"kept {len(picked):,} rows, the most that strata allow; {asked:,} were asked for")
+        notes = [None if self.cost is None else self.cost.note]
+        if wanted.parts is not None:
+            notes.insert(0, unmet(wanted.parts, picked.indices))
+            asked = picked.params.get("keep")
+            if is_whole(asked) and len(picked) < asked:
+                notes.append(
+                    f"kept {len(picked):,} rows, the most that strata allow; {asked:,} were asked for"
+                )
         return [note for note in notes if note]
 
 
@@ -232,17 +227,15 @@ def open_aims(
 ) -> OpenAims:
     """Read what the aims need, and refuse what cannot be."""
     include, width = Include.of(aims.include, data, checked), checked.rows.shape[1]
-    drop, content = aims.duplicates == "drop", data.content
-    exclude = None if aims.exclude is None else Exclude.of(aims.exclude, data, checked, include)
-    holdout = None if aims.holdout is None else open_foreign(aims.holdout, encoder, text)
+    drop, content, exclude, holdout = aims.duplicates == "drop", data.content, aims.exclude, aims.holdout
     return OpenAims(
         include,
-        exclude,
-        None if holdout is None else Holdout.of(holdout, data, "holdout", width),
+        None if exclude is None else excluded_rows(exclude, data, checked, include.rows),
+        None if holdout is None else Holdout.of(open_foreign(holdout, encoder, text), data, "holdout", width),
         drop,
         same_texts(content) if drop and content is not None and content.kind == "text" else None,
         None if aims.cost is None else Cost.of(aims.cost, data),
-        None if aims.strata is None else Strata.of(aims.strata, data),
-        None if aims.match_to is None else MatchTo.of(aims.match_to, width, seed, encoder, text),
+        None if aims.strata is None else open_strata(aims.strata, data),
+        None if aims.match_to is None else open_references(aims.match_to, width, seed, encoder, text),
         None if aims.quality is None else Quality.of(aims.quality, data),
     )

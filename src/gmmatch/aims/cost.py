@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from ..arrays import Mask, Vector
-from ..data import Dataset, Unreadable
+from ..data import Dataset
 from ..errors import InvalidInput
 from ..inputs import numbers_of_rows
 from ..records import Selection
 from ..validation import Amount, check_keep, is_whole
+from .texts import read_texts
 
 _MORE = 1.1  # times as many rows as seem needed, before a run is repeated with more
 _WELL_SPENT = 0.9  # of a budget that nothing is said of
@@ -41,7 +43,6 @@ class Cost:
         """Read costs: a column, a file, an array, or `tokens`, those of the texts."""
         if isinstance(given, str) and given == _TOKENS and _TOKENS not in data.columns:
             return cls(*_count_tokens(data))
-        name = given if isinstance(given, str) else "cost"
         values, good = numbers_of_rows(given, data, "cost", 0.0)
         with np.errstate(over="ignore"):
             total = values[good].sum()
@@ -49,7 +50,7 @@ class Cost:
             raise InvalidInput("cost adds up to more than a number can hold; count in a larger unit")
         if not values[good].any():
             raise InvalidInput("cost is 0 in every row, so that it limits nothing; leave it out")
-        return cls(np.where(np.isfinite(values), values, 0.0), name)
+        return cls(np.where(np.isfinite(values), values, 0.0), given if isinstance(given, str) else "cost")
 
     def budget(self, keep: object, allowed: Mask) -> float:
         """Return the most that the picks may cost; a share is one of the cost of all that may be picked."""
@@ -88,13 +89,14 @@ class Cost:
                 f"keep gives {budget:,.6g} of {self.name}, which does not pay for"
                 f" {'the rows of include' if first else 'the first row'}; keep more"
             )
-        kept, spent, notes = found.head(paid), float(costs[:paid].sum()), []
-        if paid < len(found) and spent < _WELL_SPENT * budget:
-            notes.append(
-                f"{spent:,.6g} of {budget:,.6g} {self.name} were spent, because the next pick costs"
-                f" {costs[paid]:,.6g}; exclude rows that cost so much"
-            )
-        hint = "\n".join(filter(None, [kept.info.hint, *notes])) or None
+        kept, spent = found.head(paid), float(costs[:paid].sum())
+        if paid == len(found) or spent >= _WELL_SPENT * budget:
+            return kept
+        note = (
+            f"{spent:,.6g} of {budget:,.6g} {self.name} were spent, because the next pick costs"
+            f" {costs[paid]:,.6g}; exclude rows that cost so much"
+        )
+        hint = "\n".join(filter(None, [kept.info.hint, note]))
         return replace(kept, info=replace(kept.info, hint=hint))
 
 
@@ -119,11 +121,10 @@ def _count_tokens(data: Dataset) -> tuple[Vector, str, str]:
     except (ImportError, OSError, StopIteration):
         tokenizer = None
     counts: list[float] = []
-    for start in range(0, len(data), _TEXTS_AT_ONCE):
-        texts = content.read(start, min(start + _TEXTS_AT_ONCE, len(data)))
-        read = ["" if isinstance(text, Unreadable) else str(text) for text in texts]
+    texts = read_texts(content)
+    while some := list(islice(texts, _TEXTS_AT_ONCE)):
         if tokenizer is None:
-            counts += [_TOKENS_PER_WORD * len(text.split()) for text in read]
+            counts += [_TOKENS_PER_WORD * len(text.split()) for text in some]
         else:
-            counts += [len(found.ids) for found in tokenizer.encode_batch(read, add_special_tokens=False)]
+            counts += [len(found.ids) for found in tokenizer.encode_batch(some, add_special_tokens=False)]
     return np.array(counts, np.float64), _TOKENS, _WORDS_NOTE if tokenizer is None else _TOKENIZER_NOTE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,8 @@ class Include:
         if isinstance(given, Selection) and not _of_this(given, data, checked):
             return cls(earlier=_check_earlier(given, checked))
         rows = find_rows(given, data, checked, "include")
-        _refuse(rows, ~checked.usable, "include names", "is bad, and cannot be kept")
+        if len(bad := rows[~checked.usable[rows]]):
+            raise InvalidInput(f"include names row {bad[0]}, which is bad, and cannot be kept")
         return cls(rows, before=given.included if isinstance(given, Selection) else ())
 
     def joined(self, selection: Selection) -> Selection:
@@ -46,31 +46,20 @@ class Include:
         return replace(selection, included=(*self.earlier.included, earlier), carried=carried)
 
 
-@dataclass(frozen=True, eq=False)
-class Exclude:
-    """Rows that are out."""
-
-    rows: IntArray
-
-    @classmethod
-    def of(cls, given: object, data: Dataset, checked: CheckedRows, include: Include) -> Exclude:
-        """Find the rows that are excluded, and refuse those that are included as well."""
-        if isinstance(given, cls):
-            return given
-        given = _opened(given)
-        if isinstance(given, Selection) and not _of_this(given, data, checked):
-            shared = _shared_ids(given.ids, data.ids)
-            if not len(shared):
-                raise InvalidInput(
-                    "exclude is a selection of other data, and no row of this one has an id that it"
-                    " names; pass ids that this data has, or a selection of it"
-                )
-            given = shared
-        rows = find_rows(given, data, checked, "exclude")
-        out = np.zeros(len(checked.rows), bool)
-        out[rows] = True
-        _refuse(include.rows, out, "include and exclude both name", "; name it once")
-        return cls(rows)
+def excluded_rows(given: object, data: Dataset, checked: CheckedRows, include: IntArray) -> IntArray:
+    """Return the rows that are excluded, and refuse those that are included as well."""
+    given = _opened(given)
+    if isinstance(given, Selection) and not _of_this(given, data, checked):
+        if not len(known := _known_ids(given, data)):
+            raise InvalidInput(
+                "exclude is a selection of other data, and no row of this one has an id that it"
+                " names; pass ids that this data has, or a selection of it"
+            )
+        given = known
+    rows = find_rows(given, data, checked, "exclude")
+    if len(both := include[np.isin(include, rows)]):
+        raise InvalidInput(f"include and exclude both name row {both[0]}; name it once")
+    return rows
 
 
 def find_rows(given: object, data: Dataset, checked: CheckedRows, name: str) -> IntArray:
@@ -82,8 +71,8 @@ def find_rows(given: object, data: Dataset, checked: CheckedRows, name: str) -> 
     if isinstance(given, Selection):
         if given.info.fingerprint == checked.fingerprint or given.ids is None:
             return given.indices
-        return _by_id(given.ids, data, name)
-    if isinstance(given, (str, os.PathLike)):
+        given = given.ids.astype(str)
+    elif isinstance(given, (str, os.PathLike)):
         given = read_values(given, "ids")
     values = _as_values(given, n_rows, name)
     if values.dtype.kind == "b":
@@ -93,16 +82,17 @@ def find_rows(given: object, data: Dataset, checked: CheckedRows, name: str) -> 
         return np.empty(0, np.int64)
     known = np.zeros(len(values), bool) if data.ids is None else np.isin(values, data.ids)
     if values.dtype.kind not in "iu" or known.all():
-        return _by_id(values, data, name)
-    if known.any():
+        found = _by_id(values, data, name)
+    elif known.any():
         raise InvalidInput(
             f"{name} names {values[known][0]}, which is an id of {data.name}, and {values[~known][0]}, which"
             " is none; pass ids that it has, or a mask with an entry per row"
         )
-    wrong = values[(values < 0) | (values >= n_rows)]
-    if len(wrong):
-        raise InvalidInput(f"{name} names row {wrong[0]}; expected numbers from 0 to {n_rows - 1}")
-    return _each_once(values.astype(np.int64))
+    else:
+        if len(wrong := values[(values < 0) | (values >= n_rows)]):
+            raise InvalidInput(f"{name} names row {wrong[0]}; expected numbers from 0 to {n_rows - 1}")
+        found = values.astype(np.int64)
+    return found[np.sort(np.unique(found, return_index=True)[1])]
 
 
 def _as_values(given: object, n_rows: int, name: str) -> AnyArray:
@@ -113,21 +103,19 @@ def _as_values(given: object, n_rows: int, name: str) -> AnyArray:
         values = np.asarray(given)
     except ValueError:
         values = np.empty((0, 0))
-    if (
-        values.ndim != 1
-        or (len(values) and values.dtype.kind not in "biuUSO")
-        or (values.dtype.kind == "b" and len(values) != n_rows)
-    ):
+    kind = values.dtype.kind
+    whole = kind != "b" or len(values) == n_rows
+    if values.ndim != 1 or (len(values) and kind not in "biuUSO") or not whole:
         raise InvalidInputType(
             f"{name} takes a selection, its file, ids, row numbers or a mask with an entry per row; got"
             f" {type(given).__name__}"
         )
-    if values.dtype.kind in "iu" and len(values) == n_rows > 2 and np.isin(values, (0, 1)).all():
+    if kind in "iu" and len(values) == n_rows > 2 and np.isin(values, (0, 1)).all():
         raise InvalidInputType(f"{name} has a 0 or a 1 for each row; a mask is of booleans: astype(bool)")
     return values
 
 
-def _by_id(ids: object, data: Dataset, name: str) -> IntArray:
+def _by_id(ids: AnyArray, data: Dataset, name: str) -> IntArray:
     """Return the rows of ids; where rows share one, all of them."""
     if data.ids is None:
         raise InvalidInput(
@@ -136,25 +124,12 @@ def _by_id(ids: object, data: Dataset, name: str) -> IntArray:
     places: dict[str, list[int]] = {}
     for row, key in enumerate(data.ids.tolist()):
         places.setdefault(str(key), []).append(row)
-    names = [str(key) for key in np.asarray(ids).tolist()]
-    missing = [key for key in names if key not in places]
-    if missing:
+    names = [str(key) for key in ids.tolist()]
+    if missing := [key for key in names if key not in places]:
         raise InvalidInput(
             f"{name} names {len(missing):,} ids that {data.name} does not have, such as {brief(missing[0])}"
         )
-    return _each_once(np.array([row for key in names for row in places[key]], np.int64))
-
-
-def _shared_ids(named: AnyArray | None, ids: AnyArray | None) -> AnyArray:
-    """Return the ids that a dataset has of those that are named."""
-    if named is None or ids is None:
-        return np.empty(0, str)
-    names: AnyArray = named.astype(str)
-    return names[np.isin(names, ids.astype(str))]
-
-
-def _each_once(rows: IntArray) -> IntArray:
-    return rows[np.sort(np.unique(rows, return_index=True)[1])]
+    return np.array([row for key in names for row in places[key]], np.int64)
 
 
 def _opened(given: object) -> object:
@@ -164,13 +139,18 @@ def _opened(given: object) -> object:
     return given
 
 
+def _known_ids(selection: Selection, data: Dataset) -> AnyArray:
+    """Return the ids of a selection that rows of the data have, as text."""
+    if selection.ids is None or data.ids is None:
+        return np.empty(0, str)
+    names: AnyArray = selection.ids.astype(str)
+    return names[np.isin(names, data.ids.astype(str))]
+
+
 def _of_this(selection: Selection, data: Dataset, checked: CheckedRows) -> bool:
     """Return True if a selection is of this data: of the same rows and labels, or of the same ids."""
-    if selection.info.fingerprint == checked.fingerprint:
-        return True
-    if selection.ids is None or data.ids is None or not len(selection):
-        return False
-    return bool(np.isin(selection.ids.astype(str), data.ids.astype(str)).all())
+    same = selection.info.fingerprint == checked.fingerprint
+    return same or len(_known_ids(selection, data)) == len(selection) > 0
 
 
 def _check_earlier(selection: Selection, checked: CheckedRows) -> Selection:
@@ -189,9 +169,3 @@ def _check_earlier(selection: Selection, checked: CheckedRows) -> Selection:
             f" {checked.rows.shape[1]}; encode both with the same encoder"
         )
     return selection
-
-
-def _refuse(rows: IntArray, wrong: Any, what: str, why: str) -> None:
-    found = rows[wrong[rows]]
-    if len(found):
-        raise InvalidInput(f"{what} row {found[0]}{why if why[0] == ';' else f', which {why}'}")

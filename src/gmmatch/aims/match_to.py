@@ -8,9 +8,8 @@ nearest. Each part has its share of the budget by its reference rows, and its pi
 many features, as embeddings have, are compared by their cosines, others by their distances.
 """
 
-from __future__ import annotations
-
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,109 +49,85 @@ class Reference:
     share: float
 
 
-@dataclass(frozen=True, eq=False)
-class MatchTo:
-    """All references."""
+def open_references(
+    given: object, n_features: int, seed: int, encoder: object = None, text: str | None = None
+) -> list[Reference]:
+    """Open references: one, or a mapping from paths to shares."""
+    shares = given if isinstance(given, Mapping) else {None: 1.0}
+    positive = all(is_number(share) and 0 < share < float("inf") for share in shares.values())
+    named = all(name is None or isinstance(name, (str, os.PathLike)) for name in shares)
+    if not (shares and positive and named):
+        raise InvalidParameter("match_to takes rows, or a mapping from each path to a positive share")
+    found = []
+    for name, share in shares.items():
+        called = "match_to" if name is None else f"match_to ({os.fspath(name)})"
+        foreign = open_foreign(given if name is None else name, encoder, text)
+        rows = rows_of(foreign, called, n_features)
+        order = np.argsort(row_keys(rows, seed), kind="stable")[:_MOST_ROWS]
+        found.append(Reference(called, rows[np.sort(order)], float(share)))
+    return found
 
-    references: list[Reference]
 
-    @classmethod
-    def of(
-        cls, given: object, n_features: int, seed: int, encoder: object = None, text: str | None = None
-    ) -> MatchTo:
-        """Open references: one, or a mapping from paths to shares."""
-        shares = given if isinstance(given, Mapping) else {None: 1.0}
-        if not shares or not all(
-            (name is None or isinstance(name, (str, os.PathLike)))
-            and is_number(share)
-            and 0 < share < float("inf")
-            for name, share in shares.items()
-        ):
-            raise InvalidParameter("match_to takes rows, or a mapping from each path to a positive share")
-        found = []
-        for name, share in shares.items():
-            called = "match_to" if name is None else f"match_to ({os.fspath(name)})"
-            foreign = open_foreign(given if name is None else name, encoder, text)
-            rows = rows_of(foreign, called, n_features)
-            order = np.argsort(row_keys(rows, seed), kind="stable")[:_MOST_ROWS]
-            found.append(Reference(called, rows[np.sort(order)], float(share)))
-        return cls(found)
+def reference_parts(
+    references: list[Reference],
+    checked: CheckedRows,
+    verdict: Verdict | None,
+    by_class: bool,
+    seed: int,
+    k: int,
+) -> tuple[Parts, list[str], list[dict[str, Any]]]:
+    """Return the parts of the rows that the picks come from, notes, and what was found as plain data.
 
-    def parts(
-        self, checked: CheckedRows, verdict: Verdict | None, by_class: bool, seed: int, k: int
-    ) -> tuple[Parts, list[str], list[dict[str, Any]]]:
-        """Return the parts of the rows that the picks come from, notes, and what was found as plain data.
+    `k`: how many rows are to be picked.
 
-        `k`: how many rows are to be picked.
-
-        Time: one read, O(rows * features * reference rows).
-        """
-        believed = checked.usable & (True if verdict is None else verdict.tiers == TRUSTED)
-        codes, present = checked.judged(by_class)
-        if verdict is None or verdict.labels is None or len(present) < 2:
-            codes = None  # labels were not judged
-        rows = np.concatenate([reference.rows for reference in self.references])
-        origin = np.zeros(checked.rows.shape[1]) if verdict is None else verdict.rules.origin
-        near = _compare(checked.rows, believed, rows, origin)
-        sizes = np.cumsum([0, *(len(reference.rows) for reference in self.references)])
-        part_of = np.full(len(believed), -1)
-        names: list[Part] = []
-        weights: list[float] = []
-        centers: list[Vector] = []
-        notes: list[str] = []
-        told: list[dict[str, Any]] = []
-        for at, reference in enumerate(self.references):
-            own = slice(sizes[at], sizes[at + 1])
-            seen = _view(reference.rows, origin)
-            nearest = _nearest_others(seen)
-            reach = _reach(nearest)
-            mine = believed & (near.nearest >= sizes[at]) & (near.nearest < sizes[at + 1])
-            alike = _alike(nearest, np.sort(near.apart[mine]), k, reach)
+    Time: one read, O(rows * features * reference rows).
+    """
+    believed = checked.usable & (True if verdict is None else verdict.tiers == TRUSTED)
+    codes, present = checked.judged(by_class)
+    if verdict is None or verdict.labels is None or len(present) < 2:
+        codes = None  # labels were not judged
+    rows = np.concatenate([reference.rows for reference in references])
+    origin = np.zeros(checked.rows.shape[1]) if verdict is None else verdict.rules.origin
+    near, apart, neighbours, distances = _compare(checked.rows, believed, rows, origin)
+    part_of, start = np.full(len(believed), -1), 0
+    found: list[tuple[Part, float, Vector]] = []  # each part with its weight and its centre
+    notes: list[str] = []
+    told: list[dict[str, Any]] = []
+    for reference in references:
+        own, seen = slice(start, start + len(reference.rows)), _view(reference.rows, origin)
+        nearest = _nearest_others(seen)
+        reach = _reach(nearest)
+        mine = believed & (near >= own.start) & (near < own.stop)
+        if codes is None:
+            groups = _clusters(seen, nearest > reach, seed)
+            alike = _alike(nearest, np.sort(apart[mine]), k, reach)
+        else:
+            groups = _by_votes(codes, neighbours[own])
+        parts: list[tuple[Part, int, Vector]] = []
+        for group in np.unique(groups[groups >= 0]).tolist():
+            members = np.flatnonzero(groups == group)
             if codes is None:
-                groups = _clusters(seen, nearest > reach, seed)
+                chosen = mine & np.isin(near, start + members) & (apart <= alike)
             else:
-                groups = _by_votes(codes, near.neighbours[own])
-            alone = near.distances[own] > reach
-            found = []
-            for group in np.unique(groups[groups >= 0]).tolist():
-                members = np.flatnonzero(groups == group)
-                if codes is None:
-                    chosen = mine & np.isin(near.nearest, sizes[at] + members) & (near.apart <= alike)
-                else:
-                    chosen = (codes == group) & (part_of < 0)
-                if not chosen.any():
-                    continue
-                part_of[chosen] = len(names)
-                found.append(len(names))
-                names.append(Part(f"{reference.name} {group}"))
-                weights.append(len(members))
-                centers.append(
-                    np.add.reduce(reference.rows[members], axis=0, dtype=np.float64) / len(members)
-                )
-            total = sum(weights[number] for number in found)
-            for number in found:
-                weights[number] *= reference.share / total
-            told.append(_describe(reference, checked, verdict, alone, found))
-            if alone.any():
-                notes.append(
-                    f"nothing in the data is like {np.count_nonzero(alone):,} of {len(alone):,} rows of"
-                    f" {reference.name} (such as row {np.flatnonzero(alone)[0]})"
-                )
-        if not names:
-            raise InvalidInput("no believed row of the data is like match_to; pass rows of the same kind")
-        return Parts(part_of, names, np.array(weights, np.float64), np.stack(centers)), notes, told
-
-
-@dataclass(frozen=True, eq=False)
-class _Near:
-    """How rows and reference rows lie to each other."""
-
-    # Of each row the nearest reference row, and its distance.
-    nearest: IntArray
-    apart: Vector
-    # Of each reference row the nearest believed rows, and the distance of the first.
-    neighbours: IntArray
-    distances: Vector
+                chosen = (codes == group) & (part_of < 0)
+            if chosen.any():
+                part_of[chosen] = len(found) + len(parts)
+                center = np.add.reduce(reference.rows[members], axis=0, dtype=np.float64) / len(members)
+                parts.append((Part(f"{reference.name} {group}"), len(members), center))
+        total = sum(size for _, size, _ in parts)
+        found += [(part, size * reference.share / total, center) for part, size, center in parts]
+        alone = np.flatnonzero(distances[own] > reach)
+        told.append(_describe(reference, verdict, alone) | {"parts": len(parts)})
+        if len(alone):
+            notes.append(
+                f"nothing in the data is like {len(alone):,} of {len(reference.rows):,} rows of"
+                f" {reference.name} (such as row {alone[0]})"
+            )
+        start = own.stop
+    if not found:
+        raise InvalidInput("no believed row of the data is like match_to; pass rows of the same kind")
+    names, weights, centers = zip(*found, strict=True)
+    return Parts(part_of, list(names), np.array(weights), np.stack(centers)), notes, told
 
 
 def _view(rows: FloatArray, origin: Vector) -> Vector:
@@ -166,45 +141,44 @@ def _view(rows: FloatArray, origin: Vector) -> Vector:
     return scaled
 
 
-def _compare(rows: Rows, believed: Mask, reference: FloatArray, origin: Vector) -> _Near:
-    """Compare all rows with a reference, in one read."""
+def _compare(
+    rows: Rows, believed: Mask, reference: FloatArray, origin: Vector
+) -> tuple[IntArray, Vector, IntArray, Vector]:
+    """Compare all rows with a reference, in one read.
+
+    Returns the reference row that is nearest to each row, and its distance; and the believed rows that are
+    nearest to each reference row, and the distance of the first.
+    """
     others = _view(reference, origin)
     squares = np.add.reduce(others * others, axis=1)
     step = block_rows(max(rows.shape[1], len(reference)))
     own_believed = PerRow(believed)
 
-    def part(block: slice, values: FloatArray) -> tuple[int, IntArray, Vector, IntArray, Vector]:
+    def part(block: slice, values: FloatArray) -> tuple[slice, IntArray, Vector, IntArray, Vector]:
         with np.errstate(over="ignore", invalid="ignore"):
             values = _view(values, origin)
-            apart = np.add.reduce(values * values, axis=1)[:, None] + squares - 2.0 * (values @ others.T)
-        apart = np.where(np.isfinite(apart), np.maximum(apart, 0.0), np.inf)
-        nearest = apart.argmin(axis=1)
-        own = np.where(own_believed[block][:, None], apart, np.inf)
-        few = min(_NEIGHBOURS, len(own))
-        best = np.argsort(own, axis=0, kind="stable")[:few].T
-        return (
-            block.start,
-            nearest,
-            apart[np.arange(len(apart)), nearest],
-            best,
-            np.take_along_axis(own, best.T, axis=0).T,
-        )
+            found = np.add.reduce(values * values, axis=1)[:, None] + squares - 2.0 * (values @ others.T)
+        found = np.where(np.isfinite(found), np.maximum(found, 0.0), np.inf)
+        own = np.where(own_believed[block][:, None], found, np.inf)
+        best = np.argsort(own, axis=0, kind="stable")[:_NEIGHBOURS].T
+        near = found.argmin(axis=1)
+        least = found[np.arange(len(found)), near]
+        return block, near, least, best + block.start, np.take_along_axis(own, best.T, axis=0).T
 
     def zero() -> list[Any]:
         few = np.empty((len(reference), 0))
         return [np.empty(len(rows), np.int64), np.empty(len(rows)), few.astype(np.int64), few]
 
-    def add(total: list[Any], found: tuple[int, IntArray, Vector, IntArray, Vector]) -> None:
-        start, own, own_apart, best, best_apart = found
-        total[0][start : start + len(own)], total[1][start : start + len(own)] = own, own_apart
-        neighbours, distances = np.hstack([total[2], best + start]), np.hstack([total[3], best_apart])
-        order = np.argsort(distances, axis=1, kind="stable")[:, :_NEIGHBOURS]
-        total[2:] = (np.take_along_axis(own, order, axis=1) for own in (neighbours, distances))
+    def add(total: list[Any], found: tuple[slice, IntArray, Vector, IntArray, Vector]) -> None:
+        block, total[0][block], total[1][block], *best = found
+        both = [np.hstack(pair) for pair in zip(total[2:], best, strict=True)]
+        order = np.argsort(both[1], axis=1, kind="stable")[:, :_NEIGHBOURS]
+        total[2:] = (np.take_along_axis(values, order, axis=1) for values in both)
 
     read = Sums("comparing rows", part, zero, add, step=step, products=True)
     nearest, apart, neighbours, distances = run_read(rows, read)
     neighbours = np.where(np.isfinite(distances), neighbours, -1)
-    return _Near(nearest, np.sqrt(apart), neighbours, np.sqrt(distances[:, 0]))
+    return nearest, np.sqrt(apart), neighbours, np.sqrt(distances[:, 0])
 
 
 def _by_votes(codes: IntArray, neighbours: IntArray) -> IntArray:
@@ -212,11 +186,8 @@ def _by_votes(codes: IntArray, neighbours: IntArray) -> IntArray:
     votes = np.where(neighbours >= 0, codes[neighbours], -1)
     own = np.full(len(votes), -1)
     for row, named in enumerate(votes):
-        named = named[named >= 0]
-        if len(named):
-            counts = np.bincount(named)
-            best = np.flatnonzero(counts == counts.max())
-            own[row] = next(code for code in named.tolist() if code in best)
+        for code, _ in Counter(named[named >= 0].tolist()).most_common(1):  # the nearest of equals
+            own[row] = code
     counts = np.bincount(own[own >= 0], minlength=1)
     few = counts < _FEW * counts.max()
     own[few[own] & (own >= 0)] = -1
@@ -243,17 +214,6 @@ def _nearest_others(rows: Vector) -> Vector:
     return nearest
 
 
-def _alike(nearest: Vector, apart: Vector, k: int, reach: float) -> float:
-    """Return how near to a reference row a row must be to compete.
-
-    `nearest`: of each reference row the distance to the nearest other. `apart`: of all rows that to the
-    nearest reference row, ascending.
-    """
-    enough = float(apart[min(k, len(apart)) - 1]) if len(apart) else 0.0
-    usual = float(np.quantile(nearest, _ALIKE)) if len(nearest) > 1 else float("inf")
-    return min(reach, max(usual, enough))
-
-
 def _reach(nearest: Vector) -> float:
     """Return how far reference rows usually are from their nearest other at most."""
     if len(nearest) < 2:
@@ -262,19 +222,25 @@ def _reach(nearest: Vector) -> float:
     return middle + _SPREAD * float(np.median(np.abs(nearest - middle)))
 
 
-def _describe(
-    reference: Reference, checked: CheckedRows, verdict: Verdict | None, alone: Mask, found: list[int]
-) -> dict[str, Any]:
+def _alike(nearest: Vector, apart: Vector, k: int, reach: float) -> float:
+    """Return how near to a reference row a row must be to compete.
+
+    `nearest`: of each reference row the distance to the nearest other. `apart`: of all rows that to the
+    nearest reference row, ascending.
+    """
+    enough = float(apart[min(k, len(apart)) - 1]) if len(apart) else 0.0
+    return min(reach, max(float(np.quantile(nearest, _ALIKE)), enough))
+
+
+def _describe(reference: Reference, verdict: Verdict | None, alone: IntArray) -> dict[str, Any]:
     """Return what was found of a reference, as plain data."""
-    center = geometric_median(reference.rows, epsilon=1e-3).point
-    apart = None
+    center, apart = geometric_median(reference.rows, epsilon=1e-3).point, None
     if verdict is not None:
         apart = float(np.sqrt(np.square(center - verdict.rules.origin).sum())) / verdict.rules.scale
     return {
         "name": reference.name,
         "rows": len(reference.rows),
-        "parts": len(found),
         "apart": apart,  # of the middles, in typical distances of the data's rows to theirs
-        "alone": int(alone.sum()),
-        "alone_rows": np.flatnonzero(alone)[:100].tolist(),
+        "alone": len(alone),
+        "alone_rows": alone[:100].tolist(),
     }

@@ -5,22 +5,19 @@ foreign photos whose coarse thumbnails correlate best, either whole or without a
 corner. They are then compared by finer thumbnails, under the crop of either that makes both most alike.
 """
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from ..arrays import Float32Array, IntArray, Mask, UInt8Array
-from ..compute.blocks import core_count
+from ..compute.blocks import map_in_order
 from ..data import Items, Unreadable
 from ..data.images import as_pixels, image_of, open_image
 from ..errors import require
 from ..progress import task
-from .duplicates import Alike
+from .texts import Alike
 
 _SHARE = 0.1  # of the usual distance (1 - correlation) that photos which are nearly the same may have
 _FLAT = 4.0  # greys of 255: photos that vary less are not compared
@@ -39,10 +36,8 @@ def find_alike_photos(photos: Items, foreign: Items) -> Alike:
 
     Time: O(photos * foreign photos), and one read of both. Memory: 3 kB for each foreign photo.
     """
-    others = np.concatenate(
-        [np.empty((0, _SIDE, _SIDE), np.uint8), *(thumbs for _, thumbs in _read(foreign))]
-    )
-    numbers = np.flatnonzero(others.any(axis=(1, 2)))
+    read = [np.empty((0, _SIDE, _SIDE), np.uint8), *(thumbs for _, thumbs in _read(foreign))]
+    numbers = np.flatnonzero((others := np.concatenate(read)).any(axis=(1, 2)))
     others = others[numbers]
     views = _coarse(others)
     found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))]
@@ -66,12 +61,12 @@ def find_alike_photos(photos: Items, foreign: Items) -> Alike:
 
 def _read(items: Items) -> Iterator[tuple[int, UInt8Array]]:
     """Yield the thumbnails of photos, and the number of the first."""
-    with task("comparing photos", len(items)) as advance, ThreadPoolExecutor(core_count()) as pool:
+    with task("comparing photos", len(items)) as advance:
         for start in range(0, len(items), _AT_ONCE):
             contents = items.read(start, min(start + _AT_ONCE, len(items)))
             with warnings.catch_warnings():  # Pillow would only warn of images that would fill the memory
                 warnings.filterwarnings("error", category=RuntimeWarning, module=r"PIL\.Image")
-                thumbs = np.stack(list(pool.map(_thumbnail, contents)))
+                thumbs = np.stack(list(map_in_order(_thumbnail, contents)))
             yield start, thumbs
             advance(len(contents))
 

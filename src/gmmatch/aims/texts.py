@@ -5,22 +5,30 @@ share a band of MinHash signatures (Broder 1997), and are then compared exactly:
 counts, a pair is missed with a probability of 0.004.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import IntArray, Keys
+from ..arrays import IntArray, Keys, Vector
 from ..data import Items, Unreadable
-from .duplicates import Alike
 
 LEAST = 0.6  # shared among all sequences of two texts that are nearly the same
 _LETTERS = 4
 _LONGEST = 10_000  # letters that are compared: in longer texts most sequences are common ones
 _BANDS, _PER_BAND = 40, 4
 _AT_ONCE = 1 << 13
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Pairs of a text or photo and the foreign one that it is most like, and how alike they are."""
+
+    train: IntArray
+    test: IntArray
+    likeness: Vector
 
 
 def find_alike(texts: Items, foreign: Items) -> Alike:
@@ -36,26 +44,22 @@ def find_alike(texts: Items, foreign: Items) -> Alike:
     >>> found.train.tolist(), found.test.tolist(), found.likeness.round(2).tolist()
     ([0], [0], [0.65])
     """
-    known = [sequences(text) for text in _read(foreign)]
-    names = _bands(known)
-    order = [np.argsort(names[:, band], kind="stable") for band in range(_BANDS)]
-    ordered = [names[order[band], band] for band in range(_BANDS)]
-    train, test, overlap = [], [], []
-    for start in range(0, len(texts), _AT_ONCE):
-        own = [sequences(text) for text in _read(texts, start, min(start + _AT_ONCE, len(texts)))]
-        bands = _bands(own)
-        low = np.stack([np.searchsorted(ordered[b], bands[:, b]) for b in range(_BANDS)], axis=1)
-        high = np.stack([np.searchsorted(ordered[b], bands[:, b], "right") for b in range(_BANDS)], axis=1)
-        for row in np.flatnonzero((high > low).any(axis=1)).tolist():
-            shared = np.flatnonzero(high[row] > low[row]).tolist()
-            others = np.unique(np.concatenate([order[b][low[row, b] : high[row, b]] for b in shared]))
-            scores = [_overlap(own[row], known[other]) for other in others.tolist()]
-            best = int(np.argmax(scores))
-            if scores[best] >= LEAST:
-                train.append(start + row)
-                test.append(int(others[best]))
-                overlap.append(scores[best])
-    return Alike(np.array(train, np.int64), np.array(test, np.int64), np.array(overlap, np.float64))
+    known = [sequences(text) for text in read_texts(foreign)]
+    filled = np.array([other for other, keys in enumerate(known) if len(keys)], np.int64)
+    names = np.array([_bands(known[other]) for other in filled], np.uint64).reshape(-1)
+    order = np.argsort(names, kind="stable")
+    names, owners = names[order], np.repeat(filled, _BANDS)[order]  # the foreign texts of each band
+    found = []
+    for row, text in enumerate(read_texts(texts)):
+        if len(own := sequences(text)):
+            bands = _bands(own)
+            spans = zip(np.searchsorted(names, bands), np.searchsorted(names, bands, "right"), strict=True)
+            others = np.unique(np.concatenate([owners[low:high] for low, high in spans]))
+            scores = [_overlap(own, known[other]) for other in others]
+            if scores and max(scores) >= LEAST:
+                found.append((row, others[int(np.argmax(scores))], max(scores)))
+    train, test, overlap = np.array(found, np.float64).reshape(-1, 3).T
+    return Alike(train.astype(np.int64), test.astype(np.int64), overlap)
 
 
 def same_texts(texts: Items) -> IntArray:
@@ -67,12 +71,10 @@ def same_texts(texts: Items) -> IntArray:
     """
     known: dict[bytes, int] = {}
     found = np.full(len(texts), -1)
-    for start in range(0, len(texts), _AT_ONCE):
-        for row, text in enumerate(_read(texts, start, min(start + _AT_ONCE, len(texts))), start):
-            words = _words(text)
-            if words:
-                key = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-                found[row] = known.setdefault(key, row)
+    for row, text in enumerate(read_texts(texts)):
+        if words := _words(text):
+            key = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            found[row] = known.setdefault(key, row)
     return found
 
 
@@ -103,27 +105,25 @@ def _mixed(keys: Keys) -> Keys:
     return keys ^ keys >> np.uint64(33)
 
 
-def _bands(texts: list[Keys]) -> Keys:
-    """Return a number for each band of the signature of each text; those of empty texts are their own."""
-    salts = _mixed(np.arange(1, _BANDS * _PER_BAND + 1, dtype=np.uint64))
-    found = np.empty((len(texts), _BANDS), np.uint64)
-    for row, keys in enumerate(texts):
-        if not len(keys):
-            found[row] = _mixed(np.full(1, (1 << 63) + row, np.uint64))
-            continue
-        least = ((keys[:, None] ^ salts) * np.uint64(0x9E3779B97F4A7C15)).min(axis=0)
-        name = np.zeros(_BANDS, np.uint64)
-        for own in least.reshape(_BANDS, _PER_BAND).T:
-            name = _mixed(name ^ own)
-        found[row] = name
-    return found
+_SALTS = _mixed(np.arange(1, _BANDS * _PER_BAND + 1, dtype=np.uint64))
+
+
+def _bands(keys: Keys) -> Keys:
+    """Return a number for each band of the signature of a text that is not empty."""
+    least = ((keys[:, None] ^ _SALTS) * np.uint64(0x9E3779B97F4A7C15)).min(axis=0)
+    names = np.zeros(_BANDS, np.uint64)
+    for own in least.reshape(_BANDS, _PER_BAND).T:
+        names = _mixed(names ^ own)
+    return names
 
 
 def _overlap(one: Keys, other: Keys) -> float:
     shared = len(np.intersect1d(one, other, assume_unique=True))
-    return shared / max(1, len(one) + len(other) - shared)
+    return shared / (len(one) + len(other) - shared)
 
 
-def _read(items: Items, start: int = 0, stop: int | None = None) -> list[str]:
-    texts = items.read(start, len(items) if stop is None else stop)
-    return ["" if isinstance(text, Unreadable) else str(text) for text in texts]
+def read_texts(items: Items) -> Iterator[str]:
+    """Yield texts, some read at a time; those that cannot be read are empty."""
+    for start in range(0, len(items), _AT_ONCE):
+        for text in items.read(start, min(start + _AT_ONCE, len(items))):
+            yield "" if isinstance(text, Unreadable) else str(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,30 +46,28 @@ def join(labelled: Selection, both: Selection, data: Dataset) -> Selection:
     label that no other row has.
     """
     assert data.labels is not None
-    counts = np.array([len(labelled), len(both) - len(labelled)])
-    kind, turn = sequence(Weights(_sizes(data)), counts[None])
-    place = np.where(kind == 0, turn, len(labelled) + turn)
-    indices = both.indices[place]
-    stands_for = np.concatenate([labelled.weights, both.weights[len(labelled) :]])[place]
-    for code, size in enumerate(_sizes(data)):  # each kind stands for its own rows
-        stands_for[kind == code] *= size / max(stands_for[kind == code].sum(), 1e-300)
+    n_labelled, sizes, unlabelled = len(labelled), _sizes(data), data.unlabelled
+    counts = np.array([n_labelled, len(both) - n_labelled])
+    kind, turn = sequence(Weights(sizes), counts[None])
+    place = np.where(kind == 0, turn, n_labelled + turn)
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(labelled, name), getattr(both, name)[n_labelled:]])[place]
+        for name in ("scores", "distances", "weights")
+    }
+    for code, size in enumerate(sizes):  # each kind stands for its own rows
+        columns["weights"][kind == code] *= size / max(columns["weights"][kind == code].sum(), 1e-300)
+    columns["weights"] /= columns["weights"].mean()
+    indices, label = both.indices[place], data.labels[unlabelled[0]]
     tiers, evidence = labelled.tiers, labelled.evidence
     if tiers is not None and both.tiers is not None:
         tiers = tiers.copy()
-        tiers[data.unlabelled] = both.tiers[data.unlabelled]
+        tiers[unlabelled] = both.tiers[unlabelled]
         if evidence is not None:
             classes = np.unique(np.delete(data.labels, data.bad_rows))
-            own = np.flatnonzero(classes != data.labels[data.unlabelled[0]])
-            evidence = replace(evidence.among(own, len(classes)), tiers=tiers)
-    told = {
-        "rows": len(data.unlabelled),
-        "picked": int(counts[1]),
-        "label": data.labels[data.unlabelled[0]].item(),
-    }
+            evidence = replace(evidence.among(np.flatnonzero(classes != label), len(classes)), tiers=tiers)
+    told = {"rows": len(unlabelled), "picked": int(counts[1]), "label": label.item()}
     hints = dict.fromkeys(filter(None, [labelled.info.hint, both.info.hint]))
-    note = (
-        f"{counts[1]:,} of {len(data.unlabelled):,} rows without a label were picked, and are to be labelled"
-    )
+    note = f"{counts[1]:,} of {len(unlabelled):,} rows without a label were picked, and are to be labelled"
     info = replace(
         labelled.info,
         kept=len(indices),
@@ -78,21 +76,18 @@ def join(labelled: Selection, both: Selection, data: Dataset) -> Selection:
         leaks=both.info.leaks if labelled.info.leaks is None else labelled.info.leaks,
         aims={**(labelled.info.aims or {}), "unlabelled": told},
     )
+    unknown: dict[str, Any] = dict.fromkeys(("centers", "carried", "made"))
     return replace(
         labelled,
         indices=indices,
-        scores=np.concatenate([labelled.scores, both.scores[len(labelled) :]])[place],
-        distances=np.concatenate([labelled.distances, both.distances[len(labelled) :]])[place],
-        weights=stands_for / stands_for.mean(),
         labels=data.labels[indices],
         ids=None if data.ids is None else data.ids[indices],
         params={**labelled.params, "keep": len(indices)},
         tiers=tiers,
         evidence=evidence,
         info=info,
-        centers=None,
-        carried=None,
-        made=None,
+        **columns,
+        **unknown,
     )
 
 

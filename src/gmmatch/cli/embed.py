@@ -11,11 +11,13 @@ from .. import api
 from ..encoders import FAMILIES, spec_form
 from . import options
 from .friendly import parse_params, say, show_progress
-from .options import READ, column, option
+from .options import RUN, column, file, option, takes
 
 SHOWN = 10
+_KNOWN = ", ".join(map(spec_form, FAMILIES))
 
 
+@takes("device labels text image on_bad_rows unlabelled header cache_dir overwrite engine address workers")
 def embed(
     source: Annotated[
         Path,
@@ -27,38 +29,18 @@ def embed(
     output: Annotated[Path, options.output("Where to write: a .npy, and a .parquet beside it.")] = Path(
         "embeddings.npy"
     ),
-    encoder: Annotated[
-        str | None,
-        option(
-            f"{', '.join(map(spec_form, FAMILIES))}."
-            " By default efficientnet-lite0 for images, wordllama for text.",
-            panel=READ,
-        ),
-    ] = None,
-    text: options.Text = None,
-    image: options.Image = None,
-    labels: options.Labels = None,
+    encoder: Annotated[str | None, column(f"{_KNOWN}; by default as in `gmmatch select`.", "NAME")] = None,
     ids: Annotated[str | None, column("Column of ids; otherwise row numbers or paths.")] = None,
     split: Annotated[str, column("Which part, where INPUT has both.", "train|test")] = "train",
     size: Annotated[int | None, option("Side of the images in pixels, in place of the encoder's.")] = None,
     param: Annotated[
-        list[str] | None, option("Another parameter of the encoder; repeatable.", metavar="KEY=VALUE")
+        list[str] | None, file("Parameter of the encoder; repeatable.", RUN, "KEY=VALUE")
     ] = None,
-    device: options.Device = "auto",
-    batch_size: Annotated[
-        int | None, option("Rows encoded together, in place of the encoder's number.", min=1)
-    ] = None,
-    on_bad_rows: options.OnBadRows = "error",
-    unlabelled: options.Unlabelled = "error",
-    header: options.Header = "auto",
+    batch_size: Annotated[int | None, option("Rows encoded together.", min=1)] = None,
     cache: Annotated[bool, option("Keep vectors by content, so that nothing is encoded twice.")] = True,
-    cache_dir: options.CacheDir = None,
-    overwrite: options.Overwrite = False,
-    engine: options.Engine = "local",
-    address: options.Address = None,
-    workers: options.Workers = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    **asked: Any,
 ) -> None:
     """Turn images or texts into vectors, ready for `gmmatch select`.
 
@@ -76,13 +58,11 @@ def embed(
 
         gmmatch embed photos/ --encoder onnx:model.onnx --size 224 --on-bad-rows drop -o photos.npy
     """
-    asked = dict(locals())
-    for name in ("source", "param", "size", "as_json", "quiet"):
-        del asked[name]
     began = time.perf_counter()
-    asked |= parse_params(param or []) | ({} if size is None else {"size": size})
-    if device == "auto":
-        del asked["device"]  # encoders that do not run by torch know none
+    asked |= {"output": output, "encoder": encoder, "ids": ids, "split": split, "batch_size": batch_size}
+    asked |= {"cache": cache} | parse_params(param or []) | ({} if size is None else {"size": size})
+    if asked["device"] == "auto":  # encoders that do not run by torch know none
+        del asked["device"]
     try:
         with show_progress(quiet):
             result = api.embed(source, **asked)

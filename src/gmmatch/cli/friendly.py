@@ -138,9 +138,8 @@ def printable(text: str) -> str:
     >>> print(printable("kept\x1b[2J\n"))
     kept\x1b[2J\n
     """
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
-    )
+    spelled = (one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(spelled)
 
 
 @contextmanager
@@ -151,20 +150,14 @@ def show_progress(quiet: bool) -> Iterator[None]:
         return
     from rich import progress as rich
     from rich.console import Console
+    from rich.markup import escape
 
-    columns = (
-        rich.TextColumn("{task.description}", markup=False),
-        rich.BarColumn(),
-        rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),
-        rich.TextColumn("left"),
-        rich.TimeRemainingColumn(),
-    )
+    columns = (*rich.Progress.get_default_columns(), rich.MofNCompleteColumn())
     with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
 
         @contextmanager
         def listener(what: str, total: int | None) -> Iterator[progress.Advance]:
-            bar = bars.add_task(printable(what), total=total)
+            bar = bars.add_task(escape(printable(what)), total=total)
             try:
                 yield lambda done: bars.advance(bar, done)
             finally:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,18 +13,16 @@ from . import options
 from .friendly import say, show_progress
 
 
+@options.takes("embedding encoder text image")
 def leaks(
     train: Annotated[str, typer.Argument(metavar="TRAIN", help="Rows, as for `gmmatch select`.")],
     test: Annotated[str, typer.Argument(metavar="TEST", help="Rows that TRAIN must not hold.")],
-    embedding: options.Embedding = None,
-    encoder: options.Encoder = None,
-    text: options.Text = None,
-    image: options.Image = None,
     output: Annotated[Path | None, options.output("The pairs: .parquet, .csv or .jsonl.")] = None,
     overwrite: options.Overwrite = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    **opening: Any,
 ) -> None:
     """Find rows of TRAIN that are near-duplicates of rows of TEST.
 
@@ -38,8 +36,6 @@ def leaks(
         check_apart([as_path(output, "output")], (train, test))
         check_new(output, overwrite)
         check_output(output, kind="leaks")
-    opening = {"encoder": encoder, "text": text, "image": image}
-    opening |= {} if embedding is None else {"embedding": embedding}
     with show_progress(quiet):
         found = api.leaks(train, test, random_state=seed, **opening)
     if output is not None:

@@ -12,6 +12,7 @@ from . import options
 from .friendly import say, show_progress
 
 
+@options.takes("ids embedding encoder text image projection memory header overwrite force")
 def report(
     selection: Annotated[
         Path, typer.Argument(metavar="SELECTION", help="What `gmmatch select` wrote: .parquet.")
@@ -28,18 +29,9 @@ def report(
     labels: Annotated[
         str | None, options.column("Labels, if the selection was made with some.", "FILE_OR_COLUMN")
     ] = None,
-    ids: options.Ids = None,
-    embedding: options.Embedding = None,
-    encoder: options.Encoder = None,
-    text: options.Text = None,
-    image: options.Image = None,
-    projection: options.Projection = "classes",
-    memory: options.Memory = None,
-    header: options.Header = "auto",
-    overwrite: options.Overwrite = False,
-    force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    **asked: Any,
 ) -> None:
     """Show what was kept, what was dropped and why, in one page that needs nothing else.
 
@@ -52,11 +44,9 @@ def report(
         gmmatch report kept.parquet data.parquet --embedding vector --labels topic --texts data.parquet
         --text body
 
-        gmmatch report kept.parquet photos/ --encoder efficientnet-lite0 --projection umap
+        gmmatch report kept.parquet photos/ --encoder efficientnet-lite0 --projection pca
     """
-    asked = dict(locals())
-    for name in ("selection", "source", "output", "as_json", "quiet"):
-        del asked[name]
+    asked |= {"images": images, "texts": texts, "labels": labels}
     started = time.perf_counter()
     with show_progress(quiet):
         page = make_report(selection, source, output, **asked)

@@ -19,9 +19,14 @@ from ..run import Estimate, Plan, encodes, estimate
 from ..validation import check_keep
 from . import exit_code, options
 from .friendly import notes, parse_params, remarks, say, show_progress
-from .options import READ, RUN, WRITE, choice, column, file, flag
+from .options import ENGINE, OPENING, choice, flag, takes
+
+_CHOICE = "method task guard fix include exclude holdout duplicates cost reference probabilities budgets"
+_OUTPUTS = "all_rows materialize suspects report projection save_scores overwrite"
+_TRAINING = "scores images train_config device resume"
 
 
+@takes(f"labels groups {OPENING} {_CHOICE} {_OUTPUTS} {_TRAINING} {ENGINE}")
 def select(
     context: typer.Context,
     source: Annotated[
@@ -35,99 +40,17 @@ def select(
     ],
     keep: Annotated[
         str | None,
-        choice(
-            "How many rows to keep: 10%, 0.1, 5000, 2M, or +5000 beyond --include."
-            " Needed without --settings.",
-            "BUDGET",
-        ),
+        choice("How many rows: 10%, 0.1, 5000, 2M, or +5000 beyond --include; or --settings.", "BUDGET"),
     ] = None,
     settings: Annotated[
-        Path | None,
-        choice("Repeat how a selection was made: all that the other options do not say otherwise.", "FILE"),
+        Path | None, choice("Repeat how a selection was made, but for what other options say.", "FILE")
     ] = None,
-    labels: options.Labels = None,
-    ids: options.Ids = None,
-    groups: options.Groups = None,
-    embedding: options.Embedding = None,
-    encoder: options.Encoder = None,
-    text: options.Text = None,
-    image: options.Image = None,
-    method: Annotated[str, choice("A name that `gmmatch methods` lists.")] = "gm-matching",
-    budgets: options.Budgets = "proportional",
-    task: Annotated[
-        str,
-        choice(
-            "What labels are; amounts and several labels per row are refused, with what to do instead.",
-            "auto|classification|regression|multilabel",
-        ),
-    ] = "auto",
     param: Annotated[
-        list[str] | None,
-        choice("A parameter of the method, such as clusters=off or batch_size=256; repeatable.", "KEY=VALUE"),
-    ] = None,
-    scores: Annotated[Path | None, file("One score per row, for --method top-scores.", READ)] = None,
-    images: Annotated[
-        Path | None,
-        column(
-            "Images of the rows, for --report and to train on (.npy, .npz; the embeddings by default).",
-            "PATH",
-        ),
-    ] = None,
-    train_config: Annotated[
-        Path | None, file("How to train, for methods that need it: .toml or .json.", RUN)
-    ] = None,
-    device: options.Device = "auto",
-    output: Annotated[
-        Path,
-        options.output("The selection, in pick order: .parquet or .csv; .npy or .txt for the ids alone."),
-    ] = Path("kept.parquet"),
-    all_rows: Annotated[
-        bool, flag("all-rows", "List every input row in it, with a column `kept`.", WRITE)
-    ] = False,
-    materialize: Annotated[
-        Path | None, file("Also write the kept rows themselves, in a new folder.", metavar="DIR")
-    ] = None,
-    memory: options.Memory = None,
-    engine: options.Engine = "local",
-    address: options.Address = None,
-    workers: options.Workers = None,
-    seed: options.Seed = 0,
-    guard: Annotated[
-        str | None,
-        choice(
-            "auto: judge the rows, and pick those that seem right first (the default of gm-matching);"
-            " off (or --no-guard): believe all rows.",
-            "auto|off",
-            show_default=False,
-        ),
-    ] = None,
-    reference: options.Reference = None,
-    probabilities: options.Probabilities = None,
-    fix: Annotated[
-        float | None,
-        choice("Keep rows under the suggested label where it is at least so probable, such as 0.9.", "P"),
+        list[str] | None, choice("A parameter of the method, such as clusters=off; repeatable.", "KEY=VALUE")
     ] = None,
     match_to: Annotated[
         list[str] | None,
-        choice(
-            "Rows that the picks should be like, with their share if there are several; repeatable.",
-            "PATH[=SHARE]",
-        ),
-    ] = None,
-    include: Annotated[
-        str | None, choice("Rows that are in already, and count: a selection, or a file of ids.", "FILE")
-    ] = None,
-    exclude: Annotated[
-        str | None, choice("Rows that are out: a selection, or a file of ids.", "FILE")
-    ] = None,
-    holdout: Annotated[
-        str | None, choice("Rows of a test set: near-duplicates of them are not picked.", "PATH")
-    ] = None,
-    duplicates: Annotated[
-        str, choice("drop: of near-duplicates only the most believed may be picked.", "allow|drop")
-    ] = "allow",
-    cost: Annotated[
-        str | None, choice("What rows cost, or tokens; --keep is in that unit.", "COLUMN_OR_FILE")
+        choice("Rows that the picks should be like, with their share; repeatable.", "PATH[=SHARE]"),
     ] = None,
     strata: Annotated[
         list[str] | None,
@@ -135,28 +58,17 @@ def select(
     ] = None,
     quality: Annotated[
         str | None,
-        choice(
-            "How good rows are, and what it weighs (0.5): the worse rows of a class do not compete.",
-            "COLUMN_OR_FILE[=WEIGHT]",
-        ),
+        choice("How good rows are, and its weight: the worse do not compete.", "COLUMN_OR_FILE[=WEIGHT]"),
     ] = None,
-    suspects: Annotated[
-        Path | None,
-        file("Also write which rows seem wrong, and why (needs labels): .parquet, .csv or .jsonl."),
-    ] = None,
-    report: Annotated[Path | None, file("Also write a page that shows the choice: .html.")] = None,
-    save_scores: Annotated[
-        Path | None, file("Also write the training run's score of every row, for --scores: .npy.")
-    ] = None,
-    projection: options.Projection = "classes",
-    resume: Annotated[bool, flag("resume", "Go on where a killed run stopped.", RUN)] = False,
-    overwrite: options.Overwrite = False,
-    dry_run: Annotated[bool, flag("dry-run", "Say what would be done, and stop.", RUN)] = False,
-    on_bad_rows: options.OnBadRows = "error",
-    unlabelled: options.Unlabelled = "error",
-    header: options.Header = "auto",
+    output: Annotated[
+        Path,
+        options.output("The selection, in pick order: .parquet or .csv; .npy or .txt for the ids alone."),
+    ] = Path("kept.parquet"),
+    seed: options.Seed = 0,
+    dry_run: Annotated[bool, flag("dry-run", "Say what would be done, and stop.")] = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    **asked: Any,
 ) -> None:
     """Choose the rows of INPUT worth keeping and write them, in pick order.
 
@@ -196,36 +108,32 @@ def select(
         gmmatch select embeddings.npy --labels labels.npy --keep 30% --method el2n --images images.npy
         --train-config train.toml --save-scores el2n.npy
     """
-    asked = dict(locals())
-    for name in ("context", "source", "settings", "param", "scores", "seed", "dry_run", "as_json", "quiet"):
-        del asked[name]
+    asked |= {"output": output, "random_state": seed, "command": this_command(), "keep": keep}
     if match_to is not None:
         asked["match_to"] = dict(with_number(word, 1.0) for word in match_to)
     if strata is not None:
         asked["strata"] = ",".join(strata)
     if quality is not None:
         asked["quality"] = with_number(quality, WEIGHT)
-    asked |= {"random_state": seed, "command": this_command()}
     if settings is not None:
         asked |= repeated(settings, context)
     asked |= parse_params(param or [])
-    if scores is not None:
-        asked["scores"] = scores
-    keep = asked.pop("keep")
+    scores, keep = asked.pop("scores"), asked.pop("keep")
+    asked |= {} if scores is None else {"scores": scores}
     if keep is None:
         raise InvalidParameter(
             "keep says how many rows to keep, such as 10% or 5000; name it, or a selection to repeat:"
             " settings=..."
         )
-    plan = Plan.of(source, keep if cost else check_keep(keep), asked)
+    plan = Plan.of(source, keep if asked["cost"] else check_keep(keep), asked)
     with show_progress(quiet):
         if dry_run:
             found = estimate(plan)
             typer.echo(json.dumps(found.as_dict()) if as_json else describe(found))
             return
         plan.check_read([scores])
-        stopped = not overwrite and any(path.exists() for path in plan.outputs.values())
-        if resume and plan.state is not None and not is_there(plan.state) and not (quiet or stopped):
+        stopped = not plan.overwrite and any(path.exists() for path in plan.outputs.values())
+        if plan.resume and plan.state is not None and not is_there(plan.state) and not (quiet or stopped):
             kept = "; what was encoded before is not encoded again" if encodes(plan) else ""
             say(f"gmmatch: nothing to resume: there is no {plan.state}; this run starts anew{kept}")
         try:
@@ -236,7 +144,7 @@ def select(
             then = [resumed] if saved else ["nothing was written", *remarks(interrupt)]
             say(f"gmmatch: {'; '.join(['interrupted', *then])}")
             raise typer.Exit(exit_code(interrupt)) from None
-    say(*([json.dumps(facts.as_dict())] if as_json else sentences(facts, suspects)), err=False)
+    say(*([json.dumps(facts.as_dict())] if as_json else sentences(facts, plan.suspects)), err=False)
 
 
 def repeated(file: Path, context: typer.Context) -> dict[str, Any]:

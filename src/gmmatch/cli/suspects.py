@@ -11,45 +11,25 @@ import typer
 from .. import api
 from . import options
 from .friendly import notes, say, show_progress
-from .options import WRITE
+from .options import ENGINE, OPENING, file, takes
 
 _MOST_PAIRS = 5
 
 
+@takes(f"labels groups reference probabilities overwrite {OPENING} {ENGINE}")
 def suspects(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="Rows, as for `gmmatch select`.")],
-    labels: options.Labels = None,
     output: Annotated[Path, options.output("What to write: .parquet, .csv or .jsonl.")] = Path(
         "suspects.parquet"
     ),
-    ids: options.Ids = None,
-    groups: options.Groups = None,
-    embedding: options.Embedding = None,
-    encoder: options.Encoder = None,
-    text: options.Text = None,
-    image: options.Image = None,
-    reference: options.Reference = None,
-    probabilities: options.Probabilities = None,
-    memory: options.Memory = None,
-    engine: options.Engine = "local",
-    address: options.Address = None,
-    workers: options.Workers = None,
     seed: options.Seed = 0,
-    on_bad_rows: options.OnBadRows = "error",
-    unlabelled: options.Unlabelled = "error",
-    header: options.Header = "auto",
     fix: Annotated[
-        Path | None,
-        options.file(
-            "Write the labels with likely suggestions in place: .parquet, .csv or .jsonl, for --labels."
-        ),
+        Path | None, file("Write the labels with likely suggestions in place, for --labels; as --output.")
     ] = None,
-    above: Annotated[
-        float, options.option("With --fix: probability of a suggestion to take it.", panel=WRITE)
-    ] = 0.9,
-    overwrite: options.Overwrite = False,
+    above: Annotated[float, file("With --fix: probability of a suggestion to take it.", metavar="P")] = 0.9,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    **asked: Any,
 ) -> None:
     """List the rows of INPUT by how wrong they seem, and say why.
 
@@ -63,12 +43,9 @@ def suspects(
 
         gmmatch suspects embeddings.npy --labels labels.npy --fix better.csv --above 0.95
     """
-    asked = dict(locals())
-    for name in ("source", "labels", "seed", "as_json", "quiet"):
-        del asked[name]
     started = time.perf_counter()
     with show_progress(quiet):
-        found = api.list_suspects(source, labels, seed, **asked)
+        found = api.list_suspects(source, random_state=seed, output=output, fix=fix, above=above, **asked)
     facts: dict[str, Any] = found.summary()
     facts |= {"seconds": round(time.perf_counter() - started, 3), "output": str(output)}
     if fix is not None:

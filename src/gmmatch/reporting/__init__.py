@@ -3,10 +3,10 @@
 from .content import Content, find_content, open_content
 from .map import check_projection
 from .page import check_report, render, report, write_report
-from .summarise import opened_as, summarise
+from .summarise import summarise
 from .summary import Report
 
 __all__ = [
-    "Content", "Report", "check_projection", "check_report", "find_content", "open_content", "opened_as",
-    "render", "report", "summarise", "write_report",
+    "Content", "Report", "check_projection", "check_report", "find_content", "open_content", "render",
+    "report", "summarise", "write_report",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 import base64
 import io
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from ..arrays import AnyArray, IntArray
 from ..compute.blocks import map_in_order
 from ..data import Dataset, Items, Unreadable, open_dataset
-from ..data.images import as_pixels
+from ..data.images import as_pixels, image_of
 from ..data.joining import id_text, match_names
 from ..data.remote import is_remote
 from ..errors import InvalidInput, InvalidParameter
@@ -43,31 +42,25 @@ class Content:
 
     def previews(self, rows: IntArray) -> dict[int, str]:
         """Return what to show of the rows, by position in `rows`: the first ones, while there is room."""
-        make: Callable[[object], str | None] = thumbnail if self.kind == "image" else excerpt
-        shown: dict[int, str] = {}
-        room = _ROOM[self.kind]
-        most = _MOST_THUMBNAILS if self.kind == "image" else len(rows)
-        with task("making previews", min(len(rows), most)) as advance:
-            for position, preview in self._made(rows[:most], make):
-                advance(1)
-                if preview is not None:
-                    shown[position] = preview
-                    room -= len(preview)
-                    if room < 0:
-                        break
+        content, shown, room = self.found.content, dict[int, str](), _ROOM[self.kind]
+        if content is None:
+            return shown
+        make = thumbnail if self.kind == "image" else excerpt
+        rows = rows[:_MOST_THUMBNAILS] if self.kind == "image" else rows
+        places = rows if self.places is None else self.places[rows]
+        with task("making previews", len(rows)) as advance:
+            for start in range(0, len(rows), _TOGETHER):
+                part = places[start : start + _TOGETHER].tolist()
+                # Read in the order of the file: a table may hold one piece of itself at a time.
+                items = {at: content.read(at, at + 1)[0] for at in sorted(part) if at >= 0}
+                for position, preview in enumerate(map_in_order(make, map(items.get, part)), start):
+                    advance(1)
+                    if preview is not None:
+                        shown[position] = preview
+                        room -= len(preview)
+                        if room < 0:
+                            return shown
         return shown
-
-    def _made(self, rows: IntArray, make: Callable[[object], str | None]) -> Iterator[tuple[int, str | None]]:
-        places, content = rows if self.places is None else self.places[rows], self.found.content
-        for start in range(0, len(rows), _TOGETHER):
-            part = places[start : start + _TOGETHER]
-            # Read in the order of the file: a table may hold one piece of itself at a time.
-            order = np.argsort(part, kind="stable")
-            items: list[object] = [None] * len(part)
-            for at in order.tolist():
-                if part[at] >= 0 and content is not None:
-                    items[at] = content.read(int(part[at]), int(part[at]) + 1)[0]
-            yield from enumerate(map_in_order(make, items), start=start)
 
 
 def find_content(
@@ -76,10 +69,9 @@ def find_content(
     """Open what rows look like: images or texts beside them, what they were encoded from, or columns."""
     if images is not None and texts is not None:
         raise InvalidParameter("images and texts were both given; expected one of them")
-    if images is not None:
-        return open_content(images, "image", len(rows), rows.ids, image=image)
-    if texts is not None:
-        return open_content(texts, "text", len(rows), rows.ids, text=text)
+    if images is not None or texts is not None:
+        kind, path, column = ("text", texts, text) if images is None else ("image", images, image)
+        return open_content(path, kind, len(rows), rows.ids, **{kind: column})
     # Row numbers are those of the input, so that the images or texts belong to the rows by order.
     return table_content(rows) if rows.content is None else Content(rows)
 
@@ -95,9 +87,12 @@ def open_content(path: Path | str, kind: str, n_rows: int, ids: AnyArray | None,
     of `gmmatch.data.open_dataset`.
     """
     found = open_dataset(path, holds="image" if kind == "image" else "text", on_bad_rows="drop", **options)
-    places = None if ids is None else _by_name(found, ids)
-    if places is not None:
-        return Content(found, places)
+    if ids is not None:
+        names = range(len(found)) if found.ids is None else found.ids.tolist()
+        named = match_names([str(name) for name in names], [id_text(entry) for entry in ids.tolist()])
+        places = np.array([-1 if place is None else place for place in named or ()], np.int64)
+        if named is not None and (places >= 0).mean() > 0.5:  # else hardly any is a name
+            return Content(found, places)
     if len(found) != n_rows:
         raise InvalidInput(
             f"{path} has {len(found)} {kind}s for {n_rows} rows, and the rows' ids are not their names;"
@@ -135,16 +130,6 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)[:_MOST_CELL_LETTERS]
 
 
-def _by_name(found: Dataset, ids: AnyArray) -> IntArray | None:
-    """Return the place of each id, or None where hardly any is a name."""
-    names = [str(row) for row in range(len(found))] if found.ids is None else found.ids.astype(str).tolist()
-    found_places = match_names(names, [id_text(entry) for entry in ids.tolist()])
-    if found_places is None:
-        return None
-    places = np.array([-1 if place is None else place for place in found_places], np.int64)
-    return places if (places >= 0).mean() > 0.5 else None
-
-
 def excerpt(item: object) -> str | None:
     """Return the beginning of a text."""
     if item is None or isinstance(item, Unreadable):
@@ -172,16 +157,11 @@ def thumbnail(item: Any) -> str | None:
                 side = max(opened.size)
     except (OSError, Image.DecompressionBombError, ValueError, SyntaxError):
         return None
-    small = side <= _SMALL_SIDE
+    small, buffer = side <= _SMALL_SIDE, io.BytesIO()
     try:
         pixels = as_pixels(item, None if small else SIDE)
     except (Unreadable, OSError):
         return None
-    image = Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
-    buffer = io.BytesIO()
-    if small:
-        image.save(buffer, "PNG", optimize=True)
-    else:
-        image.save(buffer, "JPEG", quality=72, optimize=True)
     kind = "png" if small else "jpeg"
+    image_of(pixels).save(buffer, kind, optimize=True, **({} if small else {"quality": 72}))
     return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"

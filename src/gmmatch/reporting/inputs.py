@@ -33,115 +33,6 @@ _MOST_WORK = 2e11
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
-    """A selection and its input, ready to be measured."""
-
-    # The selection, what it was made from, and the rows as it compared them.
-    selection: Selection
-    source: Dataset
-    rows: FloatArray
-    # Sorted labels, and the class of each row; one class of all rows where there are no labels.
-    classes: Labels
-    codes: IntArray
-    labelled: bool  # whether there are labels
-    # Group that each row competed in (-1: none), and the centre of each.
-    groups: IntArray
-    centers: Vector
-    own_centers: bool  # whether the centres are those of the selection
-    same_input: bool  # whether the input has the fingerprint that the selection knows
-
-    @property
-    def picked_groups(self) -> IntArray:
-        """Group of each pick, in pick order."""
-        return self.groups[self.selection.indices]
-
-    @cached_property
-    def listed(self) -> IntArray:
-        """The classes that the page names: all, or the largest ones, in their order."""
-        if len(self.classes) <= MOST_CLASSES:
-            return np.arange(len(self.classes))
-        sizes = np.bincount(self.codes, minlength=len(self.classes))
-        return np.sort(np.argsort(-sizes, kind="stable")[:MOST_CLASSES])
-
-    def listed_codes(self, codes: IntArray) -> list[int]:
-        """Return the position of each class among those listed; -1 where it is none of them."""
-        found = np.minimum(np.searchsorted(self.listed, codes), len(self.listed) - 1)
-        positions: list[int] = np.where(self.listed[found] == codes, found, -1).tolist()
-        return positions
-
-    @property
-    def scores_are_objectives(self) -> bool:
-        """Whether the picks' scores tell the objective of every prefix."""
-        method = METHODS.get(self.selection.method)
-        if method is None or not self.own_centers:
-            return False
-        return method.selector.scores_are_objectives and (self.selection.info.chains or 1) == 1
-
-    @property
-    def prefixes_hold(self) -> bool:
-        """Whether the first k picks are what a budget of k keeps.
-
-        Clusters, which rows without labels are divided into, and batches depend on the budget.
-        """
-        selection = self.selection
-        method = METHODS.get(selection.method)
-        asked = selection.params.get("clusters", selection.params.get("cells", "off"))  # as 0.2 called it
-        clustered = selection.labels is None and asked not in ("off", False)
-        return method is not None and method.nested and selection.info.batches is None and not clustered
-
-
-def prepare(
-    selection: Selection, source: Dataset, checked: CheckedRows | None = None, any_input: bool = True
-) -> Inputs:
-    """Check that a selection and an input belong together, and divide the rows as the selection did.
-
-    Raises `InvalidInput`: another number of rows or features, or no labels where the selection had some;
-    without `any_input` also another fingerprint.
-    """
-    if checked is None:
-        checked = check_input(source.numbers(), source.labels, name=source.name, finite=False)
-    if checked.digest is None:
-        checked = replace(checked, digest=look_at_rows(checked.rows)[2])
-    rows: Any = checked.rows
-    check_belongs(selection, source)
-    labelled = checked.classes is not None
-    classes = np.zeros(1, np.int64) if checked.classes is None else checked.classes
-    codes = np.zeros(len(rows), np.int64) if checked.codes is None else checked.codes
-    if selection.params.get("normalize") == "unit":
-        rows = MappedRows(rows, unit_rows)
-    by_class = selection.labels is not None and selection.params.get("by_class", True)
-    groups = _groups(selection, classes, codes) if by_class else np.zeros(len(rows), np.int64)
-    # Strata and the parts of a reference have other centres than the groups that are shown.
-    centers = None if PARTS & set(selection.info.aims or ()) else selection.centers
-    own_centers = centers is not None
-    groups[source.bad_rows] = -1  # they take no part, however well their numbers fit
-    if centers is None:
-        groups[~look_at_rows(rows)[0]] = -1
-        medians = group_medians(rows, groups, int(groups.max()) + 1, _EPSILON)
-        centers = np.stack([median.point for median in medians])
-    if centers.shape != (int(groups.max()) + 1, rows.shape[1]):
-        raise InvalidInput(
-            f"the selection was made from rows of {centers.shape[1]} numbers in {len(centers)} groups, but"
-            f" {source.name} has rows of {rows.shape[1]} in {int(groups.max()) + 1}"
-        )
-    same = is_same(selection, source, checked, any_input)
-    return Inputs(selection, source, rows, classes, codes, labelled, groups, centers, own_centers, same)
-
-
-def _groups(selection: Selection, classes: Labels, codes: IntArray) -> IntArray:
-    """Return the group of each row: its class's place among the classes that have picks."""
-    present = np.unique(codes[selection.indices])
-    if selection.labels is not None and len(np.unique(selection.labels)) != len(present):
-        raise InvalidInput(
-            f"the picks have {len(np.unique(selection.labels))} labels in the selection and"
-            f" {len(present)} in the input; expected the labels that the selection was made with"
-        )
-    place = np.full(len(classes), -1, np.int64)
-    place[present] = np.arange(len(present))
-    return place[codes]
-
-
-@dataclass(frozen=True, eq=False)
 class Measures:
     """What one pass over the rows measures."""
 
@@ -200,6 +91,118 @@ def measure(rows: FloatArray, groups: IntArray, centers: Vector) -> Measures:
 
 
 @dataclass(frozen=True, eq=False)
+class Inputs:
+    """A selection and its input, ready to be measured."""
+
+    # The selection, what it was made from, and the rows as it compared them.
+    selection: Selection
+    source: Dataset
+    rows: FloatArray
+    # Sorted labels, and the class of each row; one class of all rows where there are no labels.
+    classes: Labels
+    codes: IntArray
+    labelled: bool  # whether there are labels
+    # Group that each row competed in (-1: none), and the centre of each.
+    groups: IntArray
+    centers: Vector
+    own_centers: bool  # whether the centres are those of the selection
+    same_input: bool  # whether the input has the fingerprint that the selection knows
+
+    @cached_property
+    def measures(self) -> Measures:
+        """What one pass over the rows measures."""
+        return measure(self.rows, self.groups, self.centers)
+
+    @cached_property
+    def usable(self) -> IntArray:
+        """Rows that take part."""
+        return np.flatnonzero(self.measures.usable)
+
+    @property
+    def picked_groups(self) -> IntArray:
+        """Group of each pick, in pick order."""
+        return self.groups[self.selection.indices]
+
+    @cached_property
+    def listed(self) -> IntArray:
+        """The classes that the page names: all, or the largest ones, in their order."""
+        if len(self.classes) <= MOST_CLASSES:
+            return np.arange(len(self.classes))
+        sizes = np.bincount(self.codes, minlength=len(self.classes))
+        return np.sort(np.argsort(-sizes, kind="stable")[:MOST_CLASSES])
+
+    def listed_codes(self, codes: IntArray) -> list[int]:
+        """Return the position of each class among those listed; -1 where it is none of them."""
+        places = np.full(len(self.classes) + 1, -1)  # the last is that of no class
+        places[self.listed] = np.arange(len(self.listed))
+        return list(map(int, places[codes]))
+
+    @property
+    def scores_are_objectives(self) -> bool:
+        """Whether the picks' scores tell the objective of every prefix."""
+        method = METHODS.get(self.selection.method)
+        known = method is not None and method.selector.scores_are_objectives
+        return known and self.own_centers and (self.selection.info.chains or 1) == 1
+
+    @property
+    def prefixes_hold(self) -> bool:
+        """Whether the first k picks are what a budget of k keeps.
+
+        Clusters, which rows without labels are divided into, and batches depend on the budget.
+        """
+        selection = self.selection
+        method = METHODS.get(selection.method)
+        asked = selection.params.get("clusters", selection.params.get("cells", "off"))  # as 0.2 called it
+        clustered = selection.labels is None and asked not in ("off", False)
+        return method is not None and method.nested and selection.info.batches is None and not clustered
+
+
+def prepare(
+    selection: Selection, source: Dataset, checked: CheckedRows | None = None, any_input: bool = True
+) -> Inputs:
+    """Check that a selection and an input belong together, and divide the rows as the selection did.
+
+    Raises `InvalidInput`: another number of rows or features, or no labels where the selection had some;
+    without `any_input` also another fingerprint.
+    """
+    if checked is None:
+        checked = check_input(source.numbers(), source.labels, name=source.name, finite=False)
+    if checked.digest is None:
+        checked = replace(checked, digest=look_at_rows(checked.rows)[2])
+    check_belongs(selection, source)
+    rows: Any = checked.rows
+    if selection.params.get("normalize") == "unit":
+        rows = MappedRows(rows, unit_rows)
+    labelled, groups = checked.classes is not None, np.zeros(len(rows), np.int64)
+    classes = np.zeros(1, np.int64) if checked.classes is None else checked.classes
+    codes = groups if checked.codes is None else checked.codes
+    if selection.labels is not None and selection.params.get("by_class", True):
+        present, known = np.unique(codes[selection.indices]), np.unique(selection.labels)
+        if len(known) != len(present):
+            raise InvalidInput(
+                f"the picks have {len(known)} labels in the selection and {len(present)} in the input;"
+                " expected the labels that the selection was made with"
+            )
+        place = np.full(len(classes), -1, np.int64)
+        place[present] = np.arange(len(present))
+        groups = place[codes]
+    groups = np.where(np.isin(np.arange(len(rows)), source.bad_rows), -1, groups)  # whatever their numbers
+    # Strata and the parts of a reference have other centres than the groups that are shown.
+    centers = None if PARTS & set(selection.info.aims or ()) else selection.centers
+    own_centers, n_groups = centers is not None, int(groups.max()) + 1
+    if centers is None:
+        groups[~look_at_rows(rows)[0]] = -1
+        centers = np.stack([median.point for median in group_medians(rows, groups, n_groups, _EPSILON)])
+    if centers.shape != (n_groups, rows.shape[1]):
+        raise InvalidInput(
+            f"the selection was made from rows of {centers.shape[1]} numbers in {len(centers)} groups, but"
+            f" {source.name} has rows of {rows.shape[1]} in {n_groups}"
+        )
+    same = is_same(selection, source, checked, any_input)
+    return Inputs(selection, source, rows, classes, codes, labelled, groups, centers, own_centers, same)
+
+
+@dataclass(frozen=True, eq=False)
 class Suspicion:
     """What speaks against the rows that were judged, most suspicious first."""
 
@@ -216,29 +219,24 @@ def worth_judging(n_rows: int, n_features: int, n_classes: int) -> bool:
     return n_rows * n_features <= _MOST_VALUES and work <= _MOST_WORK
 
 
-def judge_all(inputs: Inputs, usable: IntArray, seed: int) -> Suspicion | None:
+def judge_all(inputs: Inputs, seed: int) -> Suspicion | None:
     """Return the evidence about all usable rows, or None where judging them would take too long."""
-    rows, codes, evidence = inputs.rows, inputs.codes, inputs.selection.evidence
-    if evidence is None:
-        if not worth_judging(len(usable), rows.shape[1], len(inputs.classes)):
-            return None
-        return judge_rows(inputs, rows[usable], usable, seed)
-    judged = np.zeros(len(codes), bool)
-    judged[usable] = True
-    own = np.where(judged, codes, -1)
-    table = make_table(evidence, own, find_copies(rows, row_keys(rows, seed), judged))
-    return _in_order(table, evidence, usable, own, inputs)
+    rows, usable, evidence = inputs.rows, inputs.usable, inputs.selection.evidence
+    if evidence is not None:
+        codes = np.where(inputs.measures.usable, inputs.codes, -1)
+        table = make_table(evidence, codes, find_copies(rows, row_keys(rows, seed), codes >= 0))
+        return _in_order(table, evidence, usable, codes, inputs)
+    worth = worth_judging(len(usable), rows.shape[1], len(inputs.classes))
+    return judge_rows(inputs, rows[usable], usable, seed) if worth else None
 
 
 def judge_rows(inputs: Inputs, rows: FloatArray, numbers: IntArray, seed: int) -> Suspicion:
     """Judge rows that are in memory; `numbers`: theirs in the input. `seed`: of the folds and samples."""
-    codes, classes = inputs.codes[numbers], inputs.classes
+    codes, classes, keys = inputs.codes[numbers], inputs.classes, row_keys(rows, seed)
     own, present = CheckedRows(rows, classes, codes).judged()
     own = np.zeros(len(rows), np.int64) if own is None else own
-    keys = row_keys(rows, seed)
-    copies = find_copies(rows, keys, own >= 0)
     evidence = judge(rows, own, len(present), seed, keys=keys).evidence(own).among(present, len(classes))
-    table = make_table(evidence, codes, copies, numbers)
+    table = make_table(evidence, codes, find_copies(rows, keys, own >= 0), numbers)
     table = replace(table, keep=numbers[table.keep])
     return _in_order(table, evidence, np.arange(len(rows)), codes, inputs)
 

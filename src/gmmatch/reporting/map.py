@@ -1,49 +1,37 @@
 """The map: which rows are on it, where they lie, and what is known of them."""
 
-import importlib.util
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.linalg import eigh
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+from scipy.special import softmax
 
 from ..arrays import FloatArray, IntArray, Mask, Vector
-from ..errors import MissingExtra
+from ..former import warn_former
 from ..matching.budgets import Weights, share
 from ..matching.groups import turns
 from ..validation import check_choice
-from .inputs import Inputs, Measures, Suspicion
+from .inputs import Inputs, Suspicion
 from .summary import MapRows, short, significant
 
 MOST_ROWS = 20_000
 _FIRST_PICKS = 1_000
 GRID = 65_535
-PROJECTIONS = ("classes", "pca", "umap", "auto")
 _MOST_VALUES = 1 << 25  # of the rows that the components are fitted to
 _EXACT_FEATURES = 1024
-_UMAP_FEATURES = 50
 _CLASS_FEATURES = 50  # components that classes are told apart by
 _MOST_ANCHORS = 500  # classes that have a place of their own
 _SURE = 0.75  # mean probability of the likeliest class, which decides how sharp the scores are
 _WITHIN = 0.16  # spread within a class, in units of the distance between two neighbouring classes
-_VIEW_QUANTILES = (0.005, 0.995)
 _MARGIN = 0.08
 
 
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """Places of rows in the plane, and in words how they were found."""
-
-    places: Vector
-    about: str
-
-
 def check_projection(kind: str) -> str:
-    """Return the projection that will be used, after a look at what is installed."""
-    check_choice(kind, PROJECTIONS, "projection")
-    installed = importlib.util.find_spec("umap") is not None
-    if kind == "umap" and not installed:
-        raise MissingExtra("umap-learn", "umap")
-    return ("umap" if installed else "classes") if kind == "auto" else kind
+    """Return how the map will be laid out."""
+    if kind in ("auto", "umap"):
+        warn_former(f"projection={kind!r} is gone, and the map is laid out by classes")
+        return "classes"
+    return check_choice(kind, ("classes", "pca"), "projection")
 
 
 def project(
@@ -53,42 +41,28 @@ def project(
     seed: int,
     codes: IntArray | None = None,
     believed: Mask | None = None,
-) -> Projection:
-    """Lay rows out in the plane.
+) -> tuple[Vector, str]:
+    """Lay rows out in the plane; return their places, and in words how they were found.
 
     `rows`: finite rows, in memory. `ordinary`: rows that the components are fitted to: a few rows that are
-    very far off would otherwise be all that the map shows. `kind`: `classes`, `pca` or `umap`. Rows of one or
+    very far off would otherwise be all that the map shows. `kind`: `classes` or `pca`. Rows of one or
     two numbers are shown as they are. `seed`: of what is random. `codes`, `believed`: the class of each row,
     and whether it is believed; without two believed classes, `classes` becomes `pca`.
     """
     if rows.shape[1] <= 2:
         flat = np.zeros((len(rows), 2))
         flat[:, : rows.shape[1]] = rows
-        return Projection(
-            flat, "the two numbers of each row" if rows.shape[1] == 2 else "the number of each row"
-        )
-    if kind == "umap":
-        import umap
-
-        reduced = rows
-        if rows.shape[1] > _UMAP_FEATURES:
-            reduced = principal_components(rows, ordinary, _UMAP_FEATURES, seed)[0]
-        layout = umap.UMAP(
-            n_components=2, n_neighbors=max(2, min(15, len(rows) - 1)), random_state=seed, n_jobs=1
-        )
-        places = np.asarray(layout.fit_transform(reduced), np.float64)
-        return Projection(places, "UMAP: near rows stay near, far distances mean little")
+        return flat, "the two numbers of each row" if rows.shape[1] == 2 else "the number of each row"
     if kind == "classes" and codes is not None and believed is not None:
-        placed = _by_class(rows, ordinary, codes, believed, seed)
+        placed = _by_class(rows, ordinary, codes, believed & ordinary, seed)
         if placed is not None:
-            return Projection(
-                placed,
+            return placed, (
                 "a linear classifier that learned the believed rows: a row lies near the class it belongs to"
-                " by its numbers, and between classes where that is unclear",
+                " by its numbers, and between classes where that is unclear"
             )
     places, shares = principal_components(rows, ordinary, 2, seed)
     words = " and ".join(f"{share:.0%}" for share in shares)
-    return Projection(places, f"the first two principal components ({words} of the variance)")
+    return places, f"the first two principal components ({words} of the variance)"
 
 
 def principal_components(rows: FloatArray, ordinary: Mask, count: int, seed: int) -> tuple[Vector, Vector]:
@@ -105,77 +79,68 @@ def principal_components(rows: FloatArray, ordinary: Mask, count: int, seed: int
     count = min(count, len(fitted), rows.shape[1])
     center = np.add.reduce(rows[fitted], dtype=np.float64) / len(fitted)
     offsets = np.subtract(rows[fitted], center, dtype=np.float64)
-    total = float(np.vdot(offsets, offsets))
     if rows.shape[1] <= _EXACT_FEATURES:
         last = rows.shape[1] - 1
         squares, axes = eigh(offsets.T @ offsets, subset_by_index=[last - count + 1, last])
-        squares, axes = squares[::-1], axes[:, ::-1].T
+        squares, axes = squares[::-1], axes[:, ::-1]
     else:
         from sklearn.utils.extmath import randomized_svd
 
         _, lengths, axes = randomized_svd(offsets, count, n_iter=4, random_state=seed)
-        squares = lengths**2
-    # The sign of an axis is arbitrary; one that does not change with the library is chosen.
-    axes = axes * np.sign(axes[np.arange(count), np.abs(axes).argmax(axis=1)])[:, None]
+        squares, axes = lengths**2, axes.T
+    axes = _signed(axes)
     places = np.zeros((len(rows), max(count, 2)))
     step = max(1, _MOST_VALUES // (8 * rows.shape[1]))
     for start in range(0, len(rows), step):
         part = np.subtract(rows[start : start + step], center, dtype=np.float64)
-        places[start : start + step, :count] = part @ axes.T
-    return places, np.maximum(squares, 0.0) / (total or 1.0)
+        places[start : start + step, :count] = part @ axes
+    return places, np.maximum(squares, 0.0) / (float(np.vdot(offsets, offsets)) or 1.0)
 
 
-def _by_class(rows: FloatArray, ordinary: Mask, codes: IntArray, believed: Mask, seed: int) -> Vector | None:
+def _signed(columns: Vector) -> Vector:
+    """Return columns with the largest entry of each positive: the sign of an axis is arbitrary otherwise."""
+    largest = np.take_along_axis(columns, np.abs(columns).argmax(axis=0)[None], axis=0)
+    signed: Vector = columns * np.where(largest < 0, -1.0, 1.0)
+    return signed
+
+
+def _by_class(rows: FloatArray, ordinary: Mask, codes: IntArray, taught: Mask, seed: int) -> Vector | None:
     """Place every row at the mean of its classes' places, weighted by their probabilities.
 
     The probabilities are those of a linear discriminant with a shrunk covariance, on the first principal
-    components, learned from believed rows alone; so a row with a wrong label lies where its numbers belong.
-    None: there are fewer than two classes to tell apart, or too many.
+    components, learned from the rows of `taught` alone; so a row with a wrong label lies where its numbers
+    belong. None: there are fewer than two classes to tell apart, or too many.
 
     Time: O(rows * components * (features + classes)).
     """
-    taught = believed & ordinary
     present, sizes = np.unique(codes[taught], return_counts=True)
     present = present[sizes > 1]
     if not 2 <= len(present) <= _MOST_ANCHORS:
         return None
-    taught &= np.isin(codes, present)
+    taught = taught & np.isin(codes, present)
     reduced = principal_components(rows, ordinary, _CLASS_FEATURES, seed)[0]
-    own = np.searchsorted(present, codes[taught])
-    sums = np.zeros((len(present), reduced.shape[1]))
-    np.add.at(sums, own, reduced[taught])
-    means = sums / np.bincount(own, minlength=len(present))[:, None]
-    offsets = reduced[taught] - means[own]
+    learned, own = reduced[taught], np.searchsorted(present, codes[taught])
+    means = np.stack([learned[own == code].mean(axis=0) for code in range(len(present))])
+    offsets = learned - means[own]
     within = offsets.T @ offsets / len(own)
     level = float(np.trace(within)) / len(within)
     if not level > 0:
         return None
-    within += 0.1 * level * np.eye(len(within))
-    lengths, axes = np.linalg.eigh(within)
-    white = axes / np.sqrt(lengths)
-    turned, centers = reduced @ white, means @ white
+    lengths, axes = np.linalg.eigh(within + 0.1 * level * np.eye(len(within)))
+    turned, centers = (each @ (axes / np.sqrt(lengths)) for each in (reduced, means))
     scores = turned @ centers.T - 0.5 * np.square(centers).sum(axis=1)
-    chances = _sharpened(scores, taught)
+    low, high = -10.0, 10.0  # logarithms of the temperature at which they are sure enough on average
+    for _ in range(40):
+        middle = (low + high) / 2
+        sure = softmax(scores[taught] / np.exp(middle), axis=1).max(axis=1).mean()
+        low, high = (middle, high) if sure > _SURE else (low, middle)
+    chances = softmax(scores / np.exp(low), axis=1)
     anchors, gap = _anchors(centers)
-    rest = turned - chances @ centers
-    spread, _ = principal_components(rest, taught, 2, seed)
-    spread = spread[:, :2] / np.maximum(np.quantile(np.abs(spread[taught][:, :2]), 0.9, axis=0), 1e-12)
+    spread = principal_components(turned - chances @ centers, taught, 2, seed)[0][:, :2]
+    spread /= np.maximum(np.quantile(np.abs(spread[taught]), 0.9, axis=0), 1e-12)
     far = np.maximum(np.linalg.norm(spread, axis=1, keepdims=True), 1.0)
     places: Vector = chances @ anchors + _WITHIN * gap * spread * (2.0 - 1.0 / far) / far  # less than 2 away
     return places
-
-
-def _sharpened(scores: Vector, taught: Mask) -> Vector:
-    """Return class probabilities from scores, at the temperature at which they are sure enough on average."""
-    shifted = scores - scores.max(axis=1, keepdims=True)
-    low, high = -10.0, 10.0  # logarithms of the temperature
-    for _ in range(40):
-        middle = (low + high) / 2
-        sure = float((1.0 / np.exp(shifted[taught] / np.exp(middle)).sum(axis=1)).mean())
-        low, high = (middle, high) if sure > _SURE else (low, middle)
-    weights = np.exp(shifted / np.exp(low))
-    result: Vector = weights / weights.sum(axis=1, keepdims=True)
-    return result
 
 
 def _anchors(centers: Vector) -> tuple[Vector, float]:
@@ -184,24 +149,13 @@ def _anchors(centers: Vector) -> tuple[Vector, float]:
     Up to eight classes lie on a circle, more on a disc; who lies where follows from the first two principal
     coordinates of the centres.
     """
-    count = len(centers)
-    offsets = centers - centers.mean(axis=0)
-    lengths, axes = np.linalg.eigh(offsets @ offsets.T)
-    seen = (axes * np.sqrt(np.maximum(lengths, 0.0)))[:, ::-1][:, :2]
-    # The sign of an axis is arbitrary; one that does not change with the library is chosen.
-    seen = seen * np.where(seen[np.abs(seen).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
-    if count <= 8:
-        turns = 2 * np.pi * np.arange(count) / count
-        places = np.stack([np.cos(turns), np.sin(turns)], axis=1)
-    else:
-        radius = np.sqrt((np.arange(count) + 0.5) / count)
-        turns = np.arange(count) * np.pi * (3 - np.sqrt(5))
-        places = np.stack([radius * np.cos(turns), radius * np.sin(turns)], axis=1)
-    from scipy.optimize import linear_sum_assignment
-    from scipy.spatial.distance import cdist
-
-    scaled = seen / (np.abs(seen).max() or 1.0)
-    order = linear_sum_assignment(cdist(scaled, places, "sqeuclidean"))[1]
+    number, count = np.arange(len(centers)), len(centers)
+    axes, lengths, _ = np.linalg.svd(centers - centers.mean(axis=0), full_matrices=False)
+    seen = _signed((axes * lengths)[:, :2])
+    angles = number * (2 * np.pi / count if count <= 8 else np.pi * (3 - np.sqrt(5)))
+    radius = np.ones(count) if count <= 8 else np.sqrt((number + 0.5) / count)
+    places = np.stack([radius * np.cos(angles), radius * np.sin(angles)], axis=1)
+    order = linear_sum_assignment(cdist(seen / (np.abs(seen).max() or 1.0), places, "sqeuclidean"))[1]
     apart = cdist(places, places)
     np.fill_diagonal(apart, np.inf)
     return places[order], float(np.median(apart.min(axis=1)))
@@ -214,11 +168,10 @@ def to_grid(places: Vector) -> tuple[IntArray, tuple[int, int, int, int]]:
     """
     low, high = places.min(axis=0), places.max(axis=0)
     extent = float((high - low).max()) or 1.0
-    middle = (low + high) / 2
-    grid = np.rint((places - middle) / extent * GRID + GRID / 2).astype(np.int64)
-    left, right = np.quantile(grid, _VIEW_QUANTILES, axis=0)
-    margin = np.maximum((right - left).max() * _MARGIN, 1.0)
-    (left, bottom), (right, top) = (left - margin).astype(int).tolist(), (right + margin).astype(int).tolist()
+    grid = np.rint((places - (low + high) / 2) / extent * GRID + GRID / 2).astype(np.int64)
+    start, end = np.quantile(grid, (0.005, 0.995), axis=0)
+    margin = max(float((end - start).max()) * _MARGIN, 1.0)
+    (left, bottom), (right, top) = (start - margin).astype(int).tolist(), (end + margin).astype(int).tolist()
     return grid, (left, right, bottom, top)
 
 
@@ -263,32 +216,23 @@ def choose_rows(
 
 
 def make_map(
-    inputs: Inputs,
-    measures: Measures,
-    evidence: Suspicion,
-    shown: IntArray,
-    sampled: FloatArray,
-    ordinary: Mask,
-    kind: str,
-    seed: int,
+    inputs: Inputs, evidence: Suspicion, shown: IntArray, sampled: FloatArray, ordinary: Mask, kind: str
 ) -> MapRows:
     """Return the columns of the map.
 
-    `inputs`, `measures`, `evidence`: what is known of the rows. `shown`, `sampled`, `ordinary`: numbers of
-    the rows on the map, the rows themselves, and which of them are not far off. `kind`, `seed`: projection,
-    and the seed of what is random in it.
+    `shown`, `sampled`, `ordinary`: numbers of the rows on the map, the rows themselves, and which of them are
+    not far off. `kind`: how they are laid out.
     """
-    rank = np.full(inputs.selection.n_rows, -1, np.int64)
-    rank[inputs.selection.indices] = np.arange(len(inputs.selection))
-    place = np.full(inputs.selection.n_rows, -1, np.int64)
-    place[evidence.table.numbers] = np.arange(len(evidence.table.numbers))
+    selection, table = inputs.selection, evidence.table
+    rank, place = np.full((2, selection.n_rows), -1, np.int64)
+    rank[selection.indices] = np.arange(len(selection))
+    place[table.numbers] = np.arange(len(table.numbers))
     judged = place[shown]
-    known = judged >= 0
-    suggested = np.where(known, evidence.table.suggested[judged], -1)
+    known, reasons = judged >= 0, evidence.reasons[judged]
     tiers = np.where(known, evidence.tiers[judged], -1)
     ids, codes = inputs.source.ids, inputs.codes[shown] if inputs.labelled else None
-    projection = project(sampled, ordinary, kind, seed, codes, tiers == 0)
-    grid, window = to_grid(projection.places)
+    places, about = project(sampled, ordinary, kind, selection.random_state or 0, codes, tiers == 0)
+    distances, (grid, window) = inputs.measures.distances[shown], to_grid(places)
     return MapRows(
         row=shown.tolist(),
         id=None if ids is None else [short(name) for name in ids[shown].tolist()],
@@ -296,16 +240,12 @@ def make_map(
         y=grid[:, 1].tolist(),
         code=inputs.listed_codes(inputs.codes[shown]),
         rank=rank[shown].tolist(),
-        distance=significant(measures.distances[shown], 4),
-        suspicion=[
-            round(float(evidence.table.suspicion[at]), 3) if at >= 0 else None for at in judged.tolist()
-        ],
-        suggested=inputs.listed_codes(suggested),
+        distance=significant(distances, 4),
+        reach=significant(np.quantile(distances, (0.02, 0.98)), 4),
+        suspicion=[round(float(table.suspicion[at]), 3) if at >= 0 else None for at in judged.tolist()],
+        suggested=inputs.listed_codes(np.where(known, table.suggested[judged], -1)),
         tier=tiers.tolist(),
-        reason={
-            at: str(evidence.reasons[judged[at]])
-            for at in np.flatnonzero(known & (evidence.reasons[judged] != "")).tolist()
-        },
-        projection=projection.about,
+        reason={at: str(reasons[at]) for at in np.flatnonzero(known & (reasons != "")).tolist()},
+        projection=about,
         window=window,
     )

@@ -1,7 +1,5 @@
 """What results show of themselves in a notebook: counts, classes, first rows; the page inline; two plots."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -17,7 +15,7 @@ from ..records import Selection
 from ..trust import Suspects
 from .content import Content, table_content
 from .map import project
-from .summarise import objective_of_prefixes
+from .summarise import choose_budgets, counts_at, objectives_at
 
 _SHOWN = 10  # rows
 _CLASSES = 12
@@ -133,31 +131,28 @@ def plot(selection: Selection, data: Dataset | None) -> Any:
     rows = None if data is None else data.rows
     figure, axes = pyplot.subplots(1, 1 if rows is None else 2, figsize=(6 if rows is None else 11, 4.5))
     curve, errors = axes if rows is None else axes[1], selection.scores
+    budgets = np.arange(len(selection)) + 1
     if selection.labels is not None and selection.params.get("by_class", True):  # they are those of a class
-        errors = objective_of_prefixes(np.unique(selection.labels, return_inverse=True)[1], errors)
-    curve.plot(np.arange(1, len(selection) + 1), errors)
+        codes = np.unique(selection.labels, return_inverse=True)[1]
+        budgets = choose_budgets(len(selection), int(codes.max()) + 1)
+        errors = objectives_at(codes, errors, counts_at(codes, int(codes.max()) + 1, budgets))
+    curve.plot(budgets, errors)
     curve.set(xlabel="picks", ylabel="distance of the picks' mean to the centre", xscale="log", yscale="log")
-    if rows is not None:
-        rng = np.random.default_rng(0)
-        others = np.setdiff1d(np.arange(selection.n_rows), selection.indices)
-        some = [
-            np.sort(rng.choice(own, min(len(own), _MAPPED), replace=False))
-            for own in (others, selection.indices)
-        ]
-        values = np.concatenate([np.asarray(rows[own], np.float64) for own in some])
-        good = np.isfinite(values).all(axis=1)
+    if data is not None and rows is not None:
+        rng, dropped = np.random.default_rng(0), np.setdiff1d(np.arange(selection.n_rows), selection.indices)
+        drawn = [rng.permutation(own)[:_MAPPED] for own in (dropped, selection.indices)]
+        numbers = np.sort(np.concatenate(drawn))
+        values = np.asarray(rows[numbers], np.float64)
+        good = np.asarray(np.isfinite(values).all(axis=1))
         values[~good] = 0.0
         # Laid out as the report does: by a classifier where there are labels.
-        numbers, codes, believed = np.concatenate(some), None, good
-        if data is not None and data.labels is not None:
-            codes = np.unique(data.labels[numbers], return_inverse=True)[1]
-        if selection.tiers is not None:
-            believed = good & (selection.tiers[numbers] == 0)
-        found = project(values, good, "classes", 0, codes, believed)
-        kept = np.arange(len(values)) >= len(some[0])
+        classes = None if data.labels is None else np.unique(data.labels[numbers], return_inverse=True)[1]
+        believed = good if selection.tiers is None else good & (selection.tiers[numbers] == 0)
+        places, about = project(values, good, "classes", 0, classes, believed)
+        kept = np.isin(numbers, selection.indices)
         for own, name, look in ((~kept, "dropped", {"alpha": 0.25}), (kept, "kept", {})):
-            axes[0].scatter(*found.places[own & good].T, s=6, label=name, **look)
-        axes[0].set_title(fill(f"Laid out by {found.about}", _TITLE), fontsize="small")
+            axes[0].scatter(*places[own & good].T, s=6, label=name, **look)
+        axes[0].set_title(fill(f"Laid out by {about}", _TITLE), fontsize="small")
         axes[0].set(xticks=[], yticks=[])
         axes[0].legend()
     figure.tight_layout()

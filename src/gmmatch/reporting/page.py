@@ -1,7 +1,5 @@
 """From plain data to one HTML file that needs nothing else: styles, scripts and the plot library inside."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -19,7 +17,7 @@ from ..validation import as_size
 from ..version import __version__
 from .content import find_content
 from .map import check_projection
-from .summarise import opened_as, shell_command, summarise
+from .summarise import summarise
 from .summary import Report
 
 SCRIPTS = (
@@ -66,7 +64,7 @@ def report(
         What the rows look like, where `data` does not hold it: a folder, a table, an array.
     projection
         How the map is laid out: `classes` (by a classifier of the believed rows; `pca` where there are no
-        labels), `pca`, `umap` or `auto`.
+        labels) or `pca`.
     overwrite, force
         Whether to replace an existing page, and to go on where the rows or labels are not those that the
         selection was made from.
@@ -99,18 +97,14 @@ def report(
     if images is None and texts is None:
         columns |= {"text": text, "image": image}
     reading: dict[str, Any] = {"on_bad_rows": "drop", "header": header, "before_encoding": check_page}
-    held = None if memory is None else as_size(memory)
-    rows = open_data(data, labels, ids, encoder, memory=held, encode=True, **columns, **reading)
+    reading["memory"] = None if memory is None else as_size(memory)
+    rows = open_data(data, labels, ids, encoder, encode=True, **columns, **reading)
     check_page(rows)
-    opened = opened_as(data, {"labels": labels, "ids": ids, "encoder": encoder, **columns})
-    if command is None and isinstance(data, str | os.PathLike):
-        options = columns | {"labels": None if chosen.labels is None else labels, "ids": ids}
-        options |= {"encoder": encoder, "on-bad-rows": "drop" if rows.bad else None}
-        command = shell_command(chosen, os.fspath(data), options)
+    known = None if chosen.labels is None else labels
+    opened = {"data": data, "labels": known, "ids": ids, "encoder": encoder, **columns}
     content = find_content(rows, images=images, texts=texts, image=image, text=text)
-    page = summarise(
-        chosen, rows, content=content, projection=projection, command=command, opened=opened, any_input=force
-    )
+    shown: dict[str, Any] = {"content": content, "projection": projection, "opened": opened}
+    page = summarise(chosen, rows, command=command, any_input=force, **shown)
     rows.check_unchanged()
     write_report(page, path)
     return page

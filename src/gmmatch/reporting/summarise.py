@@ -1,9 +1,9 @@
 """From a selection and its input to plain data for a page."""
 
-import base64
 import os
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -16,7 +16,6 @@ from ..data import Dataset
 from ..errors import InvalidInput
 from ..facts import WRONG, plain
 from ..location.distances import group_quantiles
-from ..matching.groups import turns
 from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import Selection
@@ -24,30 +23,29 @@ from ..selectors import METHODS
 from ..trust import ODD
 from ..validation import CheckedRows
 from .content import Content
-from .inputs import PARTS, Inputs, Measures, Suspicion, judge_all, judge_rows, measure, prepare
+from .inputs import PARTS, Inputs, Suspicion, judge_all, judge_rows, prepare
 from .map import check_projection, choose_rows, make_map
 from .summary import AllLabels, ClassTable, Curve, Gallery, Glance, Report, Review, Tab, short, significant
 
 GALLERY_ROWS = 60
-_FAR = 10.0  # times the usual spread: rows beyond it do not shape the map
-_MAD_TO_SIGMA = 1.4826
-TAB_ROWS = {"labels": 5_000, "outliers": 1_000, "duplicates": 1_000}
+_FAR = 10.0 * 1.4826  # median deviations from the median: rows beyond them do not shape the map
 _MOST_LABELS = 1 << 20
 _MOST_LETTERS = 12_000_000  # of all ids together
+# Of each tab of the review its heading, a line about it, and the most rows that it lists.
 _TABS = {
-    "labels": ("Labels", "Labels that are likely wrong, beside a typical row of the class that is likelier."),
-    "outliers": ("Outliers", "Rows far from the others of their class, beside a typical row of it."),
-    "duplicates": ("Duplicates", "One of each group, largest groups first, beside the row to keep."),
-}
+    "labels": (
+        "Labels", "Labels that are likely wrong, beside a typical row of the class that is likelier.", 5_000,
+    ),
+    "outliers": ("Outliers", "Rows far from the others of their class, beside a typical row of it.", 1_000),
+    "duplicates": ("Duplicates", "One of each group, largest groups first, beside the row to keep.", 1_000),
+}  # fmt: skip
 _MOST_STEPS = 120_000  # budgets times classes
 _BUDGETS = 240
 _FEWEST_BUDGETS = 40
 _EVERY_BUDGET = 1_000
-BINS = 16
-_RANGE = (0.005, 0.995)
-_REACH = 5.0  # times the spread of the middle half of the distances
 # Parameters of methods that the command line has options of their own for; the others go by --param.
 _OPTIONS = {"keep", "method", "guard", "budgets"}
+_WEIGHED = {"match_to", "quality"}  # aims that may be names with numbers
 
 
 def summarise(
@@ -59,7 +57,7 @@ def summarise(
     projection: str = "classes",
     seconds: float | None = None,
     command: str | None = None,
-    opened: tuple[str, Mapping[str, object]] | None = None,
+    opened: Mapping[str, object] | None = None,
     any_input: bool = True,
 ) -> Report:
     """Gather what a report says.
@@ -73,11 +71,11 @@ def summarise(
     checked
         The rows and labels of the source, where they were checked already.
     projection
-        `classes`, `pca`, `umap` or `auto`.
+        `classes` or `pca`.
     seconds, command
         How long the selection took, in place of what it knows, and what repeats it.
     opened
-        The path of the rows and how they were opened, by parameter, for the call that repeats it.
+        The data and how it was opened, by parameter, for the command and the call that repeat it.
     any_input
         Whether rows or labels that differ from the selection's are noted on the page, or refused.
 
@@ -97,64 +95,54 @@ def summarise(
     >>> report.glance.kept, len(report.map.row), report.curve.budgets[-1]
     (50, 500, 50)
     """
-    kind = check_projection(projection)
+    kind, seed = check_projection(projection), selection.random_state or 0
     inputs = prepare(selection, source, checked, any_input)
-    seed = selection.random_state or 0
-    measures = measure(inputs.rows, inputs.groups, inputs.centers)
-    usable = np.flatnonzero(measures.usable)
+    measures, usable = inputs.measures, inputs.usable
     if not len(usable):
         raise InvalidInput(f"{source.name} has no row without NaN or infinite values")
-    evidence = judge_all(inputs, usable, seed)
-    first = selection.indices[:GALLERY_ROWS]
+    evidence = judge_all(inputs, seed)
     groups, distances = inputs.groups[usable], measures.distances[usable]
     # By group the median distance to the centre, and the median deviation from it.
     usual = group_quantiles(distances, groups, len(measures.sizes))[:, 0]
     spread = group_quantiles(np.abs(distances - usual[groups]), groups, len(measures.sizes))[:, 0]
     # The dropped rows nearest to the centre, by distance over the median distance of their class.
-    dropped = ~np.isin(usable, selection.indices)
-    nearness = (distances / np.where(usual > 0, usual, 1.0)[groups])[dropped]
-    nearest = usable[dropped][np.argsort(nearness, kind="stable")[:GALLERY_ROWS]]
-    found = None if evidence is None else find_rows(inputs, measures, evidence)
-    # The rows of the tabs and those beside them.
-    compared = [part[part >= 0] for tab in (found or {}).values() for part in tab[1:3]]
-    always = np.concatenate([first, nearest, *compared])
-    shown = choose_rows(usable, inputs.codes, selection.indices, always, seed)
+    nearness = distances / np.where(usual > 0, usual, 1.0)[groups]
+    nearness[np.isin(usable, selection.indices)] = np.inf
+    order = np.argsort(nearness, kind="stable")[:GALLERY_ROWS]
+    first, nearest = selection.indices[:GALLERY_ROWS], usable[order[nearness[order] < np.inf]]
+    tabs = [] if evidence is None else find_tabs(inputs, evidence)
+    always = np.array(
+        [*first, *nearest, *(row for tab in tabs for row in (*tab.rows, *tab.beside))], np.int64
+    )
+    shown = choose_rows(usable, inputs.codes, selection.indices, always[always >= 0], seed)
     sampled = gather(inputs.rows, shown)
-    if evidence is None or found is None:
+    if evidence is None:
         evidence = judge_rows(inputs, sampled, shown, seed)
-        found = find_rows(inputs, measures, evidence)
+        tabs = find_tabs(inputs, evidence)
     groups = inputs.groups[shown]
-    ordinary = measures.distances[shown] <= usual[groups] + _FAR * _MAD_TO_SIGMA * spread[groups]
+    ordinary = measures.distances[shown] <= usual[groups] + _FAR * spread[groups]
     at = {row: place for place, row in enumerate(shown.tolist())}
-    galleries = _galleries(inputs, [at[row] for row in first.tolist()], [at[row] for row in nearest.tolist()])
-    review = make_review(found, inputs, evidence, at)
-    curve, steps = make_curve(inputs, measures)
-    glance = _glance(inputs, measures, evidence, curve.objective[-1], seconds, command, opened)
+    smaller = " A smaller budget keeps the first of them." if inputs.prefixes_hold else ""
+    whose = "their class" if inputs.labelled else "the data"
+    about = f"Rows near the middle of {whose} that were not needed to match it."
+    galleries = [
+        Gallery("first", "Kept first", f"The first picks, in order.{smaller}", [at[row] for row in first]),
+        Gallery("dropped", "Dropped nearest", about, [at[row] for row in nearest]),
+    ]
+    review, curve = make_review(tabs, inputs, evidence, at), make_curve(inputs)
     return Report(
         title=f"{len(selection):,} of {selection.n_rows:,} rows kept",
         labelled=inputs.labelled,
-        glance=glance,
+        glance=_glance(inputs, evidence, curve.objective[-1], seconds, command, opened or {}),
         curve=curve,
-        map=make_map(inputs, measures, evidence, shown, sampled, ordinary, kind, seed),
-        classes=class_table(inputs, measures, evidence, steps),
+        map=make_map(inputs, evidence, shown, sampled, ordinary, kind),
+        classes=class_table(inputs, evidence, np.array(curve.budgets)),
         galleries=galleries,
         review=review,
         content_kind=None if content is None else content.kind,
         content={} if content is None else _previews(content, shown, review, galleries, seed),
-        notes=_notes(inputs, measures, evidence, shown),
+        notes=_notes(inputs, evidence, shown),
     )
-
-
-def _galleries(inputs: Inputs, first: list[int], nearest: list[int]) -> list[Gallery]:
-    order = "The first picks, in order."
-    if inputs.prefixes_hold:
-        order += " A smaller budget keeps the first of them."
-    whose = "their class" if inputs.labelled else "the data"
-    about = f"Rows near the middle of {whose} that were not needed to match it."
-    return [
-        Gallery("first", "Kept first", order, first),
-        Gallery("dropped", "Dropped nearest", about, nearest),
-    ]
 
 
 def _previews(
@@ -163,41 +151,41 @@ def _previews(
     """Return the content of the rows that are looked at, then of as many others as there is room for."""
     lists = [part for tab in review.tabs for part in (tab.rows, tab.beside)]
     lists += [gallery.rows for gallery in galleries]
-    turns = [row for together in zip_longest(*lists, fillvalue=-1) for row in together]
-    wanted = list(dict.fromkeys(row for row in turns if row >= 0))
+    in_turn = (row for together in zip_longest(*lists, fillvalue=-1) for row in together if row >= 0)
+    wanted = list(dict.fromkeys(in_turn))
     others = np.setdiff1d(np.arange(len(shown)), wanted)
-    order = np.concatenate([np.array(wanted, np.int64), np.random.default_rng([seed, 1]).permutation(others)])
+    order = np.array([*wanted, *np.random.default_rng([seed, 1]).permutation(others)], np.int64)
     return {int(order[place]): preview for place, preview in content.previews(shown[order]).items()}
 
 
 def _glance(
     inputs: Inputs,
-    measures: Measures,
     evidence: Suspicion,
     final: float,
     seconds: float | None,
     command: str | None,
-    opened: tuple[str, Mapping[str, object]] | None,
+    opened: Mapping[str, object],
 ) -> Glance:
-    selection, source = inputs.selection, inputs.source
+    selection, source, info = inputs.selection, inputs.source, inputs.selection.info
     # Methods that match no centre, or those of other parts, know no such objective; the curve's end does.
     known = inputs.own_centers and not np.isnan(selection.objective)
     objective = selection.objective if known else final
     picks = np.bincount(inputs.picked_groups, minlength=len(inputs.centers))
-    random = float(measures.random_objective(picks[None])[0])
-    guard = selection.info.guard
-    wrong, judged = count_suspects(inputs, measures, evidence)
+    random = float(inputs.measures.random_objective(picks[None])[0])
+    wrong, judged = count_suspects(inputs, evidence)
+    bad_rows = len(inputs.usable) < selection.n_rows
+    shell, python = repeat(selection, source.name, inputs.labelled, bad_rows, opened)
     return Glance(
         source=source.name,
         rows=selection.n_rows,
-        usable=int(measures.usable.sum()),
+        usable=len(inputs.usable),
         features=inputs.rows.shape[1],
         classes=len(inputs.classes) if inputs.labelled else None,
         kept=len(selection),
         method=selection.method,
-        guard=None if not guard or guard.get("mode") == "off" else plain(guard),
-        seconds=selection.info.seconds if seconds is None else round(seconds, 3),
-        center=selection.info.center,
+        guard=None if not info.guard or info.guard.get("mode") == "off" else plain(info.guard),
+        seconds=info.seconds if seconds is None else round(seconds, 3),
+        center=info.center,
         epsilon=selection.epsilon,
         objective=objective,
         random_objective=random,
@@ -205,33 +193,32 @@ def _glance(
         suspects=len(wrong),
         judged=len(judged),
         kept_suspects=int(np.isin(selection.indices, wrong).sum()),
-        learned=selection.info.learned(),
+        learned=info.learned(),
         prefixes=inputs.prefixes_hold,
-        command=command
-        or shell_command(selection, source.name, {"labels": "LABELS"} if inputs.labelled else {}),
-        aims=[*(selection.info.aims or ()), *(["holdout"] if selection.info.leaks else [])],
-        python=python_call(selection, inputs.labelled, bool((~measures.usable).any()), opened),
+        command=command or shell,
+        aims=[*(info.aims or ()), *(["holdout"] if info.leaks else [])],
+        python=python,
         versions=dict(selection.versions),
         fingerprint=selection.fingerprint,
     )
 
 
-def _notes(inputs: Inputs, measures: Measures, evidence: Suspicion, shown: IntArray) -> list[str]:
+def _notes(inputs: Inputs, evidence: Suspicion, shown: IntArray) -> list[str]:
     """Say what a reader must know about how the numbers came about."""
-    notes = []
-    usable, total = int(measures.usable.sum()), inputs.selection.n_rows
-    if usable < total:
-        out = "1 row takes" if total - usable == 1 else f"{total - usable:,} rows take"
-        notes.append(f"{out} no part: not readable, without a label, or with NaN or infinite values.")
+    notes, info = [], inputs.selection.info
+    usable, judged = len(inputs.usable), len(evidence.table.numbers)
+    if out := inputs.selection.n_rows - usable:
+        rows = "1 row takes" if out == 1 else f"{out:,} rows take"
+        notes.append(f"{rows} no part: not readable, without a label, or with NaN or infinite values.")
     if len(shown) < usable:
         notes.append(
             f"The map shows {len(shown):,} of {usable:,} rows: the first picks, the rows of the galleries,"
             " and a random sample that is balanced over the classes and over kept and dropped rows."
         )
-    if len(evidence.table.numbers) < usable:
+    if judged < usable:
         notes.append(
-            f"Suspicion was measured among the {len(evidence.table.numbers):,} rows of the map alone."
-            " The guard and `gmmatch suspects` measure it among all rows."
+            f"Suspicion was measured among the {judged:,} rows of the map alone. The guard and `gmmatch"
+            " suspects` measure it among all rows."
         )
         if inputs.selection.tiers is not None:
             notes.append(
@@ -243,11 +230,10 @@ def _notes(inputs: Inputs, measures: Measures, evidence: Suspicion, shown: IntAr
             "There are too few rows, or too few or too many classes, to judge labels; suspicion is about"
             " distance alone."
         )
-    for hint in (inputs.selection.info.hint or "").splitlines():
-        option = " (--budgets)" if "budgets" in hint else ""
-        notes.append(f"{hint[0].upper()}{hint[1:]}{option}.")
+    for hint in (info.hint or "").splitlines():
+        notes.append(f"{hint[0].upper()}{hint[1:]}{' (--budgets)' if 'budgets' in hint else ''}.")
     if not inputs.own_centers:
-        parts = PARTS & set(inputs.selection.info.aims or ())
+        parts = PARTS & set(info.aims or ())
         why = f"The picks match {parts.pop()}" if parts else "The selection holds no centres"
         whose = "classes" if inputs.labelled else "data"
         notes.append(
@@ -259,22 +245,23 @@ def _notes(inputs: Inputs, measures: Measures, evidence: Suspicion, shown: IntAr
     return notes
 
 
-def objective_of_prefixes(groups: IntArray, scores: Vector) -> Vector:
-    """Return the objective after every pick, from the objectives of the picks' own groups.
+def counts_at(codes: IntArray, n_codes: int, budgets: IntArray) -> IntArray:
+    """Return how many of the first k codes are of each kind, for every k in `budgets`."""
+    place = np.searchsorted(budgets, np.arange(len(codes)), side="right")
+    gained = np.bincount(place * n_codes + codes, minlength=len(budgets) * n_codes)
+    return np.cumsum(gained.reshape(len(budgets), n_codes), axis=0)
+
+
+def objectives_at(groups: IntArray, scores: Vector, counts: IntArray) -> Vector:
+    """Return the objective of prefixes of the picks: the mean of the groups' own, weighted by their picks.
 
     `groups`: group of each pick, in pick order. `scores`: after each pick, the distance of the mean of its
-    group's picks so far to the group's centre.
-
-    Returns the mean of the groups' latest scores, weighted by their picks so far.
+    group's picks so far to the group's centre. `counts`: of each prefix how many picks the groups have.
     """
-    weighted = (turns(groups) + 1) * scores
-    order = np.argsort(groups, kind="stable")
-    gained = np.empty_like(weighted)
-    gained[order] = np.diff(weighted[order], prepend=0.0)
-    starts = order[np.r_[True, groups[order][1:] != groups[order][:-1]]]
-    gained[starts] = weighted[starts]
-    result: Vector = np.maximum(np.cumsum(gained), 0.0) / np.arange(1, len(groups) + 1)
-    return result
+    sizes = np.bincount(groups, minlength=counts.shape[1])
+    latest = scores[np.argsort(groups, kind="stable")][np.maximum(np.cumsum(sizes) - sizes + counts - 1, 0)]
+    found: Vector = (np.where(counts > 0, latest, 0.0) * counts).sum(axis=1) / counts.sum(axis=1)
+    return found
 
 
 def group_objectives(rows: FloatArray, picked: IntArray, groups: IntArray, centers: Vector) -> Vector:
@@ -291,272 +278,188 @@ def group_objectives(rows: FloatArray, picked: IntArray, groups: IntArray, cente
     return scores
 
 
-def make_curve(inputs: Inputs, measures: Measures) -> tuple[Curve, IntArray]:
-    """Return the curve, and the budgets that it is drawn at.
-
-    Where the picks' scores are not the objectives themselves, the kept rows are read once.
-    """
-    selection, groups = inputs.selection, inputs.picked_groups
-    if inputs.scores_are_objectives:
-        scores = selection.scores
-    else:
+def make_curve(inputs: Inputs) -> Curve:
+    """Return the curve; kept rows are read where the picks' scores are not the objectives themselves."""
+    selection, groups, scores = inputs.selection, inputs.picked_groups, inputs.selection.scores
+    if not inputs.scores_are_objectives:
         scores = group_objectives(inputs.rows, selection.indices, groups, inputs.centers)
-    budgets = choose_budgets(len(selection), max(len(inputs.centers), len(inputs.classes)))
-    objective = objective_of_prefixes(groups, scores)[budgets - 1]
-    picks = counts_at(groups, len(inputs.centers), budgets)
-    random = measures.random_objective(picks)
+    n_groups = len(inputs.centers)
+    budgets = choose_budgets(len(selection), max(n_groups, len(inputs.classes)))
+    picks = counts_at(groups, n_groups, budgets)
+    objective = objectives_at(groups, scores, picks)
     # Before every class has a pick the objective is that of some classes alone.
-    anchor = min(int(np.searchsorted(budgets, len(inputs.centers))), len(budgets) - 1)
-    inverse = objective[anchor] * budgets[anchor] / budgets
-    curve = Curve(
+    anchor = min(int(np.searchsorted(budgets, n_groups)), len(budgets) - 1)
+    return Curve(
         budgets=budgets.tolist(),
         objective=significant(objective),
-        random=significant(random),
-        inverse=significant(inverse),
+        random=significant(inputs.measures.random_objective(picks)),
+        inverse=significant(objective[anchor] * budgets[anchor] / budgets),
     )
-    return curve, budgets
 
 
 def choose_budgets(kept: int, classes: int) -> IntArray:
     """Return the budgets to look at: all of them where they are few, else close together at the start."""
     if kept <= _EVERY_BUDGET and kept * classes <= _MOST_STEPS:
         return np.arange(1, kept + 1)
-    count = int(np.clip(_MOST_STEPS // classes, _FEWEST_BUDGETS, _BUDGETS))
-    spread = np.concatenate([np.geomspace(1, kept, count // 2), np.linspace(1, kept, count // 2)])
+    half = int(np.clip(_MOST_STEPS // classes, _FEWEST_BUDGETS, _BUDGETS)) // 2
+    spread = np.concatenate([np.geomspace(1, kept, half), np.linspace(1, kept, half)])
     return np.unique(np.rint(spread).astype(np.int64))
 
 
-def counts_at(codes: IntArray, n_codes: int, budgets: IntArray) -> IntArray:
-    """Return how many of the first k codes are of each kind, for every k in `budgets`."""
-    starts = np.concatenate([[0], budgets[:-1]])
-    gained = [
-        np.bincount(codes[start:stop], minlength=n_codes) for start, stop in zip(starts, budgets, strict=True)
-    ]
-    return np.cumsum(np.stack(gained), axis=0)
-
-
-def class_table(inputs: Inputs, measures: Measures, evidence: Suspicion, budgets: IntArray) -> ClassTable:
+def class_table(inputs: Inputs, evidence: Suspicion, budgets: IntArray) -> ClassTable:
     """Return the columns of the table of classes."""
-    selection, codes, classes = inputs.selection, inputs.codes, inputs.classes
-    usable = np.flatnonzero(measures.usable)
-    n_classes, own, distances = len(classes), codes[usable], measures.distances[usable]
-    edges = bin_edges(distances)
-    bins = np.clip(np.searchsorted(edges, distances, side="right") - 1, 0, BINS - 1)
-    kept = np.zeros(selection.n_rows, bool)
-    kept[selection.indices] = True
-    histograms = [
-        np.bincount(code * BINS + place, minlength=n_classes * BINS).reshape(n_classes, BINS)
-        for code, place in ((own, bins), (own[kept[usable]], bins[kept[usable]]))
-    ]
-    wrong, judged = count_suspects(inputs, measures, evidence)
-    counts = counts_at(codes[selection.indices], n_classes, budgets)
-    steps = np.diff(counts, axis=0, prepend=0)
-    listed = inputs.listed
-    columns = {
-        "sizes": np.bincount(own, minlength=n_classes),
-        "kept": counts[-1],
-        "suspects": np.bincount(codes[wrong], minlength=n_classes),
-        "judged": np.bincount(codes[judged], minlength=n_classes),
-    }
+    selection, codes, listed, n_classes = inputs.selection, inputs.codes, inputs.listed, len(inputs.classes)
+    own, distances = codes[inputs.usable], inputs.measures.distances[inputs.usable]
+    wrong, judged = count_suspects(inputs, evidence)
+    picked = codes[selection.indices]
+    columns = {"sizes": own, "kept": picked, "suspects": codes[wrong], "judged": codes[judged]}
+    steps = np.diff(counts_at(picked, n_classes, budgets), axis=0, prepend=0)
     medians = group_quantiles(distances, own, n_classes)[:, 0]
     return ClassTable(
-        names=[short(name) for name in classes[listed].tolist()] if inputs.labelled else ["all rows"],
-        **{name: values[listed].tolist() for name, values in columns.items()},
+        names=[short(name) for name in inputs.classes[listed].tolist()] if inputs.labelled else ["all rows"],
+        **{name: np.bincount(some, minlength=n_classes)[listed].tolist() for name, some in columns.items()},
         wrong=None if evidence.estimate is None else significant(evidence.estimate[listed, 1], 4),
         median=significant(np.nan_to_num(medians[listed]), 4),
-        edges=significant(edges, 4),
-        histogram=histograms[0][listed].tolist(),
-        kept_histogram=histograms[1][listed].tolist(),
         steps=steps[:, listed].tolist(),
         left_out=n_classes - len(listed),
     )
 
 
-def count_suspects(inputs: Inputs, measures: Measures, evidence: Suspicion) -> tuple[IntArray, IntArray]:
+def count_suspects(inputs: Inputs, evidence: Suspicion) -> tuple[IntArray, IntArray]:
     """Return the rows that seem wrong, and those that were judged; the page has one count of them.
 
     Where the rows of the map alone were weighed, picks are too many among them: rows that the selection did
     not trust are counted instead.
     """
-    usable, tiers = np.flatnonzero(measures.usable), inputs.selection.tiers
-    if tiers is not None and len(evidence.table.numbers) < len(usable):
+    usable, tiers, numbers = inputs.usable, inputs.selection.tiers, evidence.table.numbers
+    if tiers is not None and len(numbers) < len(usable):
         return usable[tiers[usable] > 0], usable
-    return evidence.table.numbers[evidence.table.suspect], evidence.table.numbers
+    return numbers[evidence.table.suspect], numbers
 
 
-def bin_edges(distances: Vector) -> Vector:
-    """Return the borders of the bins: nearly all distances, but not far beyond the middle half of them.
-
-    >>> distances = np.r_[np.linspace(1.0, 2.0, 90), np.full(10, 500.0)]
-    >>> bool(bin_edges(distances)[-1] < 6.0)
-    True
-    """
-    low, first, middle, third, high = np.quantile(distances, (_RANGE[0], 0.25, 0.5, 0.75, _RANGE[1]))
-    if third > first:
-        reach = _REACH * (third - first)
-        low, high = max(low, middle - reach), min(high, middle + reach)
-    return np.linspace(low, high if high > low else low + 1.0, BINS + 1)
-
-
-Pairs = tuple[int, IntArray, IntArray, Vector]
-
-
-def find_rows(inputs: Inputs, measures: Measures, evidence: Suspicion) -> dict[str, Pairs]:
-    """Return for each tab its number of rows, the first of them, those to compare them with, and scores."""
+def find_tabs(inputs: Inputs, evidence: Suspicion) -> list[Tab]:
+    """Return the tabs of the review, with the numbers of rows in the input."""
+    table, distances = evidence.table, inputs.measures.distances
     # For each class the trusted row that is nearest to its centre; -1 where there is none.
-    trusted = evidence.table.numbers[evidence.tiers == 0]
-    order = trusted[np.lexsort((trusted, measures.distances[trusted]))][::-1]
+    trusted = table.numbers[evidence.tiers == 0]
+    order = trusted[np.lexsort((trusted, distances[trusted]))][::-1]
     typical = np.full(len(inputs.classes), -1, np.int64)
     typical[inputs.codes[order]] = order
-    wrong, outlier, duplicate = evidence.table.suspicion, evidence.table.outlier, evidence.table.duplicate
-    group, keep, suggested = evidence.table.group, evidence.table.keep, evidence.table.suggested
-    own = inputs.codes[evidence.table.numbers]
-    compared = np.where(suggested >= 0, suggested, own)
+    own = inputs.codes[table.numbers]
+    likelier = np.where(table.suggested >= 0, table.suggested, own)
     # One row of each group stands for the others.
-    again = np.flatnonzero(duplicate > 0)
-    again = again[np.lexsort((evidence.table.numbers[again], -evidence.table.copies[again]))]
-    _, first = np.unique(group[again], return_index=True)
-    likely, far = np.flatnonzero(wrong >= WRONG), np.flatnonzero(outlier > ODD)
-    found = {
-        "labels": (likely[np.argsort(-wrong[likely], kind="stable")], typical[compared], wrong),
-        "outliers": (far[np.argsort(-outlier[far], kind="stable")], typical[own], outlier),
-        "duplicates": (again[np.sort(first)], keep, duplicate),
+    again = np.flatnonzero(table.duplicate > 0)
+    again = again[np.lexsort((table.numbers[again], -table.copies[again]))]
+    one_each = again[np.sort(np.unique(table.group[again], return_index=True)[1])]
+    likely, far = np.flatnonzero(table.suspicion >= WRONG), np.flatnonzero(table.outlier > ODD)
+    likely = likely[np.argsort(-table.suspicion[likely], kind="stable")]
+    far = far[np.argsort(-table.outlier[far], kind="stable")]
+    kinds = {
+        "labels": (likely, typical[likelier], table.suspicion),
+        "outliers": (far, typical[own], table.outlier),
+        "duplicates": (one_each, table.keep, table.duplicate),
     }
-    return {
-        name: (len(at), evidence.table.numbers[few := at[: TAB_ROWS[name]]], beside[few], score[few])
-        for name, (at, beside, score) in found.items()
-        if name != "labels" or inputs.labelled
-    }
-
-
-def make_review(found: dict[str, Pairs], inputs: Inputs, evidence: Suspicion, at: dict[int, int]) -> Review:
-    """Return the tabs; `at` tells where rows of the input are on the map."""
-    tabs = [
-        Tab(
-            name,
-            *_TABS[name],
-            total,
-            [at[row] for row in rows.tolist()],
-            [at.get(row, -1) for row in beside.tolist()],
-            [round(float(value), 3) for value in score],
+    tabs = []
+    for name, (at, beside, score) in kinds.items():
+        title, about, most = _TABS[name]
+        few = at[:most]
+        scores = [round(value, 3) for value in score[few].tolist()]
+        tabs.append(
+            Tab(name, title, about, len(at), table.numbers[few].tolist(), beside[few].tolist(), scores)
         )
-        for name, (total, rows, beside, score) in found.items()
+    return tabs if inputs.labelled else tabs[1:]
+
+
+def make_review(tabs: list[Tab], inputs: Inputs, evidence: Suspicion, at: dict[int, int]) -> Review:
+    """Return the review with places on the map; `at` tells where rows of the input are on it."""
+    tabs = [
+        replace(tab, rows=[at[row] for row in tab.rows], beside=[at.get(row, -1) for row in tab.beside])
+        for tab in tabs
     ]
-    estimate = (
-        None if evidence.estimate is None else [round(part, 4) for part in evidence.estimate[-1, 1:].tolist()]
-    )
+    estimate = None
+    if evidence.estimate is not None:
+        estimate = [round(part, 4) for part in evidence.estimate[-1, 1:].tolist()]
     if not inputs.labelled or len(inputs.codes) > _MOST_LABELS:
         return Review(tabs, estimate, None)
-    width = next(size for size in (1, 2, 4) if len(inputs.classes) < 256**size)
-    codes = inputs.codes.astype(f"<u{width}")
-    codes[inputs.source.bad_rows] = 256**width - 1
-    names = [str(name) for name in inputs.classes.tolist()]
-    ids = None if inputs.source.ids is None else [str(name) for name in inputs.source.ids.tolist()]
+    codes = inputs.codes.copy()
+    codes[inputs.source.bad_rows] = -1
+    ids = None if inputs.source.ids is None else list(map(str, inputs.source.ids.tolist()))
     if ids is not None and (len(set(ids)) < len(ids) or sum(map(len, ids)) > _MOST_LETTERS):
         ids = None
-    coded = base64.b64encode(codes.tobytes()).decode()
-    return Review(tabs, estimate, AllLabels(names, coded, width, inputs.listed.tolist(), ids))
+    names = list(map(str, inputs.classes.tolist()))
+    return Review(tabs, estimate, AllLabels(names, codes.tolist(), inputs.listed.tolist(), ids))
 
 
-def shell_command(selection: Selection, source: str, opening: Mapping[str, Any]) -> str:
-    """Return a command that makes the same selection; files that nobody named stand there in capitals.
+def repeat(
+    selection: Selection, source: str, labelled: bool, bad_rows: bool, opened: Mapping[str, object]
+) -> tuple[str, str]:
+    """Return a command and a call that make the same selection.
 
-    `opening`: how the input was opened, by option; None: not asked for.
+    Files that nobody named stand in capitals in the command; in the call the rows are `X`, the labels `y`,
+    and other arrays variables of their names. `source`: name of the data. `bad_rows`: whether some rows take
+    no part. `opened`: the data and how it was opened, by parameter.
 
     >>> import numpy as np, gmmatch
     >>> selection = gmmatch.select(np.eye(4), keep=2, random_state=7)
-    >>> shell_command(selection, "my rows.npy", {"labels": "kinds.npy", "ids": None})
-    "gmmatch select 'my rows.npy' --labels kinds.npy --keep 2 --seed 7"
+    >>> for line in repeat(selection, "my rows.npy", False, False, {}):
+    ...     print(line)
+    gmmatch select 'my rows.npy' --keep 2 --seed 7
+    gmmatch.select(X, keep=2, random_state=7)
+    >>> for line in repeat(selection, "a", True, True, {"data": "a.csv", "labels": "kind"}):
+    ...     print(line)
+    gmmatch select a.csv --labels kind --on-bad-rows drop --keep 2 --seed 7
+    gmmatch.select('a.csv', labels='kind', on_bad_rows='drop', keep=2, random_state=7)
     """
-    words = ["gmmatch", "select", source]
-    for name, value in opening.items():
-        path = os.fspath(value) if isinstance(value, str | os.PathLike) else name.upper()
-        words += [] if value is None else [f"--{name}", path]
-    params = _changed(selection)
-    for name, value in _asked(selection).items():
-        if value is None or isinstance(value, Mapping):
+    given = {name: own for name, own in opened.items() if own is not None}
+    given |= {"on_bad_rows": "drop"} if bad_rows else {}
+    named: dict[str, Any] = {
+        name: os.fspath(own) if isinstance(own, str | os.PathLike) else own if name in _WEIGHED else None
+        for name, own in given.items()
+    }
+    path = named.pop("data", None)
+    if path is None and labelled:
+        named = {"labels": None} | named
+    asked, params = _asked(selection)
+    words = ["gmmatch", "select", path or source]
+    every = named | {name: value for name, value in asked.items() if name not in named}
+    for name, value in every.items():
+        if value is None or isinstance(value, Mapping | tuple):
             words += [f"--{name.replace('_', '-')}", name.upper()]
         elif name in params and name not in _OPTIONS:
             words += ["--param", f"{name}={value}"]
         else:
-            words += [f"--{name}", str(value)]
+            words += [f"--{name.replace('_', '-')}", str(value)]
     if selection.random_state is not None:
         words += ["--seed", str(selection.random_state)]
-    return shlex.join(words)
+    call = ["X", *(["y"] if labelled else [])]
+    call = [f"gmmatch.open({', '.join(call)}, on_bad_rows='drop')"] if bad_rows else call
+    if path is not None and None not in named.values():
+        call, asked = [repr(path)], every
+    call += [f"{name}={name if value is None else repr(value)}" for name, value in asked.items()]
+    return shlex.join(words), f"gmmatch.select({', '.join(call)}, random_state={selection.random_state})"
 
 
-def python_call(
-    selection: Selection,
-    labelled: bool,
-    bad_rows: bool = False,
-    opened: tuple[str, Mapping[str, object]] | None = None,
-) -> str:
-    """Return a call that makes the same selection: of rows `X` with labels `y`, or of the files named.
-
-    What belonged to the rows of one dataset (a reference, a holdout) and was no file is a variable of its
-    name. `bad_rows`: whether some rows take no part. `opened`: the path of the rows and how they were
-    opened, by parameter.
-
-    >>> import numpy as np, gmmatch
-    >>> python_call(gmmatch.select(np.eye(4), keep=2), labelled=True)
-    'gmmatch.select(X, y, keep=2, random_state=0)'
-    >>> python_call(gmmatch.select(np.eye(4), keep=2), True, opened=("a.csv", {"labels": "kind"}))
-    "gmmatch.select('a.csv', labels='kind', keep=2, random_state=0)"
-    """
-    data = ["X", *(["y"] if labelled else [])]
-    words = [f"gmmatch.open({', '.join(data)}, on_bad_rows='drop')"] if bad_rows else data
-    if opened is not None:
-        path, asked = opened
-        asked = {**asked, **({"on_bad_rows": "drop"} if bad_rows else {})}
-        words = [repr(path), *(f"{name}={value!r}" for name, value in asked.items())]
-    known = () if opened is None else opened[1]
-    words += [
-        f"{name}={name if value is None else repr(value)}"
-        for name, value in _asked(selection).items()
-        if name not in known
-    ]
-    return f"gmmatch.select({', '.join(words)}, random_state={selection.random_state})"
-
-
-def opened_as(source: object, asked: Mapping[str, object]) -> tuple[str, dict[str, str]] | None:
-    """Return the path of rows and how they were opened, by parameter; None: some of it was no path or text.
-
-    `asked`: what was asked for; None: not asked for.
-    """
-    named = {name: os.fspath(own) for name, own in asked.items() if isinstance(own, str | os.PathLike)}
-    whole = len(named) == sum(value is not None for value in asked.values())
-    return (os.fspath(source), named) if whole and isinstance(source, str | os.PathLike) else None
-
-
-def _asked(selection: Selection) -> dict[str, Any]:
-    """Return what was asked for, by parameter; None for what only the caller has, such as arrays."""
-    info, settings = selection.info, dict(selection.info.settings or {})
-    aims = dict.fromkeys(info.aims or ())
-    if info.leaks is not None:
-        aims["holdout"] = None
-    labels = info.guard.get("labels") or {}
-    if "reference" in labels.get("losses", ()):
-        aims["reference"] = None
-    if labels.get("classifier") == "given":
-        aims["probabilities"] = None
-    keep = settings.pop("keep", len(selection))
-    method = {} if selection.method == "gm-matching" else {"method": selection.method}
-    # A budget in another unit, or beyond rows that are in, is repeated as it was asked for.
-    keep = keep if {"cost", "include"} & set(aims) else len(selection)
-    return {"keep": keep, **method, **_changed(selection), **aims, **settings}
-
-
-def _changed(selection: Selection) -> dict[str, Any]:
-    """Return the parameters that are not the method's defaults; None for arrays, which nothing holds."""
-    method = METHODS.get(selection.method)
-    if method is None:
-        return {}
-    defaults = method.selector.defaults()
-    return {
-        name: value
-        if isinstance(value, str | int | float | dict) and "array of shape" not in str(value)
-        else None
-        for name, value in selection.params.items()
-        if name not in ("keep", "random_state", *method.fixed)
-        and not (isinstance(value, type(defaults.get(name))) and value == defaults.get(name))
+def _asked(selection: Selection) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what was asked for, and what of it is the method's; None for what only the caller has."""
+    info, method = selection.info, METHODS.get(selection.method)
+    params: dict[str, Any] = {}
+    if method is not None:
+        defaults = method.selector.defaults()
+        for name, value in selection.params.items():
+            usual = defaults.get(name)
+            changed = not (isinstance(value, type(usual)) and value == usual)
+            if changed and name not in ("keep", "random_state", *method.fixed):
+                plain = isinstance(value, str | int | float | dict) and "array of shape" not in str(value)
+                params[name] = value if plain else None
+    settings, labels = dict(info.settings or {}), info.guard.get("labels") or {}
+    known = {
+        "holdout": info.leaks is not None,
+        "reference": "reference" in labels.get("losses", ()),
+        "probabilities": labels.get("classifier") == "given",
     }
+    aims = dict.fromkeys([*(info.aims or ()), *(name for name, there in known.items() if there)])
+    # A budget in another unit, or beyond rows that are in, is repeated as it was asked for.
+    keep = settings.pop("keep", len(selection))
+    keep = keep if {"cost", "include"} & set(aims) else len(selection)
+    named = {} if selection.method == "gm-matching" else {"method": selection.method}
+    return {"keep": keep, **named, **params, **aims, **settings}, params

@@ -70,6 +70,7 @@ class MapRows:
     code: list[int]  # class, as a position in `ClassTable.names`
     rank: list[int]  # place among the picks from 0; -1: dropped
     distance: list[float]  # distance to the centre of the class
+    reach: list[float]  # the distances that colours end at: nearly the least, and nearly the most
     # From 0 to 1, the class that fits better (-1: none) and words; suspicion is None where a row was not
     # judged.
     suspicion: list[float | None]
@@ -93,11 +94,6 @@ class ClassTable:
     judged: list[int]
     wrong: list[float] | None  # estimated share of wrong labels; None where labels were not judged
     median: list[float]  # median distance to the centre
-    # Borders of the bins of the histograms, the same for all classes; the last bin has no end.
-    edges: list[float]
-    # Rows and kept rows by distance.
-    histogram: list[list[int]]
-    kept_histogram: list[list[int]]
     # By entry of `Curve.budgets`, how many picks each class gains over the entry before.
     steps: list[list[int]]
     left_out: int  # classes that the table leaves out, the smallest ones
@@ -131,8 +127,7 @@ class AllLabels:
     """The label of every row, so that they can be saved with what was decided."""
 
     names: list[str]
-    codes: str  # class of each row, as base64 of little-endian numbers of `width` bytes; the largest: none
-    width: int
+    codes: list[int]  # class of each row; -1: none
     listed: list[int]  # for each class of `ClassTable.names`, its place in `names`
     ids: list[str] | None = None  # of all rows; None: there are none, they repeat, or they are too many
 

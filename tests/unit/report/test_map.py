@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from gmmatch.errors import InvalidParameter, MissingExtra
+from gmmatch.errors import InvalidParameter
 from gmmatch.reporting import map as maps
 from gmmatch.reporting.map import (
     GRID,
@@ -59,17 +59,17 @@ def test_a_fit_to_some_rows_is_close_to_a_fit_to_all(monkeypatch):
 
 @pytest.mark.parametrize("rows", [np.ones((5, 4)), np.ones((1, 4)), np.arange(6.0).reshape(2, 3)])
 def test_rows_that_are_alike_or_few_have_places(rows):
-    found = project(rows, np.ones(len(rows), bool), "pca", 0)
-    assert np.isfinite(found.places).all()
-    grid, window = to_grid(found.places)
+    found = project(rows, np.ones(len(rows), bool), "pca", 0)[0]
+    assert np.isfinite(found).all()
+    grid, window = to_grid(found)
     assert window[0] < window[1]
     assert ((grid >= 0) & (grid <= GRID)).all()
 
 
 def test_rows_of_one_or_two_numbers_are_shown_as_they_are():
     rows = np.random.default_rng(0).normal(size=(50, 2))
-    assert (project(rows, np.ones(50, bool), "pca", 0).places == rows).all()
-    line = project(rows[:, :1], np.ones(50, bool), "pca", 0).places
+    assert (project(rows, np.ones(50, bool), "pca", 0)[0] == rows).all()
+    line = project(rows[:, :1], np.ones(50, bool), "pca", 0)[0]
     assert (line[:, 0] == rows[:, 0]).all()
     assert not line[:, 1].any()
 
@@ -85,16 +85,13 @@ def test_the_grid_keeps_the_shape_and_the_window_leaves_out_stragglers():
     assert inside.mean() > 0.97
 
 
-def test_projections_are_checked_by_name_and_by_what_is_installed(monkeypatch):
+def test_projections_are_checked_by_name():
     assert check_projection("pca") == "pca"
     with pytest.raises(InvalidParameter, match="projection must be 'classes'"):
         check_projection("tsne")
-    monkeypatch.setattr(maps.importlib.util, "find_spec", lambda name: None)
-    assert check_projection("auto") == "classes"
-    with pytest.raises(MissingExtra, match=r"gmmatch\[umap\]"):
-        check_projection("umap")
-    monkeypatch.setattr(maps.importlib.util, "find_spec", lambda name: object())
-    assert check_projection("auto") == "umap"
+    for former in ("auto", "umap"):
+        with pytest.warns(DeprecationWarning, match="laid out by classes"):
+            assert check_projection(former) == "classes"
 
 
 def test_the_map_tells_more_classes_apart_than_principal_components_do():
@@ -104,17 +101,17 @@ def test_the_map_tells_more_classes_apart_than_principal_components_do():
     wrong = np.random.default_rng(0).random(len(codes)) < 0.2
     given[wrong] = (given[wrong] + 1) % 10
     everybody = np.ones(len(rows), bool)
-    found = project(rows, everybody, "classes", 0, given, ~wrong)
-    assert "linear classifier" in found.about
-    flat = project(rows, everybody, "pca", 0).places[:, :2]
+    found, about = project(rows, everybody, "classes", 0, given, ~wrong)
+    assert "linear classifier" in about
+    flat = project(rows, everybody, "pca", 0)[0][:, :2]
 
     def told_apart(places):
         return cross_val_score(KNeighborsClassifier(10), places, codes, cv=3).mean()
 
-    assert told_apart(found.places) > told_apart(flat) + 0.15
+    assert told_apart(found) > told_apart(flat) + 0.15
     # A row with a wrong label lies with its true class, not with the one it is given.
-    middles = np.stack([found.places[~wrong & (codes == code)].mean(axis=0) for code in range(10)])
-    nearest = np.linalg.norm(found.places[wrong][:, None] - middles, axis=2).argmin(axis=1)
+    middles = np.stack([found[~wrong & (codes == code)].mean(axis=0) for code in range(10)])
+    nearest = np.linalg.norm(found[wrong][:, None] - middles, axis=2).argmin(axis=1)
     assert (nearest == codes[wrong]).mean() > 0.7
 
 
@@ -124,7 +121,7 @@ def test_rows_far_off_lie_around_their_class_and_not_on_a_square():
     rows = rng.normal(size=(600, 8)) + 6 * np.eye(3, 8)[codes]
     far = np.arange(600) >= 540
     rows[far] += 500 * rng.normal(size=(60, 8))
-    places = project(rows, ~far, "classes", 0, codes, ~far).places
+    places = project(rows, ~far, "classes", 0, codes, ~far)[0]
     assert len(np.unique(places[far].round(6), axis=0)) == 60
     for axis in (0, 1):
         assert len(np.unique(places[far, axis].round(3))) > 50
@@ -140,14 +137,7 @@ def test_without_two_believed_classes_the_map_is_made_of_components_and_says_so(
         (np.zeros(400, int), everybody),
         (np.arange(400) % 2, ~everybody),
     ):
-        assert "principal components" in project(rows, everybody, "classes", 0, codes, believed).about
-
-
-def test_umap_lays_out_rows_where_it_is_installed(blobs):
-    pytest.importorskip("umap")
-    found = project(blobs[0], np.ones(400, bool), "umap", 0)
-    assert found.places.shape == (400, 2)
-    assert np.isfinite(found.places).all()
+        assert "principal components" in project(rows, everybody, "classes", 0, codes, believed)[1]
 
 
 def test_quotas_are_as_even_as_sizes_allow():

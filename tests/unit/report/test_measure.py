@@ -14,7 +14,7 @@ from gmmatch.reporting.summarise import (
     counts_at,
     group_objectives,
     make_curve,
-    objective_of_prefixes,
+    objectives_at,
 )
 from gmmatch.selectors import METHODS
 
@@ -35,9 +35,9 @@ def test_the_curve_is_the_distance_of_the_mean_of_every_prefix(blobs, method):
     rows, labels = blobs
     selection = gmmatch.select(rows, keep=0.2, labels=labels, method=method)
     inputs = prepare(selection, Dataset(rows, "blobs", "array", labels=labels))
-    curve, budgets = make_curve(inputs, measure(rows, inputs.groups, inputs.centers))
-    assert curve.budgets == budgets.tolist() == list(range(1, 81))
-    expected = [objectives_by_hand(rows, labels, selection.indices, inputs.centers, k) for k in budgets]
+    curve = make_curve(inputs)
+    assert curve.budgets == list(range(1, 81))
+    expected = [objectives_by_hand(rows, labels, selection.indices, inputs.centers, k) for k in curve.budgets]
     np.testing.assert_allclose(curve.objective, expected, rtol=6e-5)  # five digits
     if method not in ("random", "easy"):  # which know no objective
         assert curve.objective[-1] == pytest.approx(selection.objective, rel=6e-5)
@@ -51,7 +51,7 @@ def test_the_curve_ends_at_the_objective_however_the_rows_were_picked(blobs, par
     for guard in ("auto", "off"):
         selection = gmmatch.select(rows, keep=0.2, labels=labels, guard=guard, **params)
         inputs = prepare(selection, Dataset(rows, "blobs", "array", labels=labels))
-        curve, _ = make_curve(inputs, measure(rows, inputs.groups, inputs.centers))
+        curve = make_curve(inputs)
         assert curve.objective[-1] == pytest.approx(selection.objective, rel=1e-4)
 
 
@@ -112,7 +112,8 @@ def test_measures_are_those_of_plain_numpy_from_memory_and_from_parts(blobs):
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.randoms(use_true_random=False))
 def test_objectives_of_prefixes_are_weighted_means_of_the_latest_scores(groups, random):
     scores = [random.uniform(0, 5) for _ in groups]
-    found = objective_of_prefixes(np.array(groups), np.array(scores))
+    every = np.arange(1, len(groups) + 1)
+    found = objectives_at(np.array(groups), np.array(scores), counts_at(np.array(groups), 4, every))
     for k in range(1, len(groups) + 1):
         latest = dict(zip(groups[:k], scores[:k], strict=True))
         expected = sum(groups[:k].count(group) * score for group, score in latest.items()) / k

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InvalidInput, InvalidInputType
-from ...outputs import write_scores
+from ...outputs import write_array
 from ...validation import as_rows
 from ..training.images import as_codes
 from ..training.softmax import errors
@@ -62,7 +62,7 @@ def save_scores(path: str | os.PathLike[str], scores: Any) -> None:
     array([0.5 , 0.25])
     """
     values = _checked(np.asarray(scores), "scores")
-    write_scores(values, Path(path))
+    write_array(values, Path(path))
 
 
 def load_scores(path: str | os.PathLike[str], n_rows: int | None = None) -> npt.NDArray[np.float64]:

@@ -15,22 +15,16 @@ const RAMPS = {
   },
 };
 
-function rampOf(mode) {
-  return RAMPS[document.documentElement.dataset.theme][mode];
-}
+const rampOf = (mode) => RAMPS[document.documentElement.dataset.theme][mode];
 
 function channels(hex) {
   const value = parseInt(hex.slice(1), 16);
   return [value >> 16, (value >> 8) & 255, value & 255];
 }
 
-function packed([red, green, blue], alpha) {
-  return ((red << 24) | (green << 16) | (blue << 8) | Math.round(alpha * 255)) >>> 0;
-}
-
-function cssColour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-}
+const packed = ([red, green, blue], alpha) =>
+  ((red << 24) | (green << 16) | (blue << 8) | Math.round(alpha * 255)) >>> 0;
+const cssColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 // The colour at a share from 0 to 1 of a ramp.
 function rampColour(stops, share) {
@@ -41,20 +35,12 @@ function rampColour(stops, share) {
   return from.map((value, at) => Math.round(value + (to[at] - value) * (place - low)));
 }
 
-// Ten colours that are told apart, then hues a golden angle apart.
+// Ten colours that are told apart, then hues a golden angle apart, which a canvas turns into channels.
+const painter = document.createElement("canvas").getContext("2d");
 function classColour(code) {
-  if (code < 0) return channels("#888888");
-  if (code < CLASS_COLOURS.length) return channels(CLASS_COLOURS[code]);
-  const hue = (code * 137.508) % 360;
-  const [saturation, light] = [0.55, 0.45 + 0.12 * (code % 3)];
-  const span = saturation * Math.min(light, 1 - light);
-  const channel = (shift) => {
-    const turn = (shift + hue / 30) % 12;
-    return Math.round(255 * (light - span * Math.max(-1, Math.min(turn - 3, 9 - turn, 1))));
-  };
-  return [channel(0), channel(8), channel(4)];
+  const hue = `hsl(${(code * 137.508) % 360} 55% ${45 + 12 * (code % 3)}%)`;
+  painter.fillStyle = code < 0 ? "#888888" : (CLASS_COLOURS[code] ?? hue);
+  return channels(painter.fillStyle);
 }
 
-function cssRgb(colour) {
-  return `rgb(${colour.join(" ")})`;
-}
+const cssRgb = (colour) => `rgb(${colour.join(" ")})`;

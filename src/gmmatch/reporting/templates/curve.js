@@ -1,9 +1,9 @@
-// The objective of every budget, and the classes at the chosen one.
+// The objective of every budget.
 
 const LINES = [
-  ["objective", "these picks", "kept", "solid", 3],
-  ["random", "random subsets, expected", "dropped", "solid", 2.5],
-  ["inverse", "falling like 1/k", "lost", "dashed", 2],
+  ["inverse", "lost", "dashed", 2],
+  ["random", "dropped", "solid", 2.5],
+  ["objective", "kept", "solid", 3],
 ];
 const curve = { lines: [] }; // and plot, here, marker
 
@@ -20,6 +20,7 @@ function roundNumbers(low, high) {
 const hasCurve = report.curve.objective.some((value) => value > 0);
 
 async function makeCurve() {
+  byId("curve-legend").hidden = !hasCurve;
   if (!hasCurve) return fill(byId("curve"), hint("The rows are all alike: every mean lies at the centre."));
   const { objective, random, inverse } = report.curve;
   const positive = (values) => values.map((value) => (value > 0 ? value : NaN));
@@ -43,30 +44,23 @@ async function makeCurve() {
     y_range: [floor, ceiling],
     min_border: 4,
   }));
-  const ends = [
-    [plot.xaxis, plot.xgrid, budgets[0], budgets[budgets.length - 1]],
+  for (const [[axis], [grid], low, high] of [
+    [plot.xaxis, plot.xgrid, budgets[0], budgets.at(-1)],
     [plot.yaxis, plot.ygrid, floor, ceiling],
-  ];
-  for (const [axes, grids, low, high] of ends) {
+  ]) {
     const ticks = roundNumbers(low, high);
     if (ticks.length < 2) continue; // Bokeh finds some
-    const ticker = new Bokeh.FixedTicker({ ticks });
-    for (const axis of axes) Object.assign(axis, { ticker, formatter: new Bokeh.BasicTickFormatter() });
-    for (const grid of grids) grid.ticker = ticker;
+    axis.ticker = grid.ticker = new Bokeh.FixedTicker({ ticks });
+    axis.formatter = new Bokeh.BasicTickFormatter();
   }
-  for (const [column, , colour, dash, width] of [...LINES].reverse()) {
+  for (const [column, colour, dash, width] of LINES) {
     const look = { source, line_width: width, line_dash: dash };
     curve.lines.push([plot.line({ field: "k" }, { field: column }, look), colour]);
   }
   curve.marker = plot.scatter({ field: "x" }, { field: "y" }, { source: curve.here, size: 13, line_width: 3 });
   restyleCurve();
   moveOnCurve();
-  await Bokeh.Plotting.show(plot, byId("curve"));
-  const keys = LINES.map(([, words, colour, dash]) => {
-    const style = { borderTopColor: `var(--${colour})`, borderTopStyle: dash };
-    return element("span", { class: "key" }, element("span", { class: "dash", style }), words);
-  });
-  return fill(byId("curve-legend"), ...keys);
+  return Bokeh.Plotting.show(plot, byId("curve"));
 }
 
 function restyleCurve() {
@@ -86,49 +80,4 @@ function moveOnCurve() {
   byId("curve-words").textContent =
     `At ${plural(budget(), "row", "rows")} the distance is ${number(value)};` +
     ` random subsets have ${number(expected)}${words}.`;
-}
-
-function drawBalance() {
-  const quiet = (words) => element("span", { class: "quiet" }, words);
-  const counts = classCounts(state.budget);
-  const { names, sizes, edges, median } = report.classes;
-  const total = sizes.reduce((sum, value) => sum + value, 0);
-  if (!report.labelled) {
-    const last = edges[edges.length - 1];
-    const ends = [number(edges[0]), `median ${number(median[0])}`, `${number(last)} and more`];
-    const kept = barLine("kept here", budget() / total, null, `${count(budget())} of ${count(total)}`, 1);
-    fill(
-      byId("balance"),
-      element("h3", {}, "Distances to the centre ", quiet("(kept of all rows)")),
-      histogram(0, true),
-      element("div", { class: "ends" }, ...ends.map((words) => element("span", {}, words))),
-      element("div", { class: "balance", style: { marginTop: "22px" } }, kept),
-    );
-    return;
-  }
-  const shown = largestClasses(12);
-  const widest = Math.max(...shown.map((code) => Math.max(counts[code] / budget(), sizes[code] / total)));
-  const lines = shown.map((code) =>
-    barLine(names[code], counts[code] / budget(), sizes[code] / total, count(counts[code]), widest),
-  );
-  const without = counts.filter((value) => value === 0).length;
-  const largest = names.length > shown.length ? `the ${shown.length} largest; ` : "";
-  const none = `${plural(without, "class has", "classes have")} no row at this budget.`;
-  fill(
-    byId("balance"),
-    element("h3", {}, "Classes at this budget ", quiet(`(${largest}line: share of all rows)`)),
-    element("div", { class: "balance" }, ...lines),
-    without && element("p", { class: "quiet", style: { marginTop: "10px" } }, none),
-  );
-}
-
-function barLine(name, share, expected, value, widest) {
-  const scale = (part) => `${(100 * part) / (widest * 1.04)}%`;
-  const bar = element("span", { class: "fill", style: { width: scale(share) } });
-  const line = expected !== null && element("span", { class: "want", style: { left: scale(expected) } });
-  return [
-    element("span", { class: "name", title: name }, name),
-    element("span", { class: "track" }, bar, line),
-    element("span", { class: "value" }, value),
-  ];
 }

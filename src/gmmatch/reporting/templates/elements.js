@@ -3,18 +3,14 @@
 const byId = (id) => document.getElementById(id);
 
 function element(tag, properties = {}, ...children) {
-  const space = `http://www.w3.org/${["svg", "rect"].includes(tag) ? "2000/svg" : "1999/xhtml"}`;
-  const made = document.createElementNS(space, tag);
+  const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "style") Object.assign(made.style, value);
     else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else made.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat()) {
-    if (child !== null && child !== undefined && child !== false)
-      made.append(child instanceof Node ? child : document.createTextNode(String(child)));
-  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return made;
 }
 
@@ -30,25 +26,19 @@ function pager(words, page, pages, turn) {
   return [element("span", {}, words), to("Previous page", page - 1), to("Next page", page + 1)];
 }
 
-function fill(parent, ...children) {
-  parent.replaceChildren(...children.flat().filter(Boolean));
-}
+const fill = (parent, ...children) => parent.replaceChildren(...children.flat().filter(Boolean));
 
 const wholeNumber = new Intl.NumberFormat("en");
 const count = (value) => wholeNumber.format(value);
 
 // Three significant digits; powers of ten where a number is very small.
 function number(value) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  if (value === 0) return "0";
+  if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  if (size < 0.001)
-    return value
-      .toExponential(1)
-      .replace("e-", " × 10⁻")
-      .replace(/\d+$/, (digits) => [...digits].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join(""));
   if (size >= 1000) return count(Math.round(value));
-  return String(Number(value.toPrecision(3)));
+  if (size >= 0.001 || size === 0) return String(Number(value.toPrecision(3)));
+  const [digits, power] = value.toExponential(1).split("e-");
+  return `${digits} × 10⁻${[...power].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 }
 
 function percent(share) {
@@ -57,9 +47,7 @@ function percent(share) {
   return `${value !== 0 && value < 9.95 ? value.toFixed(1) : Math.round(value)} %`;
 }
 
-function plural(amount, one, many) {
-  return `${count(amount)} ${amount === 1 ? one : many}`;
-}
+const plural = (amount, one, many) => `${count(amount)} ${amount === 1 ? one : many}`;
 
 // A cell of a CSV file.
 const cell = (text) => (/[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);

@@ -1,8 +1,5 @@
 // The map: points on a canvas, coloured by what the reader asks for.
 
-const MODES = ["kept", "class", "distance", "suspicion"]
-  .filter((mode) => mode !== "class" || report.labelled)
-  .filter((mode) => mode !== "suspicion" || rows.suspicion.some((value) => value !== null));
 const MOST_NAMED = 40; // classes whose names stand on the map
 const MOST_COUNTED = 300; // rows of a class that decide where
 const FAR = 14; // pixels from a point at which it is no longer meant
@@ -10,16 +7,10 @@ const FAR = 14; // pixels from a point at which it is no longer meant
 // And plot, view, points, names and ring, once they are made.
 const map = { colour: new Uint32Array(size), width: new Float32Array(size) };
 
-function quantile(values, share) {
-  const sorted = Float64Array.from(values.filter((value) => value !== null)).sort();
-  return sorted.length ? sorted[Math.min(Math.floor(share * sorted.length), sorted.length - 1)] : 0;
-}
-const distanceRange = [quantile(rows.distance, 0.02), quantile(rows.distance, 0.98)];
-
 function baseColour(at, theme) {
   if (state.mode === "class") return classColour(rows.code[at]);
   if (state.mode === "distance") {
-    const [low, high] = distanceRange;
+    const [low, high] = rows.reach;
     return rampColour(rampOf("distance"), high > low ? (rows.distance[at] - low) / (high - low) : 0.5);
   }
   if (state.mode === "suspicion")
@@ -28,10 +19,9 @@ function baseColour(at, theme) {
 }
 
 function paint() {
-  const theme = {};
-  for (const name of ["kept", "lost", "dropped"]) theme[name] = channels(cssColour(name));
-  const crowd = size > 6000 ? 0.34 : size > 1500 ? 0.45 : 0.6;
-  const scale = size > 6000 ? 0.8 : 1;
+  const colourOf = (name) => [name, channels(cssColour(name))];
+  const theme = Object.fromEntries(["kept", "lost", "dropped"].map(colourOf));
+  const [crowd, scale] = size > 6000 ? [0.34, 0.8] : [size > 1500 ? 0.45 : 0.6, 1];
   for (let at = 0; at < size; at++) {
     const kept = isKept(at);
     const lost = state.mode === "kept" && isLost(at);
@@ -54,13 +44,12 @@ function styleAxes(plot) {
   plot.background_fill_color = cssColour("surface");
   plot.border_fill_color = cssColour("surface");
   plot.outline_line_color = cssColour("line");
+  const font = "system-ui, sans-serif";
   for (const axis of [...plot.xaxis, ...plot.yaxis]) {
-    for (const name of ["axis_line", "major_tick_line", "minor_tick_line"]) axis[`${name}_color`] = null;
-    for (const [name, pixels] of [["major_label", 12], ["axis_label", 13]]) {
-      axis[`${name}_text_color`] = ink;
-      axis[`${name}_text_font_size`] = `${pixels}px`;
-      axis[`${name}_text_font`] = "system-ui, sans-serif";
-    }
+    Object.assign(axis, { axis_line_color: null, major_tick_line_color: null, minor_tick_line_color: null });
+    Object.assign(axis, { major_label_text_color: ink, axis_label_text_color: ink });
+    Object.assign(axis, { major_label_text_font: font, axis_label_text_font: font });
+    Object.assign(axis, { major_label_text_font_size: "12px", axis_label_text_font_size: "13px" });
     axis.axis_label_text_font_style = "normal";
   }
   for (const grid of [...plot.xgrid, ...plot.ygrid]) grid.grid_line_color = line;
@@ -75,10 +64,7 @@ function fitWindow([left, right, bottom, top]) {
 }
 
 const halfOf = (range) => (range.end - range.start) / 2;
-
-function center(range, middle, half) {
-  range.setv({ start: middle - half, end: middle + half });
-}
+const center = (range, middle, half) => range.setv({ start: middle - half, end: middle + half });
 
 function zoom(factor) {
   for (const range of [map.plot.x_range, map.plot.y_range])
@@ -87,8 +73,7 @@ function zoom(factor) {
 
 function showRow(at) {
   const [x, y] = [map.plot.x_range, map.plot.y_range];
-  const inside = rows.x[at] > x.start && rows.x[at] < x.end && rows.y[at] > y.start && rows.y[at] < y.end;
-  if (inside) return;
+  if (rows.x[at] > x.start && rows.x[at] < x.end && rows.y[at] > y.start && rows.y[at] < y.end) return;
   center(x, rows.x[at], halfOf(x));
   center(y, rows.y[at], halfOf(y));
 }
@@ -117,10 +102,8 @@ function showHover() {
   const [x, y] = [toX.compute(rows.x[state.hovered]), toY.compute(rows.y[state.hovered])];
   const [wide, high] = [byId("plot").clientWidth, byId("plot").clientHeight];
   const left = x + 18 + card.offsetWidth < wide ? x + 18 : Math.max(x - 18 - card.offsetWidth, 0);
-  Object.assign(card.style, {
-    left: `${left}px`,
-    top: `${Math.max(Math.min(y - card.offsetHeight / 3, high - card.offsetHeight), 0)}px`,
-  });
+  const top = Math.max(Math.min(y - card.offsetHeight / 3, high - card.offsetHeight), 0);
+  Object.assign(card.style, { left: `${left}px`, top: `${top}px` });
 }
 
 function drawLegend() {
@@ -132,16 +115,14 @@ function keptLegend() {
   for (let at = 0; at < size; at++) amounts[status(at)[0]]++;
   const key = (kind, words) =>
     element("span", { class: "key" }, dot(`var(--${kind})`), words, element("b", {}, count(amounts[kind])));
-  return [
-    key("kept", "kept"),
-    amounts.lost && key("lost", "lost at this budget"),
-    key("dropped", "dropped"),
-    element("span", {}, "on the map"),
-  ];
+  const lost = amounts.lost && key("lost", "lost at this budget");
+  return [key("kept", "kept"), lost, key("dropped", "dropped"), element("span", {}, "on the map")];
 }
 
 function classLegend() {
-  const order = largestClasses(14).sort((a, b) => a - b);
+  const { names, sizes } = report.classes;
+  const largest = Array.from(names.keys()).sort((a, b) => sizes[b] - sizes[a] || a - b);
+  const order = largest.slice(0, 14).sort((a, b) => a - b);
   const buttons = order.map((code) =>
     button(
       [dot(cssRgb(classColour(code))), element("span", {}, classOf(code))],
@@ -149,51 +130,38 @@ function classLegend() {
       { class: "key", title: classOf(code), "aria-pressed": String(state.focus === code) },
     ),
   );
-  const others = report.classes.names.length - order.length;
+  const others = names.length - order.length;
   return [...buttons, others && element("span", {}, `and ${plural(others, "other", "others")}`)];
 }
 
 function rampLegend() {
   const background = `linear-gradient(to right, ${rampOf(state.mode).join(", ")})`;
   const far = state.mode === "distance";
-  const [low, high] = far ? distanceRange.map(number) : ["0 believed", "1 hard to believe"];
+  const [low, high] = far ? rows.reach.map(number) : ["0 believed", "1 hard to believe"];
   const words = far ? "distance to the centre of the class; kept rows are larger" : "kept rows are larger";
-  return [
-    element("span", {}, low),
-    element("span", { class: "ramp", style: { background } }),
-    element("span", {}, high),
-    element("span", {}, words),
-  ];
+  const ramp = element("span", { class: "ramp", style: { background } });
+  const say = (text) => element("span", {}, text);
+  return [say(low), ramp, say(high), say(words)];
 }
 
-function makeTools(tools) {
-  const drag = { PanTool: "Move", BoxSelectTool: "Box", LassoSelectTool: "Lasso" };
+function makeTools() {
+  const buttons = [...byId("tools").querySelectorAll("[data-tool]")];
   const toolOf = (type) => map.plot.toolbar.tools.find((tool) => tool.type === type);
-  const buttons = Object.entries(drag).map(([type, words]) =>
-    button(words, () => choose(toolOf(type).active ? null : type), { "data-tool": type }),
-  );
   function choose(wanted) {
-    for (const type of Object.keys(drag)) toolOf(type).active = type === wanted;
-    for (const made of buttons) made.setAttribute("aria-pressed", String(made.dataset.tool === wanted));
+    for (const made of buttons) {
+      toolOf(made.dataset.tool).active = made.dataset.tool === wanted;
+      made.setAttribute("aria-pressed", String(made.dataset.tool === wanted));
+    }
   }
-  fill(
-    tools,
-    ...buttons,
-    button("+", () => zoom(0.7), { "aria-label": "Zoom in" }),
-    button("−", () => zoom(1 / 0.7), { "aria-label": "Zoom out" }),
-    button("Reset", () => fitWindow(rows.window)),
-  );
+  for (const made of buttons) {
+    const { tool } = made.dataset;
+    made.addEventListener("click", () => choose(toolOf(tool).active ? null : tool));
+  }
+  byId("zoom-in").addEventListener("click", () => zoom(0.7));
+  byId("zoom-out").addEventListener("click", () => zoom(1 / 0.7));
+  byId("reset").addEventListener("click", () => fitWindow(rows.window));
   // A finger that drags across the map should scroll the page until a tool is chosen.
   choose(matchMedia("(pointer: coarse)").matches ? null : "PanTool");
-}
-
-function makeModes() {
-  const choices = MODES.map((mode) => {
-    const [checked, onchange] = [mode === state.mode, () => update({ mode })];
-    const radio = element("input", { type: "radio", name: "mode", value: mode, checked, onchange });
-    return element("label", {}, radio, mode);
-  });
-  byId("modes").append(...choices);
 }
 
 function stepThrough(event) {
@@ -219,7 +187,8 @@ function nameClasses(plot) {
   for (const code of report.labelled && names.length <= MOST_NAMED ? names.keys() : []) {
     const own = Array.from(rows.row.keys()).filter((at) => rows.code[at] === code && rows.tier[at] <= 0);
     const some = own.slice(-MOST_COUNTED);
-    const near = some.map((at) => some.filter((other) => squareBetween(at, other) < reach).length);
+    const apart = (at, other) => (rows.x[at] - rows.x[other]) ** 2 + (rows.y[at] - rows.y[other]) ** 2;
+    const near = some.map((at) => some.filter((other) => apart(at, other) < reach).length);
     const at = some[near.indexOf(Math.max(...near))];
     if (at === undefined) continue;
     spots.x.push(rows.x[at]);
@@ -262,7 +231,7 @@ async function makeMap() {
   // Bokeh takes a button held for 0.3 s for a long press, and forgets the drag or click that it begins.
   const gestures = map.view.canvas_view?.ui_event_bus?.ui_gestures?.constructor;
   if (gestures) gestures.press_threshold = 2 ** 31 - 1;
-  makeTools(byId("tools"));
+  makeTools();
   fitWindow(rows.window);
   for (const tool of plot.toolbar.tools) if ("renderers" in tool) tool.renderers = [drawn];
   let dragging = false;
@@ -281,11 +250,9 @@ async function makeMap() {
     scroller.active = true;
     byId("plot").focus({ preventScroll: true });
   });
-  addEventListener("pointerup", () => {
-    dragging = false;
-  });
-  for (const [name, active] of [["focusin", true], ["focusout", false]])
-    byId("plot").addEventListener(name, () => Object.assign(scroller, { active }));
+  addEventListener("pointerup", () => (dragging = false));
+  byId("plot").addEventListener("focusin", () => (scroller.active = true));
+  byId("plot").addEventListener("focusout", () => (scroller.active = false));
   byId("plot").addEventListener("keydown", stepThrough);
 }
 
@@ -293,7 +260,7 @@ function restyleMap() {
   styleAxes(map.plot);
   const ring = map.plot.renderers.at(-1);
   ring.glyph.line_color = cssColour("ink");
-  const colours = { text_color: cssColour("ink"), background_fill_color: cssColour("surface") };
-  Object.assign(map.names.glyph, colours);
+  map.names.glyph.text_color = cssColour("ink");
+  map.names.glyph.background_fill_color = cssColour("surface");
   paint();
 }

@@ -24,14 +24,10 @@ function applyTheme(dark) {
 
 // At most one redraw per frame, however fast the slider moves.
 function oncePerFrame(draw) {
-  let waiting = false;
+  let frame = 0;
   return () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      draw();
-    });
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(draw);
   };
 }
 
@@ -40,27 +36,18 @@ async function start() {
   const system = matchMedia("(prefers-color-scheme: dark)");
   applyTheme(system.matches);
   const slider = byId("slider");
-  slider.max = String(budgets.length - 1);
-  slider.value = slider.max;
   slider.addEventListener("input", () => update({ budget: Number(slider.value) }));
   byId("budget").addEventListener("submit", (event) => event.preventDefault());
-  const { usable } = report.glance;
-  const shown = usable > size ? `${count(size)} of ${count(usable)} rows` : plural(size, "row", "rows");
-  byId("map-about").textContent = `${shown}, laid out by ${rows.projection}.`;
-  makeModes();
+  byId("modes").addEventListener("change", (event) => update({ mode: event.target.value }));
   readBudget();
   drawPinned();
   drawLegend();
-  drawBalance();
   fill(byId("galleries"), ...report.galleries.map(makeGallery));
   makeReview();
   if (report.labelled) {
     drawHead();
     drawClasses();
-    byId("class-search").addEventListener("input", () => {
-      table.page = 0;
-      drawClasses();
-    });
+    byId("class-search").addEventListener("input", () => showClasses(0));
     listen(["budget"], oncePerFrame(drawClasses));
   }
   byId("search").addEventListener("input", drawFound);
@@ -74,7 +61,7 @@ async function start() {
     byId("modes").querySelector(`[value="${state.mode}"]`).checked = true;
     if (state.mode !== "class") update({ focus: -1 });
   });
-  for (const draw of [moveOnCurve, drawBalance]) listen(["budget"], oncePerFrame(draw));
+  listen(["budget"], oncePerFrame(moveOnCurve));
   listen(["hovered", "pinned"], () => {
     ringAround();
     showHover();

@@ -37,28 +37,24 @@ function whyDropped(at) {
 }
 
 function facts(at) {
-  const lines = [];
-  if (rows.id) lines.push(["Row", count(rows.row[at])]);
-  if (report.labelled) lines.push(["Class", classOf(rows.code[at])]);
-  lines.push(["Distance", number(rows.distance[at])]);
-  if (rows.suspicion[at] !== null) lines.push(["Suspicion", rows.suspicion[at].toFixed(2)]);
-  if (rows.suggested[at] >= 0) lines.push(["Likelier", classOf(rows.suggested[at])]);
-  if (rows.rank[at] < 0) lines.push(["Dropped", whyDropped(at)]);
-  if (rows.reason[at]) lines.push(["Evidence", rows.reason[at]]);
+  const lines = [
+    rows.id && ["Row", count(rows.row[at])],
+    report.labelled && ["Class", classOf(rows.code[at])],
+    ["Distance", number(rows.distance[at])],
+    rows.suspicion[at] !== null && ["Suspicion", rows.suspicion[at].toFixed(2)],
+    rows.suggested[at] >= 0 && ["Likelier", classOf(rows.suggested[at])],
+    rows.rank[at] < 0 && ["Dropped", whyDropped(at)],
+    rows.reason[at] && ["Evidence", rows.reason[at]],
+  ].filter(Boolean);
   const entries = lines.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
   return element("dl", {}, ...entries);
 }
 
 function rowCard(at) {
   const [kind, words] = status(at);
-  return element(
-    "div",
-    { class: "item" },
-    preview(at),
-    element("div", { class: "name", title: nameOf(at) }, nameOf(at)),
-    element("div", { class: "tags" }, element("span", { class: `tag ${kind}` }, words)),
-    facts(at),
-  );
+  const name = element("div", { class: "name", title: nameOf(at) }, nameOf(at));
+  const tags = element("div", { class: "tags" }, element("span", { class: `tag ${kind}` }, words));
+  return element("div", { class: "item" }, preview(at), name, tags, facts(at));
 }
 
 function rowLine(at) {
@@ -82,25 +78,12 @@ function showOnMap(at) {
   byId("map").scrollIntoView();
 }
 
-// The rows that are nearest on the map.
-function neighbours(at, amount) {
-  const distances = Float64Array.from(rows.row.keys(), (other) => squareBetween(at, other));
-  const reach = distances.slice().sort()[Math.min(amount, size - 1)];
-  const near = Array.from(rows.row.keys()).filter((other) => other !== at && distances[other] <= reach);
-  return near.sort((a, b) => distances[a] - distances[b]).slice(0, amount);
-}
-
 function drawPinned() {
   const { pinned } = state;
   const help = "Point at a row to see it, click to pin it here. Box and Lasso list the rows inside.";
-  if (pinned < 0) return fill(byId("pinned"), hint(help));
-  return fill(
-    byId("pinned"),
-    element("h3", {}, "Pinned row", ghost("Unpin", () => update({ pinned: -1 }))),
-    rowCard(pinned),
-    element("h3", { class: "near" }, "Nearest on the map"),
-    element("ul", {}, ...neighbours(pinned, 6).map(rowLine)),
-  );
+  const unpin = () => update({ pinned: -1 });
+  const heading = () => element("h3", {}, "Pinned row", ghost("Unpin", unpin));
+  fill(byId("pinned"), ...(pinned < 0 ? [hint(help)] : [heading(), rowCard(pinned)]));
 }
 
 function clearSelected() {
@@ -135,15 +118,11 @@ function drawSelected() {
 function drawFound() {
   const wanted = byId("search").value.trim().toLowerCase();
   if (!wanted) return fill(byId("found"));
-  const exact = [];
-  const partly = [];
-  for (let at = size - 1; at >= 0; at--) {
-    const name = rows.id ? rows.id[at].toLowerCase() : "";
-    const row = String(rows.row[at]);
-    if (name === wanted || row === wanted) exact.push(at);
-    else if (name.includes(wanted) || (!rows.id && row.startsWith(wanted))) partly.push(at);
-  }
-  const found = [...exact, ...partly];
+  const every = Array.from(rows.row.keys()).reverse();
+  const [names, numbers] = [(at) => rows.id?.[at].toLowerCase() ?? "", (at) => String(rows.row[at])];
+  const exact = every.filter((at) => names(at) === wanted || numbers(at) === wanted);
+  const starts = (at) => names(at).includes(wanted) || (!rows.id && numbers(at).startsWith(wanted));
+  const found = [...new Set([...exact, ...every.filter(starts)])];
   const more = found.length > MOST_FOUND ? `; the first ${MOST_FOUND} are listed` : "";
   const sample = report.glance.usable > size ? "; it shows a sample of the rows" : "";
   const words = found.length

@@ -8,7 +8,6 @@ const DECISIONS = [
   ["skip", "Skip", "s"],
 ];
 const STRIP = 60; // chips of a page
-const SURE = 0.95; // from which probability on all suggestions are accepted, unless the reader says otherwise
 const STORE = `gmmatch-review-${report.glance.fingerprint || report.title}`;
 const KINDS = {
   labels: {
@@ -22,24 +21,12 @@ const KINDS = {
   duplicates: { score: "Likeness", beside: () => "The row to keep" },
 };
 const places = review.tabs.map(() => 0); // the row of each tab that is looked at
-const reviewed = { tab: 0, decisions: new Map(), saved: false, stored: false };
+const reviewed = { tab: 0, decisions: new Map(), saved: false, stored: true };
 const betterOf = (at) => (rows.suggested[at] >= 0 ? rows.suggested[at] : rows.code[at]);
 const tabNow = () => review.tabs[reviewed.tab];
 const placeNow = () => places[reviewed.tab];
-
 // What happens to a row that is called wrong: its label becomes the likelier one, or it has none.
-function newLabel(tab, at) {
-  return tab.name === "duplicates" ? -1 : rows.suggested[at];
-}
-
-function whatWrongDoes(tab, at) {
-  const better = newLabel(tab, at);
-  if (!report.labelled) return "";
-  return better >= 0
-    ? `Wrong: the label becomes ${classOf(better)}. Neither: the row loses its label.`
-    : "Wrong: the row loses its label.";
-}
-
+const newLabel = (tab, at) => (tab.name === "duplicates" ? -1 : rows.suggested[at]);
 // The decisions that differ in what they do.
 const decisionsOf = (tab, at) => DECISIONS.filter(([choice]) => choice !== "neither" || newLabel(tab, at) >= 0);
 
@@ -72,16 +59,15 @@ function recallDecisions() {
   let kept = [];
   try {
     kept = JSON.parse(localStorage.getItem(STORE) || "[]");
-    reviewed.stored = true;
   } catch {
+    reviewed.stored = false;
     byId("review-kept").textContent = "This browser keeps no decisions: save them before you leave.";
   }
   const onMap = new Map(rows.row.map((row, at) => [row, at]));
-  const known = new Set([...DECISIONS.map(([name]) => name), "other"]);
   for (const [row, choice, label] of Array.isArray(kept) ? kept : []) {
-    const at = onMap.get(row);
     const fits = Number.isInteger(label) && label >= -1 && label < report.classes.names.length;
-    if (at !== undefined && known.has(choice) && fits) reviewed.decisions.set(at, { choice, label });
+    const known = choice === "other" || DECISIONS.some(([name]) => name === choice);
+    if (onMap.has(row) && known && fits) reviewed.decisions.set(onMap.get(row), { choice, label });
   }
 }
 
@@ -97,32 +83,12 @@ function acceptAbove(least) {
   drawReview();
 }
 
-function drawAccept() {
-  const tab = tabNow();
-  if (tab.name !== "labels" || !tab.rows.length || !review.labels) return fill(byId("review-accept"));
-  if (byId("accept-above")) return undefined; // what was typed stays
-  const range = { type: "number", min: 0.5, max: 1, step: 0.01, value: SURE };
-  const words = "Least probability that the label is wrong";
-  const least = element("input", { ...range, id: "accept-above", "aria-label": words });
-  const accept = ghost("Accept suggestions from", () => acceptAbove(Number(least.value)));
-  return fill(byId("review-accept"), accept, least);
-}
-
 // Any class, made once: there may be thousands.
-const anyClass = (() => {
-  let made = null;
-  return () => {
-    if (!made) {
-      const option = (name, at) => element("option", { value: at - 1 }, name);
-      const names = ["choose …", ...report.classes.names].map(option);
-      const onchange = (event) => decide("other", Number(event.target.value));
-      const choose = element("select", { id: "review-class", onchange }, ...names);
-      const look = { class: "any-class", for: "review-class" };
-      made = element("label", look, "Another class", choose, element("kbd", {}, "C"));
-    }
-    return made;
-  };
-})();
+const classChoice = element(
+  "select",
+  { id: "review-class", onchange: (event) => decide("other", Number(event.target.value)) },
+  ...["choose …", ...report.classes.names].map((name, at) => element("option", { value: at - 1 }, name)),
+);
 
 function goTo(place) {
   const last = Math.max(tabNow().rows.length - 1, 0);
@@ -152,7 +118,11 @@ function side(at, heading, wrong) {
 function reviewCard(tab) {
   const place = placeNow();
   const [at, beside] = [tab.rows[place], tab.beside[place]];
-  const decided = reviewed.decisions.get(at)?.choice;
+  const [decided, better] = [reviewed.decisions.get(at)?.choice, newLabel(tab, at)];
+  const look = { class: "any-class", for: "review-class" };
+  const anyClass = element("label", look, "Another class", classChoice, element("kbd", {}, "C"));
+  const loses = "the row loses its label.";
+  const wrongDoes = `Wrong: ${better < 0 ? loses : `the label becomes ${classOf(better)}. Neither: ${loses}`}`;
   const buttons = decisionsOf(tab, at).map(([choice, words, key]) =>
     button([words, element("kbd", {}, key.toUpperCase())], () => decide(choice), {
       class: `decision by-${choice}`,
@@ -179,15 +149,14 @@ function reviewCard(tab) {
       element("p", { class: "reason" }, rows.reason[at] || "Nothing more is known of it."),
       hint(`${KINDS[tab.name].score}: ${tab.score[place].toFixed(2)}`),
       element("div", { class: "decisions", role: "group", "aria-label": "Decision" }, ...buttons),
-      report.labelled && tab.name !== "duplicates" && anyClass(),
-      hint(whatWrongDoes(tab, at), { id: "wrong-does" }),
+      report.labelled && tab.name !== "duplicates" && anyClass,
+      hint(report.labelled ? wrongDoes : "", { id: "wrong-does" }),
       element("div", { class: "moves" }, ...moves),
     ),
   ];
 }
 
-function strip(tab) {
-  const first = Math.floor(placeNow() / STRIP) * STRIP;
+function chips(tab, first) {
   return tab.rows.slice(first, first + STRIP).map((at, offset) => {
     const place = first + offset;
     const choice = reviewed.decisions.get(at)?.choice;
@@ -202,16 +171,9 @@ function strip(tab) {
   });
 }
 
-function reviewPages(tab) {
-  const pages = Math.ceil(tab.rows.length / STRIP);
-  const page = Math.floor(placeNow() / STRIP);
-  const words = `page ${count(page + 1)} of ${count(pages)}`;
-  return pages > 1 ? pager(words, page, pages, (number) => goTo(number * STRIP)) : [];
-}
-
 function drawReview() {
   const tab = tabNow();
-  if (report.labelled) anyClass().querySelector("select").value = "-1";
+  classChoice.value = "-1";
   const tabs = review.tabs.map(({ title, total }, number) =>
     button([title, element("span", { class: "amount" }, count(total))], () => openTab(number), {
       role: "tab",
@@ -224,9 +186,12 @@ function drawReview() {
   const more = ` The first ${count(tab.rows.length)} are listed; --suspects writes all of them.`;
   byId("review-about").textContent = tab.about + (tab.total > tab.rows.length ? more : "");
   fill(byId("review-card"), ...(tab.rows.length ? reviewCard(tab) : [hint("There is none.")]));
-  fill(byId("review-strip"), ...strip(tab));
-  fill(byId("review-pages"), ...reviewPages(tab));
-  drawAccept();
+  const [page, pages] = [Math.floor(placeNow() / STRIP), Math.ceil(tab.rows.length / STRIP)];
+  fill(byId("review-strip"), ...chips(tab, page * STRIP));
+  const words = `page ${count(page + 1)} of ${count(pages)}`;
+  const turn = (number) => goTo(number * STRIP);
+  fill(byId("review-pages"), ...(pages > 1 ? pager(words, page, pages, turn) : []));
+  byId("review-accept").hidden = tab.name !== "labels" || !tab.rows.length || !review.labels;
   const amount = reviewed.decisions.size;
   const wrong = [...reviewed.decisions.values()].filter(({ choice }) => choice !== "right").length;
   byId("review-count").textContent = amount
@@ -238,29 +203,21 @@ function drawReview() {
 
 // All labels, with the decisions in place: a file that --labels takes.
 function labelFile() {
-  const { names, codes, width, listed } = review.labels;
-  const bytes = atob(codes);
-  const label = (row) => {
-    let code = 0;
-    for (let byte = width - 1; byte >= 0; byte--) code = code * 256 + bytes.charCodeAt(row * width + byte);
-    return code;
-  };
-  const decided = new Map([...reviewed.decisions].map(([at, found]) => [rows.row[at], { at, ...found }]));
-  const { ids } = review.labels;
-  const lines = [`${ids ? "id" : "row"},label,decision`];
-  for (let row = 0; row < bytes.length / width; row++) {
-    const found = decided.get(row);
-    let name = names[label(row)] ?? "";
-    if (found && found.choice !== "right") name = found.label < 0 ? "" : names[listed[found.label]];
-    lines.push(`${ids ? cell(ids[row]) : row},${cell(name)},${found ? found.choice : ""}`);
-  }
-  return `${lines.join("\r\n")}\r\n`;
+  const { names, codes, listed, ids } = review.labels;
+  const decided = new Map([...reviewed.decisions].map(([at, found]) => [rows.row[at], found]));
+  const lines = codes.map((code, row) => {
+    const { choice = "right", label } = decided.get(row) ?? {};
+    const name = names[choice === "right" ? code : listed[label]] ?? "";
+    return `${ids ? cell(ids[row]) : row},${cell(name)},${decided.get(row)?.choice ?? ""}\r\n`;
+  });
+  return `${ids ? "id" : "row"},label,decision\r\n${lines.join("")}`;
 }
 
 // Without labels, or with too many of them, the rows that were called wrong are saved.
 function saveDecisions() {
+  const wrong = [...reviewed.decisions].filter(([, { choice }]) => choice !== "right").map(([at]) => at);
   if (review.labels) download("labels.csv", labelFile());
-  else saveRows([...reviewed.decisions.keys()].filter((at) => reviewed.decisions.get(at).choice !== "right"));
+  else saveRows(wrong);
   reviewed.saved = true;
   byId("review-saved").textContent = `Saved as ${review.labels ? "labels" : "rows"}.csv.`;
 }
@@ -279,6 +236,7 @@ function makeReview() {
     places[number] = Math.max(tab.rows.findIndex((at) => !reviewed.decisions.has(at)), 0);
   });
   drawReview();
+  byId("accept").addEventListener("click", () => acceptAbove(Number(byId("accept-above").value)));
   byId("review-forget").addEventListener("click", forgetAll);
   byId("review-save").addEventListener("click", saveDecisions);
   byId("review-tabs").addEventListener("keydown", (event) => {

@@ -15,9 +15,7 @@ const state = {
 };
 const listeners = [];
 
-function listen(keys, listener) {
-  listeners.push([new Set(keys), listener]);
-}
+const listen = (keys, listener) => listeners.push([new Set(keys), listener]);
 
 function update(changes) {
   const changed = Object.keys(changes).filter((key) => state[key] !== changes[key]);
@@ -36,31 +34,14 @@ const isKept = (at) => rows.rank[at] >= 0 && rows.rank[at] < budget();
 const isLost = (at) => rows.rank[at] >= budget();
 const nameOf = (at) => (rows.id ? rows.id[at] : `row ${count(rows.row[at])}`);
 const classOf = (code) => (code < 0 ? "a class that is not listed" : report.classes.names[code]);
-const squareBetween = (one, other) =>
-  (rows.x[one] - rows.x[other]) ** 2 + (rows.y[one] - rows.y[other]) ** 2;
-const pickOrder = Array.from({ length: size }, (_, at) => at)
-  .filter((at) => rows.rank[at] >= 0)
-  .sort((a, b) => rows.rank[a] - rows.rank[b]);
+const picked = [...rows.row.keys()].filter((at) => rows.rank[at] >= 0);
+const pickOrder = picked.sort((a, b) => rows.rank[a] - rows.rank[b]);
 
-state.pinned = pickOrder.length ? pickOrder[0] : -1;
+state.pinned = pickOrder[0] ?? -1;
 
-// The classes with the most rows, the largest first.
-function largestClasses(amount) {
-  const { sizes } = report.classes;
-  return Array.from(sizes.keys())
-    .sort((a, b) => sizes[b] - sizes[a] || a - b)
-    .slice(0, amount);
+// Picks of each class at every budget.
+const classCounts = [];
+for (const gained of report.classes.steps) {
+  const before = classCounts.at(-1);
+  classCounts.push(before ? gained.map((value, code) => value + before[code]) : gained);
 }
-
-// Picks of each class at every budget, added up as they are asked for.
-const classCounts = (() => {
-  const known = [];
-  return (place) => {
-    while (known.length <= place) {
-      const before = known.length ? known[known.length - 1] : new Array(report.classes.names.length).fill(0);
-      const gained = report.classes.steps[known.length];
-      known.push(before.map((value, code) => value + gained[code]));
-    }
-    return known[place];
-  };
-})();
