@@ -176,28 +176,28 @@ class Pool:
 
 
 class _Learner:
-    """The learner, and a line of what each pick changed; the names are those of the module's docstring."""
+    """The learner as the sum of what each pick changed; the names are those of the module's docstring."""
 
     def __init__(self, lesson: Lesson, most: int) -> None:
         width, n_classes = lesson.products.shape
-        self.gram, self.known = lesson.gram, np.eye(n_classes) - lesson.mean
-        self.inverse, self.gradient = np.eye(width) / _RIDGE, -lesson.products  # A and D
-        self.weights = np.zeros_like(self.gradient)  # W
+        self.lesson, self.known = lesson, np.eye(n_classes) - lesson.mean
         self.made = 0
         self.u, self.v = np.empty((2, most, width))  # A z and A G u
         self.e, self.h = np.empty((2, most, n_classes))  # e and u'D
         self.s, self.g = np.empty((2, most))  # s and u'G u
 
     def learn(self, code: int, z: Vector) -> None:
-        """Learn a row of a class."""
-        at, u = self.made, self.inverse @ z
-        s = 1.0 + float(z @ u)
-        e, push = (self.known[code] - z @ self.weights) / s, self.gram @ u
-        self.u[at], self.v[at], self.e[at], self.h[at] = u, self.inverse @ push, e, u @ self.gradient
-        self.s[at], self.g[at] = s, float(u @ push)
-        self.inverse -= np.outer(u, u / s)
-        self.weights += np.outer(u, e)
-        self.gradient += np.outer(push, e)
+        """Learn a row of a class. A is the first A less u u'/s of each pick; W is the sum of u e', D of G u e'."""
+        at, lesson = self.made, self.lesson
+        before, e, s = self.u[:at], self.e[:at], self.s[:at]
+        of_z = before @ z
+        u = z / _RIDGE - (of_z / s) @ before
+        push = lesson.gram @ u
+        of_push = before @ push
+        self.u[at], self.v[at] = u, push / _RIDGE - (of_push / s) @ before
+        self.s[at], self.g[at] = 1.0 + float(z @ u), float(u @ push)
+        self.e[at] = (self.known[code] - of_z @ e) / self.s[at]
+        self.h[at] = of_push @ e - u @ lesson.products
         self.made += 1
 
 

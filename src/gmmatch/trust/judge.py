@@ -34,6 +34,7 @@ from ..compute.runner import (
 )
 from ..data import ViewOf
 from ..facts import SURELY_RIGHT, WRONG, Evidence
+from ..location.centers import coordinate_median
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
 from .classifiers import (
@@ -707,8 +708,7 @@ def _origin(rows: FloatArray, keys: Keys) -> tuple[Vector, float]:
 
 def _in_sight(sample: FloatArray) -> FloatArray:
     """Leave out rows that are so far off that they say nothing of where the others are."""
-    middle = np.median(sample.astype(np.float64), axis=0)
-    distances = group_distances(sample, None, middle[None])
+    distances = group_distances(sample, None, coordinate_median(sample)[None])
     reach = _OUT_OF_SIGHT * float(np.median(distances))
     return sample[distances <= reach] if 0 < reach < distances.max() else sample
 

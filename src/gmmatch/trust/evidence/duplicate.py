@@ -21,6 +21,7 @@ from ...compute import kernels
 from ...compute.blocks import map_in_order
 from ...compute.reads import EachRow
 from ...compute.runner import gather, run_read
+from ...location.centers import coordinate_median
 from ...validation import key_factors
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def find_copies(rows: Rows, keys: Keys, usable: Mask) -> Copies:
     links = [np.stack([order[:-1][equal], order[1:][equal]])]
     distinct = order[np.r_[True, ~equal]] if len(order) else order
     # Hashes are random, so that the smallest ones are those of a random sample.
-    sample = np.asarray(gather(rows, distinct[:_OTHERS]), np.float64)
+    sample = gather(rows, distinct[:_OTHERS])
     # Beside the median, and not the mean, the other rows keep their digits whatever a few rows hold.
-    origin = np.median(sample, axis=0) if len(sample) else np.zeros(rows.shape[1])
+    origin = coordinate_median(sample) if len(sample) else np.zeros(rows.shape[1])
     reach, sketch = _rounded_down(_NEAR * _typical_gap(sample - origin, len(distinct))), None
     if reach > 0:
         sketch = found = _sketch(rows, origin, reach)
