@@ -27,7 +27,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Vector
-from ..compute.blocks import block_rows
+from ..compute.blocks import block_rows, tiles
 from ..compute.keys import draw_usable
 from ..compute.runner import gather
 from ..facts import SURELY_RIGHT
@@ -72,16 +72,16 @@ class LinearView:
     @classmethod
     def of(cls, rows: FloatArray, seed: int) -> tuple[LinearView, Vector]:
         """Return the view for believed rows, in an order that follows from their values; and what it sees."""
-        exact = rows.astype(np.float64)
-        origin = np.add.reduce(exact) / len(exact)
-        exact -= origin
-        turn = None
+        origin, turn = np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows), None
         if rows.shape[1] > MOST_DIRECTIONS:
-            turn = leading_directions(exact, MOST_DIRECTIONS, seed)
-            exact = exact @ turn
-        scale = float(np.sqrt(np.einsum("ij,ij->", exact, exact) / len(exact)))
+            offsets = np.empty(rows.shape, np.float32)
+            for some in tiles(*rows.shape):  # in double precision: few rows at a time
+                offsets[some] = rows[some] - origin
+            turn = leading_directions(offsets, MOST_DIRECTIONS, seed)
+        seen = cls(origin, turn, 1.0)._turned(rows)
+        scale = float(np.sqrt(np.einsum("ij,ij->", seen, seen) / len(seen)))
         view = cls(origin, turn, scale if scale > 0 else 1.0)
-        return view, view._shortened(exact)
+        return view, view._shortened(seen)
 
     @property
     def width(self) -> int:
@@ -90,8 +90,12 @@ class LinearView:
 
     def __call__(self, rows: FloatArray) -> Vector:
         """Return rows as the learner sees them."""
-        exact = rows - self.origin
-        return self._shortened(exact if self.turn is None else exact @ self.turn)
+        return self._shortened(self._turned(rows))
+
+    def _turned(self, rows: FloatArray) -> Vector:
+        if self.turn is None:
+            return rows - self.origin
+        return np.concatenate([(rows[some] - self.origin) @ self.turn for some in tiles(*rows.shape)])
 
     def _shortened(self, turned: Vector) -> Vector:
         found = np.ones((len(turned), self.width))
@@ -187,7 +191,10 @@ class _Learner:
         self.s, self.g = np.empty((2, most))  # s and u'G u
 
     def learn(self, code: int, z: Vector) -> None:
-        """Learn a row of a class. A is the first A less u u'/s of each pick; W is the sum of u e', D of G u e'."""
+        """Learn a row of a class.
+
+        A is what it was at first less u u'/s of each pick; W is the sum of u e', D that of G u e' less B.
+        """
         at, lesson = self.made, self.lesson
         before, e, s = self.u[:at], self.e[:at], self.s[:at]
         of_z = before @ z

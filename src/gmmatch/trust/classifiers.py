@@ -360,7 +360,11 @@ def _damped(gram: FloatArray, penalty: float | None, width: int) -> Iterator[tup
 
 
 def _primal(
-    taught: Taught, inputs: Inputs, penalty: float | None, precision: np.dtype[Any], judged: FloatArray | None
+    taught: Taught,
+    inputs: Inputs,
+    penalty: float | None,
+    precision: np.dtype[Any],
+    judged: FloatArray | None = None,
 ) -> _Solved:
     from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
@@ -396,7 +400,11 @@ def _primal(
 
 
 def _dual(
-    taught: Taught, inputs: Inputs, penalty: float | None, precision: np.dtype[Any], judged: FloatArray | None
+    taught: Taught,
+    inputs: Inputs,
+    penalty: float | None,
+    precision: np.dtype[Any],
+    judged: FloatArray | None = None,
 ) -> _Solved:
     """Solve by the inner products of the rows, which are fewer than the inputs: the same weights."""
     from scipy.linalg import cho_factor, cho_solve

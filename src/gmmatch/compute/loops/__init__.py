@@ -51,7 +51,9 @@ _LOOPS = {
     "noise_step": "likelihood:x:np codes:i:n odds:x:p given:x:gp right:x:c empty:x:c memory:x=:p "
     "expected:x=:p squares:x=:p truth:x=:p own:x=:c counts:x?=:cp totals:x=:n",
 }
-_TYPES = {code: np.dtype(kind) for code, kind in zip("fsiub", ("f8", "f4", "i8", "u8", "?"), strict=True)}
+_TYPES: dict[str, np.dtype[Any]] = {
+    code: np.dtype(kind) for code, kind in zip("fsiub", ("f8", "f4", "i8", "u8", "?"), strict=True)
+}
 
 
 class _Argument(NamedTuple):
@@ -76,9 +78,9 @@ def call(build: ctypes.CDLL | None, loop: str, *given: Any) -> int:
     Inputs are converted where no value changes; what is filled in must have the very type and layout.
     """
     sizes: dict[str, int] = {}
-    arguments, kind = _arguments(loop), np.dtype(np.float64)
-    if arguments[0].kind == "x" and given[0].dtype == np.float32:
-        kind = np.dtype(np.float32)
+    arguments = _arguments(loop)
+    single = arguments[0].kind == "x" and given[0].dtype == np.float32
+    kind = _TYPES["s" if single else "f"]
     checked: list[Any] = []
     passed: list[Any] = []
     for (name, code, letters), value in zip(arguments, given, strict=True):

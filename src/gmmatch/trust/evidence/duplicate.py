@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from ...arrays import FloatArray, IntArray, Keys, Mask, Rows, Vector
 from ...compute import kernels
-from ...compute.blocks import map_in_order
+from ...compute.blocks import map_in_order, tiles
 from ...compute.reads import EachRow
 from ...compute.runner import gather, run_read
 from ...location.centers import coordinate_median
@@ -97,7 +97,7 @@ def _typical_gap(offsets: Vector, n_rows: int) -> float:
     """
     if len(offsets) < 2:
         return 0.0
-    squares = np.add.reduce(offsets * offsets, axis=1)
+    squares = np.concatenate([np.add.reduce(offsets[own] ** 2, axis=1) for own in tiles(*offsets.shape)])
 
     def measured(probes: slice) -> tuple[Vector, Vector]:
         with threadpool_limits(1):
