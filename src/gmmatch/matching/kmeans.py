@@ -20,11 +20,7 @@ _FEWEST_ROWS = 1024  # of a block: its sums, which grow with the clusters, stay 
 
 
 def kmeans(
-    rows: FloatArray,
-    n_clusters: int,
-    rng: np.random.Generator,
-    max_iter: int = 100,
-    tolerance: float = 1e-4,
+    rows: FloatArray, n_clusters: int, rng: np.random.Generator, max_iter: int = 100, tolerance: float = 1e-4
 ) -> tuple[Vector, IntArray]:
     """Cluster rows by Lloyd's iteration from a k-means++ start on a sample.
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import FloatArray, IntArray, Mask, Vector
+from ..compute.blocks import turns
 from .budgets import Weights, sequence
 from .greedy import Matching, match
-from .groups import turns
 from .teaching import Lesson, LinearView, Pool, surely_right, teach, teaching_picks
 
 LEARNERS = ("any", "linear", "neighbours")

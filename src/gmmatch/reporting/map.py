@@ -7,9 +7,9 @@ import numpy as np
 from scipy.linalg import eigh
 
 from ..arrays import FloatArray, IntArray, Mask, Vector
+from ..compute.blocks import turns
 from ..errors import MissingExtra
 from ..matching.budgets import Weights, share
-from ..matching.groups import turns
 from ..validation import check_choice
 from .inputs import Inputs, Measures, Suspicion
 from .summary import MapRows, short, significant

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..arrays import FloatArray, IntArray, Vector
-from ..compute.blocks import group_order
+from ..compute.blocks import group_order, turns
 from ..compute.runner import gather
 from ..data import Dataset
 from ..errors import InvalidInput
 from ..facts import WRONG, plain
 from ..location.distances import group_quantiles
-from ..matching.groups import turns
 from ..matching.objectives import running_objective
 from ..progress import task
 from ..records import Selection

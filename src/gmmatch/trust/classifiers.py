@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
-from ..compute.blocks import block_rows, by_group, map_in_order
+from ..compute.blocks import block_rows, map_in_order, turns
 from ..compute.runner import cut
 from .inputs import BANDWIDTH, FourierFeatures, Inputs, leading_directions, typical_gap
 
@@ -72,6 +72,11 @@ class Taught:
     def without(self, fold: int) -> Taught:
         """Return the same rows, of which those of a fold teach nothing."""
         return replace(self, weights=self.weights * (self.folds != fold), folds=None)
+
+    def part(self, chosen: IntArray) -> Taught:
+        """Return some of the rows."""
+        folds = None if self.folds is None else self.folds[chosen]
+        return Taught(self.rows[chosen], self.codes[chosen], self.n_classes, self.weights[chosen], folds)
 
     def balanced(self) -> Vector:
         """Return the weights, each class as heavy as any other, their mean one."""
@@ -207,18 +212,8 @@ def choose(taught: Taught, order: IntArray, inputs: Inputs, seed: int) -> tuple[
     if few or matrix_bytes(kinds["kernel"].width, taught.n_classes) > _MOST_KERNEL_BYTES:
         del kinds["kernel"]
     # Classes take turns, so that the first rows, which the choice is judged by, have some of each.
-    grouped = by_group(taught.codes[order[:enough]])
-    sizes = np.bincount(taught.codes[order[:enough]], minlength=taught.n_classes)
-    turns = np.empty(len(grouped), np.int64)
-    turns[grouped] = np.arange(len(grouped)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    chosen = order[:enough][np.argsort(turns, kind="stable")]
-    part = replace(
-        taught,
-        rows=taught.rows[chosen],
-        codes=taught.codes[chosen],
-        weights=taught.weights[chosen],
-        folds=None if taught.folds is None else taught.folds[chosen],
-    )
+    chosen = order[:enough]
+    part = taught.part(chosen[np.argsort(turns(taught.codes[chosen]), kind="stable")])
     found: dict[str, Classifier] = {}
     for name, inputs in kinds.items():
         if not found or found["linear"].loss >= _LEAST_GAIN:  # else there is nothing to gain

@@ -140,7 +140,7 @@ class Suspects:
                 "by_class": {
                     str(name): {"rows": int(row[0])} | _told(row)
                     for name, row in zip(self.classes.tolist(), self.estimate[:-1], strict=True)
-                },
+                }
             }
         kinds["duplicates"]["groups"] = len(np.unique(self.group[self.group >= 0]))
         suspects = _counted(suspected(self))
