@@ -242,11 +242,12 @@ def greedy_batches(
     owners: IntArray,
     centers: Vector,
     starts: Vector,
+    counts: IntArray,
+    thetas: Vector,
+    *,
     weight: float,
     unit: float,
     largest: float,
-    counts: IntArray,
-    thetas: Vector,
 ) -> tuple[int, IntArray, Vector, Vector]:
     """Pick rows as `greedy` does, of batches whose products are computed as needed.
 
