@@ -41,10 +41,7 @@ _LOOPS = {
     "weight:f unit:f largest:f counts:i=:g thetas:f=:gd offsets:x=:od squares:f=:m scores:f=:m "
     "picks:i=:k objectives:f=:k distances:f=:k",
     "spread_out": "rows:x:nd draws:f:k sure:f chosen:i=:c gaps:f=:n sums:f=:b point:f=:d",
-    "nearest_points": "products:x:ng sizes:x:g errors:f:n found:i=:n unsure:b=:n least:f=:n second:f=:n",
-    "nearest_moved": "products:x:nm moved:i:g numbers:i:m sizes:x:m errors:f:n found:i=:n unsure:b=:n "
-    "least:f=:n second:f=:n",
-    "name_cells": "points:x:nd rows:i:m sides:i:s shifts:x:s width:f factors:u:s names:u=:m",
+    "nearest_points": "products:x:ng sizes:x:g errors:f:n found:i=:n unsure:b=:n least:f=:n",
     "judge_labels": "scores:x:nc codes:i:n factors:x:a bias:x:ap weights:f:k given:x:kgp right:x:kc "
     "empty:x:kc memory:x=:mp wrong:f=:n suggested:i=:n likely:f=:n outside:f=:n evidence:f=:n "
     "probability:f=:n",

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ...arrays import FloatArray, IntArray, Keys, Mask, Rows, Vector
-from ...compute import kernels
 from ...compute.blocks import map_in_order, tiles
 from ...compute.reads import EachRow
 from ...compute.runner import gather, run_read
@@ -164,8 +163,10 @@ def _near(sketch: _Sketch, rows: IntArray, grid: int) -> IntArray:
     rng = np.random.default_rng([grid, 0x63656C])
     sides = rng.permutation(sketch.shape[1])[:_SIDES]
     shift = rng.uniform(0, _WIDTH, len(sides))
-    factors = key_factors(len(sides), grid)
-    names = kernels.name_cells(sketch, rows, sides, shift.astype(np.float32), _WIDTH, factors)
+    names = np.empty(len(rows), np.uint64)  # a hash of the cell of each
+    for some in tiles(len(rows), len(sides)):
+        cells = np.floor((sketch[rows[some, None], sides] + shift.astype(np.float32)) / np.float32(_WIDTH))
+        names[some] = (cells.astype(np.int64).view(np.uint64) * key_factors(len(sides), grid)).sum(axis=1)
     order = np.argsort(names)
     equal = names[order[1:]] == names[order[:-1]]
     shared = np.r_[False, equal] | np.r_[equal, False]
