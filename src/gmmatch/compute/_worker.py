@@ -116,25 +116,16 @@ class Entries:
 
     def bind(self, where: Where, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> None:
         """Hold the entries of the rows `where`, of which `values` is a smaller spelling."""
-        self.where, self.values = where, values.astype(dtype, copy=False)
+        self.numbers = np.arange(where.start, where.stop) if isinstance(where, slice) else where
+        self.values = values.astype(dtype, copy=False)
 
     def __getitem__(self, key: Any) -> npt.NDArray[Any]:
-        where = self.where
-        if isinstance(where, slice):
-            if isinstance(key, slice):
-                key = slice(key.start - where.start, key.stop - where.start)
-                inside = key.start >= 0 and key.stop <= len(self.values)
-            else:
-                key = np.asarray(key) - where.start
-                inside = bool(((key >= 0) & (key < len(self.values))).all())
-        else:
-            assert where is not None
-            wanted = np.arange(key.start, key.stop) if isinstance(key, slice) else np.asarray(key)
-            key = np.minimum(np.searchsorted(where, wanted), len(where) - 1)
-            inside = bool((where[key] == wanted).all())
-        if not inside:
+        assert self.numbers is not None
+        wanted = np.arange(key.start, key.stop) if isinstance(key, slice) else np.asarray(key)
+        place = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
+        if (self.numbers[place] != wanted).any():
             raise IndexError("a call looked at rows that it had not named")
-        found: npt.NDArray[Any] = self.values[key]
+        found: npt.NDArray[Any] = self.values[place]
         return found
 
 

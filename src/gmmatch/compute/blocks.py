@@ -69,6 +69,19 @@ def by_group(codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.argsort(codes, kind="stable")
 
 
+def turns(codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return for each entry how many entries of its group come before it.
+
+    >>> turns(np.array([1, 0, 1, 1]))
+    array([0, 0, 1, 2])
+    """
+    order = by_group(codes)
+    sizes = np.bincount(codes)
+    found = np.empty(len(codes), np.int64)
+    found[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[codes[order]]
+    return found
+
+
 def group_order(
     codes: npt.NDArray[Any],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:

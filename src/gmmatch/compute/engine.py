@@ -26,10 +26,7 @@ class Ray:
 
 
 def open_runner(
-    engine: str | Ray | Runner,
-    source: Dataset | None,
-    address: str | None = None,
-    workers: int | None = None,
+    engine: str | Ray | Runner, source: Dataset | None, address: str | None = None, workers: int | None = None
 ) -> AbstractContextManager[Runner]:
     """Return a context manager that opens a runner for the rows of a source, and closes it.
 

@@ -39,72 +39,20 @@ def spread_out(rows: FloatArray, first: int, draws: Vector) -> IntArray:
     return chosen[: run("spread_out", rows, draws, sure, chosen, *memory)]
 
 
-def nearest_points(
-    products: FloatArray, sizes: FloatArray, errors: Vector
-) -> tuple[IntArray, Mask, Vector, Vector]:
+def nearest_points(products: FloatArray, sizes: FloatArray, errors: Vector) -> tuple[IntArray, Mask, Vector]:
     """Return the point nearest to each row, the first of those too close to tell, and where it has rivals.
 
     `products`: inner products of rows and points. `sizes`: squared lengths of the points, of the same type.
-    `errors`: by row that of a squared distance. Also returns the two least squared distances of each row,
-    less the squared length of the row.
+    `errors`: by row that of a squared distance. Also returns the least squared distance of each row, less
+    the squared length of the row.
 
     >>> nearest_points(np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([4.0, 4.0]), np.array([0.1, 0.1]))
-    (array([0, 0]), array([False,  True]), array([-2.,  0.]), array([2., 0.]))
+    (array([0, 0]), array([False,  True]), array([-2.,  0.]))
     """
     found, unsure = np.empty(len(products), np.int64), np.empty(len(products), np.bool_)
-    least, second = np.empty(len(products)), np.empty(len(products))
-    run("nearest_points", products, sizes, errors, found, unsure, least, second)
-    return found, unsure, least, second
-
-
-def nearest_moved(
-    products: FloatArray,
-    moved: IntArray,
-    sizes: FloatArray,
-    errors: Vector,
-    found: IntArray,
-    least: Vector,
-    second: Vector,
-) -> Mask:
-    """Bring up to date what `nearest_points` returned, in place, after some of the points moved.
-
-    `products`, `sizes`: those of the moved points, in their order. `moved`: by point, its place among these,
-    -1 where it did not move. `errors`: by row that of all squared distances so far.
-
-    Returns for which rows all points must be looked at; nothing is changed for these.
-
-    >>> found, least, second = np.array([0]), np.array([-2.0]), np.array([2.0])
-    >>> nearest_moved(np.array([[9.0]]), np.array([-1, 0]), np.ones(1), np.zeros(1), found, least, second)
-    array([False])
-    >>> found, least, second
-    (array([1]), array([-17.]), array([-2.]))
-    """
-    unsure = np.empty(len(products), np.bool_)
-    _check_inside(found, len(moved))
-    _check_room(len(products) == 0 or products.shape[1] > 0)
-    numbers = np.flatnonzero(moved >= 0)
-    run("nearest_moved", products, moved, numbers, sizes, errors, found, unsure, least, second)
-    return unsure
-
-
-def name_cells(
-    points: FloatArray, rows: IntArray, sides: IntArray, shifts: FloatArray, width: float, factors: Keys
-) -> Keys:
-    """Return a hash of the cell of a grid that each of some points is in; those of one cell are equal.
-
-    `rows`: which of the points. `sides`, `shifts`: the coordinates that the grid divides, and how far it is
-    moved along each. `width`: that of a cell. `factors`: an odd number for each side.
-
-    >>> sides, factors = np.array([1]), np.array([7], np.uint64)
-    >>> points = np.array([[9.0, 0.5], [9.0, 1.5], [9.0, 2.5]], np.float32)
-    >>> name_cells(points, np.arange(3), sides, np.zeros(1, np.float32), 2.0, factors)
-    array([0, 0, 7], dtype=uint64)
-    """
-    names = np.empty(len(rows), np.uint64)
-    _check_inside(rows, len(points))
-    _check_inside(sides, points.shape[1])
-    run("name_cells", points, rows, sides, shifts, width, factors, names)
-    return names
+    least = np.empty(len(products))
+    run("nearest_points", products, sizes, errors, found, unsure, least)
+    return found, unsure, least
 
 
 def group_sums(
@@ -242,11 +190,12 @@ def greedy_batches(
     owners: IntArray,
     centers: Vector,
     starts: Vector,
+    counts: IntArray,
+    thetas: Vector,
+    *,
     weight: float,
     unit: float,
     largest: float,
-    counts: IntArray,
-    thetas: Vector,
 ) -> tuple[int, IntArray, Vector, Vector]:
     """Pick rows as `greedy` does, of batches whose products are computed as needed.
 

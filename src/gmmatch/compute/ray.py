@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 from ..data import Dataset
 from ..errors import InvalidInput, MissingExtra, WorkerFailed
@@ -173,7 +174,8 @@ def joined(address: str | None, cores: int | None = None) -> Iterator[Any]:
     else:
         options["address"] = address
     try:
-        with _no_statistics():
+        # Processes that start here send no usage statistics, whatever the environment says afterwards.
+        with patch.dict(os.environ, RAY_USAGE_STATS_ENABLED="0"):
             _check_reachable(address)
             ray.init(**options)
     except (OSError, ValueError, RuntimeError) as error:
@@ -196,21 +198,6 @@ def _import_ray() -> Any:
         return importlib.import_module("ray")
     except ImportError:
         raise MissingExtra("ray", "cluster") from None
-
-
-@contextmanager
-def _no_statistics() -> Iterator[None]:
-    """Let processes that start here send no usage statistics, whatever the environment says afterwards."""
-    name = "RAY_USAGE_STATS_ENABLED"
-    before = os.environ.get(name)
-    os.environ[name] = "0"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 def _name_node() -> str:

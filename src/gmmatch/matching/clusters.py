@@ -93,7 +93,7 @@ class Clusters:
             order, present, starts = group_order(coarse.compare(rows, lengths)[0])
             codes = np.empty(len(rows), np.int32)
             for group, own in zip(present, np.split(order, starts[1:]), strict=True):
-                found, least, _ = fine[group].compare(np.take(rows, own, axis=0), lengths[own])
+                found, least = fine[group].compare(np.take(rows, own, axis=0), lengths[own])
                 beyond = least + lengths[own] ** 2 > self.limit**2
                 codes[own] = np.where(beyond, -1, self.order[first[group] + found])
             return codes

@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Vector
+from ..arrays import AnyArray, FloatArray, IntArray, Vector
 from ..compute.blocks import tiles
 from ..compute.kernels import greedy, greedy_batches
 from ..progress import Advance, task
@@ -196,10 +196,10 @@ def match_batches(
     found: list[tuple[IntArray, Vector, Vector]] = []
     largest, share, firsts = int(sizes.max()), float((quotas / sizes).max()), np.cumsum(sizes) - sizes
     if products_pay(largest, int(share * largest), rows.shape[1], rows.itemsize):
-        owners, count = np.zeros(len(sizes), np.int64), np.array([state.count])
-        theta = state.theta[None].copy()
-        batches = rows, firsts, sizes, quotas, owners, state.center[None], state.start[None]
-        found = _batches(*batches, step, count, theta)
+        owners, theta = np.zeros(len(sizes), np.int64), state.theta[None].copy()
+        count = np.array([state.count])
+        batches = firsts, sizes, quotas, owners, state.center[None], state.start[None]
+        found = _batches(step, rows, *batches, count, theta)
         state.theta, state.count = theta[0], int(count[0])
     for batch in range(len(found), len(sizes)):
         part, quota = rows[firsts[batch] :][: sizes[batch]], int(quotas[batch])
@@ -207,24 +207,15 @@ def match_batches(
     return found
 
 
-def _batches(
-    rows: FloatArray,
-    firsts: IntArray,
-    sizes: IntArray,
-    quotas: IntArray,
-    owners: IntArray,
-    centers: Vector,
-    starts: Vector,
-    step: Step,
-    counts: IntArray,
-    thetas: Vector,
-) -> list[tuple[IntArray, Vector, Vector]]:
-    """Pick rows of batches in one call, up to the first with rows that are too long; see `greedy_batches`."""
-    single = rows.dtype == np.float32
+def _batches(step: Step, rows: FloatArray, *batches: AnyArray) -> list[tuple[IntArray, Vector, Vector]]:
+    """Pick rows of batches in one call, up to the first with rows that are too long.
+
+    `batches`: what `greedy_batches` takes: firsts, sizes, quotas, owners, centres, starts; counts, thetas.
+    """
+    single, quotas = rows.dtype == np.float32, batches[2]
     unit = product_error(np.empty((0, rows.shape[1]), np.float32 if single else np.float64))
-    limits = 0.5 if step == "residual" else 0.0, unit, LARGEST_SQUARE if single else np.inf
-    batches = firsts, sizes, quotas, owners, centers, starts
-    done, *found = greedy_batches(rows, *batches, *limits, counts, thetas)
+    weight, largest = 0.5 if step == "residual" else 0.0, LARGEST_SQUARE if single else np.inf
+    done, *found = greedy_batches(rows, *batches, weight=weight, unit=unit, largest=largest)
     return list(zip(*(np.split(values, quotas.cumsum())[:done] for values in found), strict=True))
 
 
@@ -248,8 +239,8 @@ def match_groups(
     found: dict[int, tuple[IntArray, Vector, Vector]] = {}
     if len(small):
         owners, counts, thetas = np.arange(len(small)), np.zeros(len(small), np.int64), starts[small]
-        batches = rows, firsts[small], sizes[small], quotas[small], owners, centers[small], starts[small]
-        done = _batches(*batches, step, counts, thetas)
+        batches = firsts[small], sizes[small], quotas[small], owners, centers[small], starts[small]
+        done = _batches(step, rows, *batches, counts, thetas)
         found = dict(zip(small[: len(done)].tolist(), done, strict=True))
     for group, (size, quota) in enumerate(pairs):
         if group not in found:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import FloatArray, IntArray, Rows, Vector
-from ..compute.blocks import by_group
+from ..compute.blocks import turns
 from ..compute.runner import hold_rows
 from .budgets import Weights, sequence
 
@@ -165,19 +165,6 @@ def tier_lines(least: IntArray, most: IntArray) -> IntArray:
         return most[None]
     first = np.minimum(least, most)
     return np.stack([first, most - first])
-
-
-def turns(codes: IntArray) -> IntArray:
-    """Return for each entry how many entries of its group come before it.
-
-    >>> turns(np.array([1, 0, 1, 1]))
-    array([0, 0, 1, 2])
-    """
-    order = by_group(codes)
-    sizes = np.bincount(codes)
-    found = np.empty(len(codes), np.int64)
-    found[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[codes[order]]
-    return found
 
 
 def group_codes(groups: list[Group]) -> IntArray | None:

@@ -1,6 +1,5 @@
 """k-means: seeded, and the same whatever the number of threads."""
 
-from collections import deque
 from functools import cached_property
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy.typing as npt
 
 from ..arrays import FloatArray, IntArray, Rows, Vector
 from ..compute import kernels
-from ..compute.blocks import block_rows, map_in_order
+from ..compute.blocks import block_rows, map_in_order, present_groups
 from ..compute.reads import EachRow
 from ..compute.runner import PerRow, run_read
 from ..progress import task
@@ -20,11 +19,7 @@ _FEWEST_ROWS = 1024  # of a block: its sums, which grow with the clusters, stay 
 
 
 def kmeans(
-    rows: FloatArray,
-    n_clusters: int,
-    rng: np.random.Generator,
-    max_iter: int = 100,
-    tolerance: float = 1e-4,
+    rows: FloatArray, n_clusters: int, rng: np.random.Generator, max_iter: int = 100, tolerance: float = 1e-4
 ) -> tuple[Vector, IntArray]:
     """Cluster rows by Lloyd's iteration from a k-means++ start on a sample.
 
@@ -87,37 +82,29 @@ def nearest(rows: FloatArray, prototypes: Vector) -> IntArray:
 class Points:
     """Points that rows are compared with, block by block; made ready for it once.
 
-    `points`: the points, float64. `kind`: type of the rows. `reach`: length of the longest of these points or
-    others that rows were compared with before.
+    `points`: the points, float64. `kind`: type of the rows.
     """
 
-    def __init__(self, points: Vector, kind: npt.DTypeLike, reach: float = 0.0) -> None:
+    def __init__(self, points: Vector, kind: npt.DTypeLike) -> None:
         self.points, sizes = points, np.einsum("ij,ij->i", points, points)
-        self.reach = max(reach, float(np.sqrt(sizes.max(initial=0.0))))
+        self.reach = float(np.sqrt(sizes.max(initial=0.0)))
         # Where single precision is too small for them, nothing is close, and rows are looked at again.
         with np.errstate(over="ignore"):
             self._columns, self.sizes = points.astype(kind).T, sizes.astype(kind)
 
-    def products(self, rows: FloatArray) -> FloatArray:
-        """Return the inner products of rows and points."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            products: FloatArray = rows @ self._columns
-            return products
+    def compare(self, rows: FloatArray, lengths: Vector | None = None) -> tuple[IntArray, Vector]:
+        """Return what `nearest` does, and the least squared distance, less the square of the row.
 
-    def errors(self, rows: FloatArray, lengths: Vector | None = None) -> Vector:
-        """Return by row the error of its squared distance to a point; `lengths`: those of the rows."""
+        `lengths`: those of the rows, where they are known.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             lengths = row_lengths(rows) if lengths is None else lengths
-            return product_error(rows) * self.reach * (2.0 * lengths + self.reach)
-
-    def compare(self, rows: FloatArray, lengths: Vector | None = None) -> tuple[IntArray, Vector, Vector]:
-        """Return what `nearest` does, and the two least squared distances, less the squares of the rows."""
-        compared = self.products(rows), self.sizes, self.errors(rows, lengths)
-        codes, unsure, least, second = kernels.nearest_points(*compared)
+            errors = product_error(rows) * self.reach * (2.0 * lengths + self.reach)
+            codes, unsure, least = kernels.nearest_points(rows @ self._columns, self.sizes, errors)
         again = np.flatnonzero(unsure)
         if len(again) and rows.dtype != np.float64:
             codes[again] = self._exact.compare(rows[again].astype(np.float64))[0]
-        return codes, least, second
+        return codes, least
 
     @cached_property
     def _exact(self) -> "Points":
@@ -134,75 +121,35 @@ def row_lengths(rows: FloatArray) -> Vector:
 class Rounds:
     """Rounds of k-means over rows in memory.
 
-    A prototype that did not move is as far from every row as it was, so that most rows are compared with the
-    others alone.
+    `rows`, `prototypes`: rows, and where to begin. `sizes`: how many rows each prototype is the mean of.
 
-    `rows`, `prototypes`: rows, and where to begin.
-
-    Memory beyond the rows: 24 bytes for each, one for each prototype, and O(block).
+    Memory beyond the rows: 8 bytes for each, and O(block).
     """
 
     def __init__(self, rows: FloatArray, prototypes: Vector) -> None:
-        self.rows, self.prototypes = rows, prototypes
+        self.rows, self.prototypes, self.sizes = rows, prototypes, np.zeros(len(prototypes), np.int64)
         step = max(_FEWEST_ROWS, block_rows(max(rows.shape[1], len(prototypes))))
         self._blocks = [slice(start, start + step) for start in range(0, len(rows), step)]
-        self._codes = np.full(len(rows), -1)
-        self._least, self._second = np.empty(len(rows)), np.empty(len(rows))
-        self._moved, self._reach = np.arange(len(prototypes)), 0.0
-
-    @property
-    def sizes(self) -> IntArray:
-        """How many rows each prototype is the mean of."""
-        return np.bincount(np.maximum(self._codes, 0), minlength=len(self.prototypes))
 
     def codes(self) -> IntArray:
         """Return which prototype is nearest to each row, as `nearest` does."""
-        points = Points(self.prototypes, self.rows.dtype, self._reach)
-        moved = Points(self.prototypes[self._moved], self.rows.dtype, points.reach)
-        place = np.full(len(self.prototypes), -1)
-        place[self._moved] = np.arange(len(self._moved))
-
-        def part(block: slice) -> None:
-            rows, found = np.asarray(self.rows[block]), self._codes[block]
-            least, second = self._least[block], self._second[block]
-            again = np.arange(len(rows))
-            if len(moved.points) < len(points.points):
-                compared = moved.products(rows), place, moved.sizes, moved.errors(rows)
-                again = np.flatnonzero(kernels.nearest_moved(*compared, found, least, second))
-            if len(again):
-                some = rows if len(again) == len(rows) else np.take(rows, again, axis=0)
-                found[again], least[again], second[again] = points.compare(some)
-
-        if len(self._moved):
-            deque(map_in_order(part, self._blocks), maxlen=0)
-        self._moved, self._reach = self._moved[:0], points.reach
-        return self._codes
+        points = Points(self.prototypes, self.rows.dtype)
+        found = map_in_order(lambda block: points.compare(np.asarray(self.rows[block]))[0], self._blocks)
+        return np.concatenate([np.empty(0, np.int64), *found])
 
     def go(self) -> bool:
         """Move each prototype to the mean of the rows nearest to it; one without rows stays.
 
         Returns whether any moved.
         """
-        before = self._codes.copy()
-        self.codes()
-        other = self._codes != before
-        # Prototypes that rows came to or went from; the others are where their rows are.
-        changed = np.unique(np.concatenate([self._codes[other], before[other & (before >= 0)]]))
-        means, counts = np.zeros((len(changed), self.rows.shape[1])), np.zeros(len(changed))
-        place = np.full(len(self.prototypes), -1)
-        place[changed] = np.arange(len(changed))
+        codes, before, sums = self.codes(), self.prototypes, np.zeros_like(self.prototypes)
+        self.sizes = np.bincount(codes, minlength=len(before))
 
-        def part(block: slice) -> tuple[Vector, Vector]:
-            return kernels.group_sums(self.rows[block], place[self._codes[block]], len(changed))
+        def part(block: slice) -> tuple[IntArray, Vector]:
+            present, among = present_groups(codes[block], len(before))
+            return present, kernels.group_sums(self.rows[block], among, len(present))[0]
 
-        for sums, sizes in map_in_order(part, self._blocks):
-            means += sums
-            counts += sizes
-        filled = counts > 0
-        means = means[filled] / counts[filled, None]
-        changed = changed[filled]
-        moved = (means != self.prototypes[changed]).any(axis=1)
-        self._moved = changed[moved]
-        self.prototypes = self.prototypes.copy()
-        self.prototypes[self._moved] = means[moved]
-        return bool(moved.any())
+        for present, own in map_in_order(part, self._blocks):
+            sums[present] += own
+        self.prototypes = np.where(self.sizes[:, None] > 0, sums / np.maximum(self.sizes, 1)[:, None], before)
+        return bool((self.prototypes != before).any())

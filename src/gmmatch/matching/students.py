@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import FloatArray, IntArray, Mask, Vector
+from ..compute.blocks import turns
 from .budgets import Weights, sequence
 from .greedy import Matching, match
-from .groups import turns
 from .teaching import Lesson, LinearView, Pool, surely_right, teach, teaching_picks
 
 LEARNERS = ("any", "linear", "neighbours")
@@ -144,25 +144,26 @@ class Learned:
     neighbours: Vector
     share: Vector  # what each row counts
 
+    def of(self, learner: str = "any") -> dict[str, Vector]:
+        """Return what the students know that are asked, by name."""
+        both = {"linear": self.linear, "neighbours": self.neighbours}
+        return {learner: both[learner]} if learner in both else both
+
     def known(self, learner: str) -> Vector:
         """Return how often each row is known, times what it counts."""
-        who = {"linear": [self.linear], "neighbours": [self.neighbours]}.get(
-            learner, [self.linear, self.neighbours]
+        found: Vector = (
+            np.mean([known.mean(axis=0) for known in self.of(learner).values()], axis=0) * self.share
         )
-        found: Vector = np.mean([known.mean(axis=0) for known in who], axis=0) * self.share
         return found
 
-    def curve(self, learner: str) -> list[float]:
-        """Return the accuracy after each number of picks, averaged over classes and the students asked."""
-        accuracies = self.accuracies()
-        who = [accuracies[learner]] if learner in accuracies else list(accuracies.values())
-        averages: list[float] = np.mean(who, axis=0).round(4).tolist()
-        return averages
-
-    def accuracies(self) -> dict[str, list[float]]:
+    def accuracies(self, learner: str = "any") -> dict[str, list[float]]:
         """Return the accuracy of each student after each number of picks, averaged over classes."""
-        who = {"linear": self.linear, "neighbours": self.neighbours}
-        return {name: np.round(known @ self.share, 4).tolist() for name, known in who.items()}
+        return {name: np.round(known @ self.share, 4).tolist() for name, known in self.of(learner).items()}
+
+    def curve(self, learner: str) -> list[float]:
+        """Return the accuracy after each number of picks, averaged over the students."""
+        averages: list[float] = np.mean([*self.accuracies(learner).values()], axis=0).round(4).tolist()
+        return averages
 
 
 def best_of(lists: Sequence[Learned], learner: str) -> Learned:

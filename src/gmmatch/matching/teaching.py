@@ -27,7 +27,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Vector
-from ..compute.blocks import block_rows
+from ..compute.blocks import block_rows, tiles
 from ..compute.keys import draw_usable
 from ..compute.runner import gather
 from ..facts import SURELY_RIGHT
@@ -72,16 +72,16 @@ class LinearView:
     @classmethod
     def of(cls, rows: FloatArray, seed: int) -> tuple[LinearView, Vector]:
         """Return the view for believed rows, in an order that follows from their values; and what it sees."""
-        exact = rows.astype(np.float64)
-        origin = np.add.reduce(exact) / len(exact)
-        exact -= origin
-        turn = None
+        origin, turn = np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows), None
         if rows.shape[1] > MOST_DIRECTIONS:
-            turn = leading_directions(exact, MOST_DIRECTIONS, seed)
-            exact = exact @ turn
-        scale = float(np.sqrt(np.einsum("ij,ij->", exact, exact) / len(exact)))
+            offsets = np.empty(rows.shape, np.float32)
+            for some in tiles(*rows.shape):  # in double precision: few rows at a time
+                offsets[some] = rows[some] - origin
+            turn = leading_directions(offsets, MOST_DIRECTIONS, seed)
+        seen = cls(origin, turn, 1.0)._turned(rows)
+        scale = float(np.sqrt(np.einsum("ij,ij->", seen, seen) / len(seen)))
         view = cls(origin, turn, scale if scale > 0 else 1.0)
-        return view, view._shortened(exact)
+        return view, view._shortened(seen)
 
     @property
     def width(self) -> int:
@@ -90,8 +90,12 @@ class LinearView:
 
     def __call__(self, rows: FloatArray) -> Vector:
         """Return rows as the learner sees them."""
-        exact = rows - self.origin
-        return self._shortened(exact if self.turn is None else exact @ self.turn)
+        return self._shortened(self._turned(rows))
+
+    def _turned(self, rows: FloatArray) -> Vector:
+        if self.turn is None:
+            return rows - self.origin
+        return np.concatenate([(rows[some] - self.origin) @ self.turn for some in tiles(*rows.shape)])
 
     def _shortened(self, turned: Vector) -> Vector:
         found = np.ones((len(turned), self.width))
@@ -176,28 +180,31 @@ class Pool:
 
 
 class _Learner:
-    """The learner, and a line of what each pick changed; the names are those of the module's docstring."""
+    """The learner as the sum of what each pick changed; the names are those of the module's docstring."""
 
     def __init__(self, lesson: Lesson, most: int) -> None:
         width, n_classes = lesson.products.shape
-        self.gram, self.known = lesson.gram, np.eye(n_classes) - lesson.mean
-        self.inverse, self.gradient = np.eye(width) / _RIDGE, -lesson.products  # A and D
-        self.weights = np.zeros_like(self.gradient)  # W
+        self.lesson, self.known = lesson, np.eye(n_classes) - lesson.mean
         self.made = 0
         self.u, self.v = np.empty((2, most, width))  # A z and A G u
         self.e, self.h = np.empty((2, most, n_classes))  # e and u'D
         self.s, self.g = np.empty((2, most))  # s and u'G u
 
     def learn(self, code: int, z: Vector) -> None:
-        """Learn a row of a class."""
-        at, u = self.made, self.inverse @ z
-        s = 1.0 + float(z @ u)
-        e, push = (self.known[code] - z @ self.weights) / s, self.gram @ u
-        self.u[at], self.v[at], self.e[at], self.h[at] = u, self.inverse @ push, e, u @ self.gradient
-        self.s[at], self.g[at] = s, float(u @ push)
-        self.inverse -= np.outer(u, u / s)
-        self.weights += np.outer(u, e)
-        self.gradient += np.outer(push, e)
+        """Learn a row of a class.
+
+        A is what it was at first less u u'/s of each pick; W is the sum of u e', D that of G u e' less B.
+        """
+        at, lesson = self.made, self.lesson
+        before, e, s = self.u[:at], self.e[:at], self.s[:at]
+        of_z = before @ z
+        u = z / _RIDGE - (of_z / s) @ before
+        push = lesson.gram @ u
+        of_push = before @ push
+        self.u[at], self.v[at] = u, push / _RIDGE - (of_push / s) @ before
+        self.s[at], self.g[at] = 1.0 + float(z @ u), float(u @ push)
+        self.e[at] = (self.known[code] - of_z @ e) / self.s[at]
+        self.h[at] = of_push @ e - u @ lesson.products
         self.made += 1
 
 

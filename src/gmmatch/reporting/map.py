@@ -7,9 +7,9 @@ from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
 from ..arrays import FloatArray, IntArray, Mask, Vector
+from ..compute.blocks import turns
 from ..former import warn_former
 from ..matching.budgets import Weights, share
-from ..matching.groups import turns
 from ..validation import check_choice
 from .inputs import Inputs, Suspicion
 from .summary import MapRows, short, significant

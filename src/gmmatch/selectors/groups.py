@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
+from ..compute.blocks import turns
 from ..errors import InvalidInput
 from ..facts import Evidence
 from ..location.centers import find_centers
 from ..matching.budgets import Weights, share, split
 from ..matching.features import MatchedRows
-from ..matching.groups import Before, Group, Shares, group_codes, tier_lines, turns
+from ..matching.groups import Before, Group, Shares, group_codes, tier_lines
 from ..records import Carried
 from ..trust import TRUSTED
 from ..trust.inputs import FourierFeatures

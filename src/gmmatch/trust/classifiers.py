@@ -23,7 +23,8 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import FloatArray, IntArray, Vector
 from ..compute import kernels
-from ..compute.blocks import block_rows, by_group, map_in_order
+from ..compute.blocks import block_rows, map_in_order, turns
+from ..compute.runner import cut
 from .inputs import BANDWIDTH, FourierFeatures, Inputs, leading_directions, typical_gap
 
 _Solved = Iterator[tuple[float, Vector, FloatArray]]  # penalty, weights, and the leverage of each row
@@ -52,6 +53,7 @@ _MOST_STEPS, _SAME = 40, 1e-4  # of the search for it
 _BLUNTEST = -12.0  # of scores that were sharpened by rows that the gate let through, and meet all others
 _LOSS_VALUES = 1 << 21
 _LOSS_ROWS = 2048  # that a choice is judged by
+_JUDGED_AT_ONCE = 1024
 _SINGLE_ROWS = 1 << 14  # from which products of blocks of rows are in single precision; their sums never are
 _WIDE_ROWS = 1 << 13
 _LEAST_LEFT = 1e-6  # of 1 - leverage
@@ -70,6 +72,11 @@ class Taught:
     def without(self, fold: int) -> Taught:
         """Return the same rows, of which those of a fold teach nothing."""
         return replace(self, weights=self.weights * (self.folds != fold), folds=None)
+
+    def part(self, chosen: IntArray) -> Taught:
+        """Return some of the rows."""
+        folds = None if self.folds is None else self.folds[chosen]
+        return Taught(self.rows[chosen], self.codes[chosen], self.n_classes, self.weights[chosen], folds)
 
     def balanced(self) -> Vector:
         """Return the weights, each class as heavy as any other, their mean one."""
@@ -205,18 +212,8 @@ def choose(taught: Taught, order: IntArray, inputs: Inputs, seed: int) -> tuple[
     if few or matrix_bytes(kinds["kernel"].width, taught.n_classes) > _MOST_KERNEL_BYTES:
         del kinds["kernel"]
     # Classes take turns, so that the first rows, which the choice is judged by, have some of each.
-    grouped = by_group(taught.codes[order[:enough]])
-    sizes = np.bincount(taught.codes[order[:enough]], minlength=taught.n_classes)
-    turns = np.empty(len(grouped), np.int64)
-    turns[grouped] = np.arange(len(grouped)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    chosen = order[:enough][np.argsort(turns, kind="stable")]
-    part = replace(
-        taught,
-        rows=taught.rows[chosen],
-        codes=taught.codes[chosen],
-        weights=taught.weights[chosen],
-        folds=None if taught.folds is None else taught.folds[chosen],
-    )
+    chosen = order[:enough]
+    part = taught.part(chosen[np.argsort(turns(taught.codes[chosen]), kind="stable")])
     found: dict[str, Classifier] = {}
     for name, inputs in kinds.items():
         if not found or found["linear"].loss >= _LEAST_GAIN:  # else there is nothing to gain
@@ -318,7 +315,7 @@ def _best_ridge(taught: Taught, inputs: Inputs, n_judged: int = 0) -> Classifier
     if taught.folds is not None:
         balanced, taught = balanced * (taught.folds[some] == 0), taught.without(0)
     best: Classifier | None = None
-    for penalty, weights, leverage in _solve(taught, inputs, None, np.dtype(np.float32), some.stop):
+    for penalty, weights, leverage in _solve(taught, inputs, None, np.dtype(np.float32), read):
         scores = leave_out(read @ weights.astype(np.float32), codes, leverage[some])
         sharpness, loss = _sharpness(scores, codes, balanced)
         if best is not None and loss > best.loss and not n_judged:
@@ -330,11 +327,15 @@ def _best_ridge(taught: Taught, inputs: Inputs, n_judged: int = 0) -> Classifier
 
 
 def _solve(
-    taught: Taught, inputs: Inputs, penalty: float | None, precision: np.dtype[Any], judged: int | None = None
+    taught: Taught,
+    inputs: Inputs,
+    penalty: float | None,
+    precision: np.dtype[Any],
+    judged: FloatArray | None = None,
 ) -> _Solved:
     """Yield the weights, and the leverage of each row, for one penalty, or for that of each of `RIDGES`.
 
-    `judged`: how many of the rows, the first, must have their leverage; None: all.
+    `judged`: what is read of the first rows, in single precision, where only these must have their leverage.
 
     One thread of BLAS for each product: the bits are the same on any number of cores.
     """
@@ -354,15 +355,18 @@ def _damped(gram: FloatArray, penalty: float | None, width: int) -> Iterator[tup
 
 
 def _primal(
-    taught: Taught, inputs: Inputs, penalty: float | None, precision: np.dtype[Any], judged: int | None = None
+    taught: Taught,
+    inputs: Inputs,
+    penalty: float | None,
+    precision: np.dtype[Any],
+    judged: FloatArray | None = None,
 ) -> _Solved:
     from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
     rows, codes, weights = taught.rows, taught.codes, taught.balanced()
     # Of wide rows many at once: a Gram matrix is added up after each block.
     step = max(block_rows(inputs.width) * 4, min(_WIDE_ROWS, inputs.width) // 2)
-    parts = [slice(start, start + step) for start in range(0, len(rows), step)]
-    wanted = [part for part in parts if judged is None or part.start < judged]
+    parts = cut(slice(0, len(rows)), step)
 
     def sums(part: slice) -> tuple[FloatArray, Vector]:
         read = inputs(rows[part], precision)
@@ -376,20 +380,26 @@ def _primal(
         gram += own_gram
         moments += own_moments
     for strength, damped in _damped(gram, penalty, inputs.width):
-        factor = cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
+        # The matrix is symmetric: its transpose is in the order that LAPACK wants, without a copy.
+        factor = cho_factor(damped.T, lower=True, overwrite_a=True, check_finite=False)
         solved, lower = cho_solve(factor, moments.T, check_finite=False), factor[0].astype(np.float32)
 
         def leverages(part: slice, lower: FloatArray = lower) -> FloatArray:
-            read = inputs(rows[part], np.float32)
-            turned = solve_triangular(lower, read.T, lower=True, overwrite_b=True, check_finite=False)
+            read = inputs(rows[part], np.float32) if judged is None else judged[part]
+            turned = solve_triangular(lower, read.T, lower=True, check_finite=False)
             found: FloatArray = np.add.reduce(turned * turned, axis=0) * weights[part].astype(np.float32)
             return found
 
+        wanted = parts if judged is None else cut(slice(0, len(judged)), _JUDGED_AT_ONCE)
         yield strength, solved, np.concatenate(list(map_in_order(leverages, wanted, ahead=1)))
 
 
 def _dual(
-    taught: Taught, inputs: Inputs, penalty: float | None, precision: np.dtype[Any], judged: int | None = None
+    taught: Taught,
+    inputs: Inputs,
+    penalty: float | None,
+    precision: np.dtype[Any],
+    judged: FloatArray | None = None,
 ) -> _Solved:
     """Solve by the inner products of the rows, which are fewer than the inputs: the same weights."""
     from scipy.linalg import cho_factor, cho_solve

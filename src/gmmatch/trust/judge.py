@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from ..arrays import AnyArray, FloatArray, IntArray, Keys, Mask, Rows, Vector
 from ..compute import kernels
-from ..compute.blocks import by_group, map_in_order, present_groups
+from ..compute.blocks import map_in_order, present_groups, turns
 from ..compute.keys import draw_order, draw_usable, row_keys
 from ..compute.reads import EachRow
 from ..compute.runner import (
@@ -34,6 +34,7 @@ from ..compute.runner import (
 )
 from ..data import ViewOf
 from ..facts import SURELY_RIGHT, WRONG, Evidence
+from ..location.centers import coordinate_median
 from ..location.distances import group_distances
 from ..location.geometric_median import group_medians
 from .classifiers import (
@@ -49,7 +50,17 @@ from .classifiers import (
 from .evidence.duplicate import find_copies
 from .evidence.place import SURE_REACH, Limits, find_gate
 from .inputs import Inputs
-from .noise import MANY_CLASSES, STRAY, NoiseModel, fit_noise, fitted_rows, noise_bytes, stray_share
+from .noise import (
+    MANY_CLASSES,
+    STRAY,
+    LabelVerdict,
+    NoiseModel,
+    fit_noise,
+    fitted_rows,
+    noise_bytes,
+    outside_of_all,
+    stray_share,
+)
 
 TRUSTED, UNLIKELY_LABEL, OUTSIDE = 0, 1, 2
 TIERS = ("trusted", "unlikely label", "outside its class")
@@ -158,17 +169,6 @@ class Rules:
 
 
 @dataclass(frozen=True, eq=False)
-class LabelColumns:
-    """What is known of each row's label."""
-
-    wrong: FloatArray  # probability that it is wrong
-    suggested: npt.NDArray[np.int32]  # the likeliest other class
-    likely: FloatArray  # its probability
-    outside: FloatArray  # probability that the row belongs to no class
-    probability: FloatArray  # of the label, by the classifier alone
-
-
-@dataclass(frozen=True, eq=False)
 class Verdict:
     """What was found of every row."""
 
@@ -177,8 +177,9 @@ class Verdict:
     distances: Vector
     far: Mask
     clumped: Mask
-    labels: LabelColumns | None  # None where labels are not judged
+    labels: LabelVerdict | None  # None where labels are not judged
     rules: Rules
+    leverage: FloatArray  # of each row in the classifier, if there is one
     keys: Keys  # hashes of the rows, by which samples are drawn
     reason: str | None = None  # why labels are not judged; None where they are
     notes: tuple[str, ...] = ()  # what users should know of the verdict, a sentence each
@@ -187,7 +188,6 @@ class Verdict:
     clusters: npt.NDArray[np.int32] | None = None  # of each row, where clusters were found; -1: none
     light: Mask | None = None  # trusted rows of no cluster, where rows without labels were divided
     sample: int | None = None  # how many rows were learned from; None: all of them
-    leverage: FloatArray | None = None  # of each row in the classifier, for `class_probabilities`
     means: Vector | None = None  # of the believed rows of each class; NaN where there are none
     reads: int = 0  # how often all rows were read
 
@@ -206,10 +206,9 @@ class Verdict:
         """Return the class probabilities of all rows, each by a classifier that did not learn from it."""
         from scipy.special import softmax
 
-        classifier, leverage = self.rules.classifier, self.leverage
-        assert classifier is not None
-        assert leverage is not None
-        found: Vector = softmax(classifier.scores(rows, codes, leverage).astype(np.float64), axis=1).round(9)
+        assert self.rules.classifier is not None
+        scores = self.rules.classifier.scores(rows, codes, self.leverage)
+        found: Vector = softmax(scores.astype(np.float64), axis=1).round(9)
         return found
 
     def evidence(self, codes: IntArray | None) -> Evidence:
@@ -220,20 +219,11 @@ class Verdict:
         reach = self.distances + self.thresholds[code] * np.where(sure, SURE_REACH, 1.0)
         outlier = np.divide(self.distances, reach, out=np.zeros(len(code)), where=(reach > 0) & (code >= 0))
         nothing = np.zeros(len(code), np.float32)
-        labels = self.labels or LabelColumns(nothing, code.astype(np.int32), nothing, nothing, nothing)
-        return Evidence(
-            tiers=self.tiers,
-            wrong=labels.wrong,
-            suggested=labels.suggested,
-            likely=labels.likely,
-            outside=labels.outside,
-            outlier=outlier.astype(np.float32),
-            far=self.far,
-            clumped=self.clumped,
-            light=self.light,
-            labels_judged=self.labels is not None,
-            estimate=self.estimate,
-        )
+        columns = nothing, code.astype(np.int32), nothing, nothing
+        if self.labels is not None:
+            columns = self.labels.wrong, self.labels.suggested, self.labels.likely, self.labels.outside
+        place = outlier.astype(np.float32), self.far, self.clumped
+        return Evidence(self.tiers, *columns, *place, self.labels is not None, self.light, self.estimate)
 
     def summary(self) -> dict[str, Any]:
         """Return what was judged and why, as plain data."""
@@ -334,137 +324,138 @@ def judge(
 
         def learned() -> Rules:
             part, own = take_rows(rows, sample), None if codes is None else codes[sample]
-            return _learn(part, own, n_classes, hashes[sample], sample, reason is None, divide, seed, known)
+            every = _Sample(part, own, n_classes, hashes[sample], sample, known, seed)
+            return every.learn(reason is None, divide)
 
         rules = recall("learned", learned)
-        leverage = _leverage(rules, known.folds(seed), sample, len(rows))
+        leverage, folds = np.zeros((len(rows), *rules.leverage.shape[1:]), np.float32), known.folds(seed)
+        if rules.classifier is not None and folds is not None:
+            leverage = folds.astype(np.float32)
+        elif len(rules.leverage):
+            leverage[sample] = rules.leverage
         read = Judge(rules, code, leverage, known, rows)
         distances, far, clumped, *rest = run_read(rows, read)
-        labels = None if rules.noise is None else LabelColumns(*rest)
-        clusters = None if rules.clusters is None else rest[0]
+    labels = None if rules.noise is None else LabelVerdict(*rest)
+    clusters = None if rules.clusters is None else rest[0]
     tiers = np.where(~(far | clumped) & usable, TRUSTED, OUTSIDE).astype(np.int8)
     if labels is not None:
         tiers[(tiers == TRUSTED) & (labels.wrong >= WRONG)] = UNLIKELY_LABEL
     if rules.clusters is not None and clusters is not None:
         clusters[sample[rules.clusters.alone]] = -1
-    found = Verdict(tiers, distances, far, clumped, labels, rules, hashes, reason)
+    found = Verdict(tiers, distances, far, clumped, labels, rules, leverage, hashes, reason)
     return replace(
         found,
         notes=_notes(tiers, labels, code, rules, n_classes),
         estimate=None if labels is None else _estimate(labels, code, rules),
         sample=None if drawn is None else len(drawn),
-        leverage=None if rules.classifier is None else leverage,
         means=read.means,
         clusters=clusters,
         reads=counter.reads,
     )
 
 
-def _learn(
-    rows: FloatArray,
-    codes: IntArray | None,
-    n_classes: int,
-    keys: Keys,
-    numbers: IntArray,
-    judged: bool,
-    divide: Divide | None,
-    seed: int,
-    known: Known,
-) -> Rules:
-    """Return what rows in memory teach: limits, then clusters, or what judges labels if they are `judged`.
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Rows in memory that all is learned from."""
 
-    `numbers`: of the rows, ascending, among all.
-    """
-    gate = partial(find_gate, rows, codes, n_classes, keys, divide is None)
-    copies = partial(_stand_ins, rows, codes, keys) if judged and codes is not None else lambda: None
-    work: list[Callable[[], Any]] = [copies, gate, partial(_origin, rows, keys)]
-    with threadpool_limits(1):
-        stands, limits, (origin, scale) = map_in_order(lambda do: do(), work)
-    if judged and stands is None:  # in a table of few categories cells of many rows are no fault
-        limits = gate(clumps=False)
-    rules = Rules(origin, scale, limits)
-    if divide is not None:
-        inside = ~limits.judge(rows, np.zeros(len(rows), np.int64))[1]
-        return replace(rules, clusters=divide(rows, keys, inside, seed))
-    if not judged or codes is None:
-        return rules
-    stands = np.arange(len(codes)) if stands is None else stands
-    return _learn_labels(rules, rows, codes, n_classes, keys, numbers, stands, seed, known)
+    rows: FloatArray
+    codes: IntArray | None
+    n_classes: int
+    keys: Keys
+    numbers: IntArray  # of the rows, ascending, among all
+    known: Known
+    seed: int
 
+    def learn(self, judged: bool, divide: Divide | None) -> Rules:
+        """Return limits, then clusters, or what judges labels if they are `judged`."""
+        gate = partial(find_gate, self.rows, self.codes, self.n_classes, self.keys, divide is None)
+        copies = self._stand_ins if judged else lambda: None
+        work: list[Callable[[], Any]] = [copies, gate, partial(_origin, self.rows, self.keys)]
+        with threadpool_limits(1):
+            stands, limits, (origin, scale) = map_in_order(lambda do: do(), work)
+        if judged and stands is None:  # in a table of few categories cells of many rows are no fault
+            limits = gate(clumps=False)
+        rules = Rules(origin, scale, limits)
+        if divide is not None:
+            inside = ~limits.judge(self.rows, np.zeros(len(self.rows), np.int64))[1]
+            return replace(rules, clusters=divide(self.rows, self.keys, inside, self.seed))
+        if not judged or self.codes is None:
+            return rules
+        stands = np.arange(len(self.rows)) if stands is None else stands
+        return self._learn_labels(rules, self.codes, stands)
 
-def _leverage(rules: Rules, folds: IntArray | None, sample: IntArray, n_rows: int) -> FloatArray:
-    """Return by row how much the classifier learned from it, or its fold where rows belong together."""
-    if rules.classifier is not None and folds is not None:
-        return folds.astype(np.float32)
-    leverage = np.zeros((n_rows, *rules.leverage.shape[1:]), np.float32)
-    if len(rules.leverage):
-        leverage[sample] = rules.leverage
-    return leverage
+    def _learn_labels(self, rules: Rules, codes: IntArray, stands: IntArray) -> Rules:
+        """Add the classifier and the noise model, in one round or two.
 
+        `stands`: of near-duplicates with the same label one teaches, and all are judged as it is: however
+        often a row is there, it counts once and never speaks for itself.
+        """
+        rows, n_classes, known, order = self.rows, self.n_classes, self.known, draw_order(self.keys)
+        if known.probabilities is not None:
+            some = order[: fitted_rows(n_classes)]
+            noise = fit_noise(root_scores(known.probabilities[self.numbers[some]]), codes[some])
+            return replace(rules, noise=noise, thin=np.zeros(n_classes, bool))
+        distances, far, clumped = rules.limits.judge(rows, codes)
+        # Rows in the long tail of their class teach; those that are where another class is, or no class, do
+        # not.
+        with threadpool_limits(1):
+            strays, misplaced = rules.limits.misplaced(rows, codes, far, distances)
+        first = stands == np.arange(len(codes))
+        teaching, folds = first & ~(misplaced | clumped), known.folds(self.seed)
+        thin = np.bincount(codes[teaching], minlength=n_classes) < 2
+        own_folds = None if folds is None else folds[self.numbers]
+        # The noise model sees rows outside their class too: wrong labels are among them. Rows far outside
+        # every class say nothing of the labels.
+        some = order[(first & ~strays)[order]][: fitted_rows(n_classes)]
+        order = order[teaching[order]]
+        inputs, given, reference = Inputs(rules.origin, rules.scale), codes[some], known.reference
+        reduced = Reduced.of(rows, order, inputs, self.seed)
+        if reduced is not None:
+            rows, inputs = reduced(rows), reduced.own_inputs
+            reference = None if reference is None else reduced(reference)
+        taught = Taught(rows, codes, n_classes, teaching.astype(np.float64), own_folds)
+        best, losses = choose(taught, order, inputs, self.seed)
+        if reference is not None and known.reference_codes is not None:
+            classifier, leverage, count = fit_with_reference(taught, best, reference, known.reference_codes)
+            noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given, pooled=True)
+            losses, thin = {"reference": round(classifier.loss, 3), "weight of a row": count}, 0 * thin > 0
+            loss, rounds = classifier.loss, 1
+        else:
+            classifier, leverage, noise, loss, rounds = _learn_in_rounds(taught, best, order, some)
+        guessing, away = float(np.log(max(2, len(np.unique(given))))), codes[strays]
+        found = noise.judge(classifier.scores(rows[strays], away, leverage[strays]), away)
+        return replace(
+            rules,
+            classifier=classifier if reduced is None else reduced.widen(classifier),
+            noise=noise,
+            leverage=leverage[stands],
+            thin=thin,
+            losses=losses,
+            known=max(0.0, 1.0 - loss / guessing),
+            stray=stray_share(found.evidence, noise.frequency[away]),
+            rounds=rounds,
+        )
 
-def _learn_labels(
-    rules: Rules,
-    rows: FloatArray,
-    codes: IntArray,
-    n_classes: int,
-    keys: Keys,
-    numbers: IntArray,
-    stands: IntArray,
-    seed: int,
-    known: Known,
-) -> Rules:
-    """Add the classifier and the noise model, in one round or two.
+    def _stand_ins(self) -> IntArray | None:
+        """Return for each row the first of its near-duplicates with the same label, itself where it has none.
 
-    `stands`: of near-duplicates with the same label one teaches, and all are judged as it is: however often
-    a row is there, it counts once and never speaks for itself.
-    """
-    order = draw_order(keys)
-    if known.probabilities is not None:
-        some = order[: fitted_rows(n_classes)]
-        noise = fit_noise(root_scores(known.probabilities[numbers[some]]), codes[some])
-        return replace(rules, noise=noise, thin=np.zeros(n_classes, bool))
-    distances, far, clumped = rules.limits.judge(rows, codes)
-    # Rows in the long tail of their class teach; those that are where another class is, or no class, do not.
-    with threadpool_limits(1):
-        strays, misplaced = rules.limits.misplaced(rows, codes, far, distances)
-    teaching = (stands == np.arange(len(codes))) & ~(misplaced | clumped)
-    thin = np.bincount(codes[teaching], minlength=n_classes) < 2
-    folds = known.folds(seed)
-    taught = Taught(
-        rows, codes, n_classes, teaching.astype(np.float64), None if folds is None else folds[numbers]
-    )
-    # The noise model sees rows outside their class too: wrong labels are among them. Rows far outside every
-    # class say nothing of the labels.
-    fitted = (stands == np.arange(len(codes))) & ~strays
-    some = order[fitted[order]][: fitted_rows(n_classes)]
-    order = order[teaching[order]]
-    inputs, given, reference = Inputs(rules.origin, rules.scale), codes[some], known.reference
-    reduced = Reduced.of(rows, order, inputs, seed)
-    if reduced is not None:
-        rows, inputs = reduced(rows), reduced.own_inputs
-        taught, reference = replace(taught, rows=rows), None if reference is None else reduced(reference)
-    best, losses = choose(taught, order, inputs, seed)
-    if reference is not None and known.reference_codes is not None:
-        classifier, leverage, count = fit_with_reference(taught, best, reference, known.reference_codes)
-        noise = fit_noise(classifier.scores(rows[some], given, leverage[some]), given, pooled=True)
-        losses, thin = {"reference": round(classifier.loss, 3), "weight of a row": count}, 0 * thin > 0
-        loss, rounds = classifier.loss, 1
-    else:
-        classifier, leverage, noise, loss, rounds = _learn_in_rounds(taught, best, order, some)
-    guessing = float(np.log(max(2, len(np.unique(given)))))
-    away = codes[strays]
-    found = noise.judge(classifier.scores(rows[strays], away, leverage[strays]), away)
-    return replace(
-        rules,
-        classifier=classifier if reduced is None else reduced.widen(classifier),
-        noise=noise,
-        leverage=leverage[stands],
-        thin=thin,
-        losses=losses,
-        known=max(0.0, 1.0 - loss / guessing),
-        stray=stray_share(found.evidence, noise.frequency[away]),
-        rounds=rounds,
-    )
+        None: rows that are alike are no copies of one another, but rows of a table of few categories, and
+        how often each label is given to them is what there is to learn. So it is where many rows have
+        duplicates under other labels, and not just a few large groups of them.
+        """
+        assert self.codes is not None
+        codes, stands = self.codes, np.arange(len(self.rows))
+        found = find_copies(self.rows, self.keys, np.ones(len(stands), bool)).groups
+        members = np.flatnonzero(found >= 0)
+        if len(members):
+            pairs = found[members] * (int(codes.max()) + 1) + codes[members]
+            _, first, place = np.unique(pairs, return_index=True, return_inverse=True)
+            several = np.bincount(found[members[first]]) > 1
+            sizes = np.minimum(np.bincount(found[members]), max(1.0, _ONE_GROUP * len(codes)))
+            if float(sizes[several].sum()) > _CATEGORIES * len(codes):
+                return None
+            stands[members] = members[first][place]
+        return stands
 
 
 def _learn_in_rounds(
@@ -496,27 +487,6 @@ def _learn_in_rounds(
     return classifier, leverage, noise, loss, 2
 
 
-def _stand_ins(rows: FloatArray, codes: IntArray, keys: Keys) -> IntArray | None:
-    """Return for each row the first of its near-duplicates with the same label, itself where it has none.
-
-    None: rows that are alike are no copies of one another, but rows of a table of few categories, and how
-    often each label is given to them is what there is to learn. So it is where many rows have duplicates
-    under other labels, and not just a few large groups of them.
-    """
-    found = find_copies(rows, keys, np.ones(len(rows), bool)).groups
-    members = np.flatnonzero(found >= 0)
-    stands = np.arange(len(codes))
-    if len(members):
-        pairs = found[members] * (int(codes.max()) + 1) + codes[members]
-        _, first, place = np.unique(pairs, return_index=True, return_inverse=True)
-        several = np.bincount(found[members[first]]) > 1
-        sizes = np.minimum(np.bincount(found[members]), max(1.0, _ONE_GROUP * len(codes)))
-        if float(sizes[several].sum()) > _CATEGORIES * len(codes):
-            return None
-        stands[members] = members[first][place]
-    return stands
-
-
 class Judge(EachRow):
     """Read 2: judge every row, and add up the believed ones of each class or find its cluster.
 
@@ -530,7 +500,7 @@ class Judge(EachRow):
         super().__init__("judging rows", self._judge, step, products=True)
         self._assign = None if rules.clusters is None else rules.clusters.ready(rows.dtype)
         self._rules, self._codes, self._leverage = rules, PerRow(codes), PerRow(leverage)
-        self._given = None if known.probabilities is None else PerRow(known.probabilities)
+        self._given = PerRow(known.probabilities)
         self._counts = np.zeros(len(rules.limits.centers), np.int64)
         self._totals = np.zeros(rules.limits.centers.shape)
 
@@ -540,8 +510,7 @@ class Judge(EachRow):
         if rules.noise is None:
             return place if self._assign is None else (*place, self._assign(values))
         strays = rules.limits.strays(values, code, far, distances)
-        given = None if self._given is None else self._given[block]
-        labels = _judge_block(rules, values, code, self._leverage[block], strays, given)
+        labels = self._judge_labels(block, values, strays)
         # A label that is sure speaks for the place of its row.
         far &= (labels[0] >= _SURE) | (distances > SURE_REACH * rules.limits.thresholds[code])
         passed = ~(far | clumped) & (code >= 0)
@@ -549,6 +518,38 @@ class Judge(EachRow):
         present, among = present_groups(believed, len(self._counts))
         sums, counts = kernels.group_sums(values, among, len(present))
         return *place, *labels, present, counts.astype(np.int64), sums
+
+    def _judge_labels(self, block: slice, values: FloatArray, strays: Mask) -> tuple[AnyArray, ...]:
+        """Return the columns of `LabelVerdict` for a block; rows of a negative class have zeros.
+
+        `strays`: rows far outside every class, of which a classifier knows nothing.
+        """
+        rules, taken, code = self._rules, self._codes[block] >= 0, np.maximum(self._codes[block], 0)
+        assert rules.noise is not None
+        if rules.classifier is None:  # what the user's model reads is not these numbers
+            given = self._given[block]
+            found, strays = rules.noise.judge(root_scores(given), code), np.zeros_like(strays)
+            probability = given[np.arange(len(code)), code]
+        else:
+            leverage = self._leverage[block]
+            scores = rules.classifier.scores(values, code, leverage)
+            found = rules.noise.judge(scores, code)
+            if scores.dtype == np.float32:  # where single precision may have decided, double precision does
+                near = [np.abs(found.wrong - share) < _CLOSE for share in _DECIDING]
+                close = np.flatnonzero(np.logical_or.reduce(near))
+                exact = rules.classifier.scores(values[close], code[close], leverage[close], np.float64)
+                found = found.with_rows(close, rules.noise.judge(exact, code[close]))
+            probability = found.probability
+        # Where the rows say little about the labels, their order stands, and they are believed.
+        weight = min(1.0, max(_LEAST_SAID, rules.known / _LITTLE_KNOWN))
+        away = strays * outside_of_all(rules.stray, found.evidence, rules.noise.frequency[code])
+        left = weight * (1.0 - away)
+        # A class of a single row has no other to compare it with: its label is believed.
+        taken &= ~rules.thin[code]
+        columns = away + left * found.wrong, left * found.likely, away + left * found.outside
+        wrong, *others = (np.where(taken, part, 0.0).astype(np.float32) for part in columns)
+        rest = probability.astype(np.float32), found.evidence.astype(np.float32)
+        return wrong, found.suggested.astype(np.int32), *others, *rest
 
     def add(self, part: tuple[AnyArray, ...]) -> None:
         """Take what was found in the next block."""
@@ -566,48 +567,6 @@ class Judge(EachRow):
             return None if self._rules.noise is None else self._totals / self._counts[:, None]
 
 
-def _judge_block(
-    rules: Rules,
-    values: FloatArray,
-    codes: IntArray,
-    leverage: FloatArray,
-    strays: Mask,
-    given: FloatArray | None,
-) -> tuple[npt.NDArray[Any], ...]:
-    """Return the columns of `LabelColumns` for a block; rows of a negative class have zeros.
-
-    `strays`: rows far outside every class, of which a classifier knows nothing.
-    """
-    code = np.maximum(codes, 0)
-    assert rules.noise is not None
-    scores: FloatArray
-    if rules.classifier is not None:
-        scores = rules.classifier.scores(values, code, leverage)
-    else:
-        assert given is not None
-        scores = root_scores(given)
-        strays = np.zeros_like(strays)  # what the user's model reads is not these numbers
-    found = rules.noise.judge(scores, code)
-    if scores.dtype == np.float32 and rules.classifier is not None:
-        # Where single precision may have decided, double precision does.
-        near = [np.abs(found.wrong - share) < _CLOSE for share in _DECIDING]
-        close = np.flatnonzero(np.logical_or.reduce(near))
-        exact = rules.classifier.scores(values[close], code[close], leverage[close], np.float64)
-        found = found.with_rows(close, rules.noise.judge(exact, code[close]))
-    # Where the rows say little about the labels, their order stands, and they are believed.
-    weight = min(1.0, max(_LEAST_SAID, rules.known / _LITTLE_KNOWN))
-    away = strays * rules.noise.outside_of_all(rules.stray, found.evidence, code)
-    left = weight * (1.0 - away)
-    # A class of a single row has no other to compare it with: its label is believed.
-    taken = (codes >= 0) & ~rules.thin[code]
-    wrong, likely, outside = (
-        np.where(taken, part, 0.0).astype(np.float32)
-        for part in (away + left * found.wrong, left * found.likely, away + left * found.outside)
-    )
-    probability = found.probability if given is None else given[np.arange(len(code)), code]
-    return wrong, found.suggested.astype(np.int32), likely, outside, probability.astype(np.float32)
-
-
 def root_scores(probabilities: FloatArray) -> Vector:
     """Return scores of classes from their probabilities by a model of the user's.
 
@@ -618,7 +577,7 @@ def root_scores(probabilities: FloatArray) -> Vector:
     return scores
 
 
-def _estimate(labels: LabelColumns, codes: IntArray, rules: Rules) -> Vector:
+def _estimate(labels: LabelVerdict, codes: IntArray, rules: Rules) -> Vector:
     """Return by class, then over all: rows judged, the share of wrong labels, its least and its most."""
     assert rules.noise is not None
     n_classes = len(rules.limits.centers)
@@ -634,7 +593,7 @@ def _estimate(labels: LabelColumns, codes: IntArray, rules: Rules) -> Vector:
 
 
 def _notes(
-    tiers: npt.NDArray[np.int8], labels: LabelColumns | None, codes: IntArray, rules: Rules, n_classes: int
+    tiers: npt.NDArray[np.int8], labels: LabelVerdict | None, codes: IntArray, rules: Rules, n_classes: int
 ) -> tuple[str, ...]:
     """Say what of the verdict users should not overlook."""
     if labels is None:
@@ -674,11 +633,7 @@ def _draw_sample(keys: Keys, codes: IntArray | None, usable: Mask, size: int) ->
         if (missing > 0).any():
             order = draw_order(keys)
             rest = order[usable[order]][size:]
-            rest = rest[missing[codes[rest]] > 0]
-            rest = rest[by_group(codes[rest])]
-            groups, starts, counts = np.unique(codes[rest], return_index=True, return_counts=True)
-            place = np.arange(len(rest)) - np.repeat(starts, counts)
-            drawn = np.r_[drawn, rest[place < np.repeat(missing[groups], counts)]]
+            drawn = np.r_[drawn, rest[turns(codes[rest]) < missing[codes[rest]]]]
     return np.sort(drawn)
 
 
@@ -698,19 +653,15 @@ def _too_little(n_features: int, codes: IntArray | None, n_classes: int, known: 
 
 def _origin(rows: FloatArray, keys: Keys) -> tuple[Vector, float]:
     """Return the middle of the rows and their typical distance to it, from a sample."""
-    sample = _in_sight(gather(rows, draw_order(keys)[:_ORIGIN_ROWS]))
+    sample = gather(rows, draw_order(keys)[:_ORIGIN_ROWS])
+    distances = group_distances(sample, None, coordinate_median(sample)[None])
+    reach = _OUT_OF_SIGHT * float(np.median(distances))
+    if 0 < reach < distances.max():  # rows that are so far off say nothing of where the others are
+        sample = sample[distances <= reach]
     origin = group_medians(sample, None, 1, 1e-4)[0].point
     distances = group_distances(sample, None, origin[None])
     scale = float(np.sort(distances)[len(distances) // 2]) or float(distances.mean()) or 1.0
     return origin, scale
-
-
-def _in_sight(sample: FloatArray) -> FloatArray:
-    """Leave out rows that are so far off that they say nothing of where the others are."""
-    middle = np.median(sample.astype(np.float64), axis=0)
-    distances = group_distances(sample, None, middle[None])
-    reach = _OUT_OF_SIGHT * float(np.median(distances))
-    return sample[distances <= reach] if 0 < reach < distances.max() else sample
 
 
 class UsableRows(ViewOf):

@@ -89,26 +89,25 @@ class NoiseModel:
         Time: O(rows * classes) for each sharpness, in the precision of the scores. Values are rounded to six
         decimals, so that the order of additions inside BLAS does not decide.
         """
-        found = kernels.judge_labels(scores, codes, *self.tables[scores.dtype])
-        columns = found[0], found[2], found[3], found[4]
-        wrong, likely, outside, evidence = (part.round(_DECIMALS) for part in columns)
-        return LabelVerdict(wrong, found[1], likely, outside, evidence, found[5].round(9))
-
-    def outside_of_all(self, share: float, evidence: Vector, codes: IntArray) -> Vector:
-        """Return the probability that rows belong to no class; a share of them does whatever their labels."""
-        return _outside_of_all(share, evidence, self.frequency[codes])
+        wrong, suggested, *found, probability = kernels.judge_labels(
+            scores, codes, *self.tables[scores.dtype]
+        )
+        likely, outside, evidence = (part.round(_DECIMALS) for part in found)
+        return LabelVerdict(
+            wrong.round(_DECIMALS), suggested, likely, outside, probability.round(9), evidence
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class LabelVerdict:
-    """What the model concludes for each row of a block."""
+    """What the model concludes of the label of each row."""
 
-    wrong: Vector  # probability that the given label is wrong
-    suggested: IntArray  # the likeliest other class
-    likely: Vector  # its probability
-    outside: Vector  # probability that the row belongs to no class
-    evidence: Vector  # probability of the given label
-    probability: Vector  # the same by the classifier alone
+    wrong: FloatArray  # probability that the given label is wrong
+    suggested: npt.NDArray[np.signedinteger[Any]]  # the likeliest other class
+    likely: FloatArray  # its probability
+    outside: FloatArray  # probability that the row belongs to no class
+    probability: FloatArray  # of the given label, by the classifier alone
+    evidence: FloatArray  # the same by the model
 
     def with_rows(self, rows: IntArray, other: LabelVerdict) -> LabelVerdict:
         """Put in place, and return, what is concluded of some rows."""
@@ -117,19 +116,19 @@ class LabelVerdict:
         return self
 
 
-def stray_share(evidence: Vector, frequency: Vector) -> float:
+def stray_share(evidence: FloatArray, frequency: Vector) -> float:
     """Return which share of rows far outside every class belongs to none, by how their labels fit the model.
 
     `evidence`, `frequency`: probability of each row's label by the model, and how often that label occurs.
     """
     share = STRAY
     for _ in range(_STEPS):
-        odds = _outside_of_all(share, evidence, frequency)
+        odds = outside_of_all(share, evidence, frequency)
         share = (float(odds.sum()) + _STRAY_ROWS * STRAY) / (len(odds) + _STRAY_ROWS)
     return round(share, _DECIMALS)
 
 
-def _outside_of_all(share: float, evidence: Vector, frequency: Vector) -> Vector:
+def outside_of_all(share: float, evidence: FloatArray, frequency: Vector) -> Vector:
     """Return the probability that rows belong to no class; a share of them does whatever their labels."""
     strays = share * frequency
     found: Vector = strays / np.maximum(strays + (1.0 - share) * evidence, 1e-300)

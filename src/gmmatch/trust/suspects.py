@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..arrays import AnyArray, FloatArray, IntArray, Labels, Mask, Rows, Vector
 from ..compute import kernels
-from ..compute.blocks import block_rows, tiles
+from ..compute.blocks import block_rows
 from ..compute.reads import EachRow
 from ..compute.runner import PerRow, run_read
 from ..errors import InvalidInput, InvalidInputType, InvalidParameter, brief
@@ -27,8 +27,6 @@ from .evidence import KINDS
 from .evidence.duplicate import Copies
 from .judge import TIERS, UsableRows, Verdict
 from .table import make_table, suspected
-
-_CENTERS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +138,7 @@ class Suspects:
                 "by_class": {
                     str(name): {"rows": int(row[0])} | _told(row)
                     for name, row in zip(self.classes.tolist(), self.estimate[:-1], strict=True)
-                },
+                }
             }
         kinds["duplicates"]["groups"] = len(np.unique(self.group[self.group >= 0]))
         suspects = _counted(suspected(self))
@@ -295,17 +293,11 @@ def _nearest_others(rows: Rows, codes: IntArray, verdict: Verdict) -> tuple[IntA
         offsets = np.empty((len(values), values.shape[1] + 1))
         offsets[:, -1] = 1.0
         np.subtract(values, verdict.rules.origin, out=offsets[:, :-1], dtype=np.float64)
-        place, nearest, least = np.arange(len(values)), np.zeros(len(values), np.int64), np.inf
-        for some in tiles(len(points), len(values)):
-            squares = offsets @ points[some].T
-            inside = np.flatnonzero((code >= some.start) & (code < some.stop))
-            squares[inside, code[inside] - some.start] = np.inf
-            best = squares.argmin(axis=1)
-            found = squares[place, best]
-            nearest = np.where(found < least, best + some.start, nearest)
-            least = np.minimum(found, least)
+        squares, usable = offsets @ points.T, np.flatnonzero(code >= 0)
+        squares[usable, code[usable]] = np.inf
+        nearest = squares.argmin(axis=1)
         return nearest, kernels.group_distances(values, nearest, centers)
 
-    step = block_rows(max(rows.shape[1], min(len(centers), _CENTERS_AT_ONCE)))
+    step = block_rows(max(rows.shape[1], len(centers)))
     other, distances = run_read(readable, EachRow("measuring distances", part, step, products=True))
     return other, distances

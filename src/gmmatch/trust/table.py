@@ -118,19 +118,11 @@ def _best_of_groups(
     rows: IntArray, groups: IntArray, codes: IntArray, belief: Vector
 ) -> tuple[IntArray, IntArray]:
     """Return for each row the first of its group with the label most believed there, and the group's size."""
-    order = np.lexsort((rows, codes, groups))
-    group, code = groups[order], codes[order]
-    new_group = np.r_[True, group[1:] != group[:-1]]
-    starts = np.flatnonzero(new_group | np.r_[True, code[1:] != code[:-1]])
-    believed = np.add.reduceat(belief[order], starts)
-    # The most believed run of each group comes first.
-    runs = np.lexsort((starts, -believed, group[starts]))
-    _, first = np.unique(group[starts][runs], return_index=True)
-    place = np.cumsum(new_group) - 1
-    best, size = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    best[order] = rows[order[starts[runs[first]]]][place]
-    size[order] = np.bincount(place)[place]
-    return best, size
+    _, group = np.unique(groups, return_inverse=True)
+    _, run = np.unique(group * (int(codes.max()) + 1) + codes, return_inverse=True)
+    order = np.lexsort((rows, codes, -np.bincount(run, belief)[run], group))
+    _, first = np.unique(group[order], return_index=True)
+    return rows[order[first]][group], np.bincount(group)[group]
 
 
 def _quoted(name: Any) -> str:

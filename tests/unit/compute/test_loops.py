@@ -77,19 +77,7 @@ def cases(seed, kind):
     yield "spread_out", rows, rng.random(9), 0.999, np.full(10, n - 1), *memory
     few = points.astype(kind)
     products, sizes, errors = rows @ few.T, (few * few).sum(axis=1), scale**2 * 0.01 * rng.random(n)
-    found, unsure, least, second = np.empty(n, np.int64), np.empty(n, bool), np.empty(n), np.empty(n)
-    yield "nearest_points", products, sizes, errors, found, unsure, least, second
-    loops.call(None, "nearest_points", products, sizes, errors, found, unsure, least, second)
-    moved = np.full(g, -1)
-    moved[: g // 2 + 1] = np.arange(g // 2 + 1)
-    there = np.flatnonzero(moved >= 0)
-    told = products[:, there] * kind(1.1), moved, there, sizes[there], errors
-    yield "nearest_moved", *told, found, unsure, least, second
-    sides = rng.permutation(d)[:5]
-    shifts, cells = rng.random(len(sides)).astype(kind), np.empty(2 * n, np.uint64)
-    odd[0] = 1e30
-    chosen = rng.integers(0, n, 2 * n)
-    yield "name_cells", odd, chosen, sides, shifts, 0.3 * scale, factors[: len(sides)], cells
+    yield "nearest_points", products, sizes, errors, np.empty(n, np.int64), np.empty(n, bool), np.empty(n)
     own, parts, width = rng.integers(0, d, n), int(rng.integers(1, 4)), -(-(d + 1) // 16) * 16
     bias = rng.normal(size=(parts + 1, width)).astype(kind)
     bias[0, d:] = bias[:, d + 1 :] = -np.inf
@@ -164,7 +152,7 @@ def test_a_selection_without_compiled_loops_is_the_same(monkeypatch):
         assert getattr(plain, name).tobytes() == getattr(compiled, name).tobytes()
 
 
-ROWS, POINTS, KEY = np.ones((4, 3), np.float32), np.ones((2, 3)), np.ones(1, np.uint64)
+ROWS, POINTS = np.ones((4, 3), np.float32), np.ones((2, 3))
 
 
 @pytest.mark.parametrize(
@@ -195,8 +183,6 @@ def test_what_does_not_fit_is_refused_before_a_pointer_is_passed(given, said):
         lambda: kernels.scale_rows(ROWS, POINTS[0], 1.0, 1.0, np.empty((4, 2), np.float32)),
         lambda: kernels.cosines_and_sines(POINTS, 1.0, np.empty((2, 5))),
         lambda: kernels.spread_out(ROWS, 4, np.ones(2)),
-        lambda: kernels.name_cells(ROWS, np.array([-1]), np.array([0]), ROWS[0, :1], 1.0, KEY),
-        lambda: kernels.name_cells(ROWS, np.array([0]), np.array([3]), ROWS[0, :1], 1.0, KEY),
     ],
 )
 def test_what_would_be_read_beyond_the_end_is_refused(call):

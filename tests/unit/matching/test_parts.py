@@ -405,7 +405,7 @@ def improve(rows: Any, points: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["cloud", "whole numbers", "copies", "one feature", "tiny", "huge"])
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
-def test_rounds_of_k_means_that_skip_what_did_not_move_are_those_that_do_not(kind, precision):
+def test_rounds_of_k_means_are_those_of_brute_force(kind, precision):
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(1300, 1 if kind == "one feature" else 7))
     if kind == "whole numbers":

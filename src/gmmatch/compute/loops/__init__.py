@@ -41,17 +41,16 @@ _LOOPS = {
     "weight:f unit:f largest:f counts:i=:g thetas:f=:gd offsets:x=:od squares:f=:m scores:f=:m "
     "picks:i=:k objectives:f=:k distances:f=:k",
     "spread_out": "rows:x:nd draws:f:k sure:f chosen:i=:c gaps:f=:n sums:f=:b point:f=:d",
-    "nearest_points": "products:x:ng sizes:x:g errors:f:n found:i=:n unsure:b=:n least:f=:n second:f=:n",
-    "nearest_moved": "products:x:nm moved:i:g numbers:i:m sizes:x:m errors:f:n found:i=:n unsure:b=:n "
-    "least:f=:n second:f=:n",
-    "name_cells": "points:x:nd rows:i:m sides:i:s shifts:x:s width:f factors:u:s names:u=:m",
+    "nearest_points": "products:x:ng sizes:x:g errors:f:n found:i=:n unsure:b=:n least:f=:n",
     "judge_labels": "scores:x:nc codes:i:n factors:x:a bias:x:ap weights:f:k given:x:kgp right:x:kc "
     "empty:x:kc memory:x=:mp wrong:f=:n suggested:i=:n likely:f=:n outside:f=:n evidence:f=:n "
     "probability:f=:n",
     "noise_step": "likelihood:x:np codes:i:n odds:x:p given:x:gp right:x:c empty:x:c memory:x=:p "
     "expected:x=:p squares:x=:p truth:x=:p own:x=:c counts:x?=:cp totals:x=:n",
 }
-_TYPES = {"f": np.float64, "s": np.float32, "i": np.int64, "u": np.uint64, "b": np.bool_}
+_TYPES: dict[str, np.dtype[Any]] = {
+    code: np.dtype(kind) for code, kind in zip("fsiub", ("f8", "f4", "i8", "u8", "?"), strict=True)
+}
 
 
 class _Argument(NamedTuple):
@@ -76,41 +75,46 @@ def call(build: ctypes.CDLL | None, loop: str, *given: Any) -> int:
     Inputs are converted where no value changes; what is filled in must have the very type and layout.
     """
     sizes: dict[str, int] = {}
-    kind: np.dtype[Any] = np.dtype(np.float64)
+    arguments = _arguments(loop)
+    single = arguments[0].kind == "x" and given[0].dtype == np.float32
+    kind = _TYPES["s" if single else "f"]
     checked: list[Any] = []
     passed: list[Any] = []
-    for place, ((name, code, letters), value) in enumerate(zip(_arguments(loop), given, strict=True)):
+    for (name, code, letters), value in zip(arguments, given, strict=True):
         if value is None and "?" in code:
             passed.append(None)
         elif not letters:
             passed.append(ctypes.c_int64(int(value)) if code == "i" else ctypes.c_double(float(value)))
             value = passed[-1].value
         else:
-            if place == 0 and code == "x" and value.dtype == np.float32:
-                kind = np.dtype(np.float32)
-            value = _checked(f"{loop}: {name}", value, np.dtype(_TYPES.get(code[0], kind)), "=" in code)
-            pairs = list(zip(letters, value.shape, strict=False))
-            if value.ndim != len(letters) or any(sizes.setdefault(*pair) != pair[1] for pair in pairs):
+            own = _TYPES.get(code[0], kind)
+            if not (isinstance(value, np.ndarray) and value.dtype == own and _fits(value.flags, code)):
+                value = _converted(f"{loop}: {name}", value, own, "=" in code)
+            if value.ndim != len(letters) or any(
+                sizes.setdefault(letter, size) != size
+                for letter, size in zip(letters, value.shape, strict=True)
+            ):
                 raise ValueError(f"{loop}: {name} is of shape {value.shape}, which does not fit {sizes}")
             passed.append(ctypes.c_void_p(value.ctypes.data))
         checked.append(value)
     if build is None:
         with np.errstate(all="ignore"):
             return int(getattr(twin, loop)(*checked) or 0)
-    of_rows = _arguments(loop)[0].kind == "x"
-    function = getattr(build, f"f{8 * kind.itemsize}_{loop}" if of_rows else loop)
+    function = getattr(build, f"f{8 * kind.itemsize}_{loop}" if arguments[0].kind == "x" else loop)
     function.restype = ctypes.c_int64
     return int(function(*passed, *map(ctypes.c_int64, sizes.values())))
 
 
-def _checked(name: str, value: Any, kind: np.dtype[Any], filled: bool) -> npt.NDArray[Any]:
-    """Return an array as a loop expects it, or refuse it."""
+def _fits(flags: Any, code: str) -> bool:
+    """Return True if a loop can read an array of these flags, and write to it where it is filled in."""
+    return bool(flags.carray if "=" in code else flags.c_contiguous and flags.aligned)
+
+
+def _converted(name: str, value: Any, kind: np.dtype[Any], filled: bool) -> npt.NDArray[Any]:
+    """Return an array as a loop expects it, where no value changes and it is not filled in; or refuse it."""
     array = np.asarray(value)
     if filled:
-        flags = array.flags
-        if not isinstance(value, np.ndarray) or array.dtype != kind or not flags.carray:
-            raise TypeError(f"{name} must be a writable {kind} array in C order; got {array.dtype}")
-        return array
+        raise TypeError(f"{name} must be a writable {kind} array in C order; got {array.dtype}")
     if not np.can_cast(array.dtype, kind, "safe"):
         raise TypeError(f"{name} must be {kind}; got {array.dtype}")
     return np.require(array, kind, ("C", "A"))

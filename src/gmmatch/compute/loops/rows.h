@@ -391,13 +391,12 @@ static inline i64 N(two_least)(const X *products, const X *sizes, i64 g, X *one,
 }
 
 EXPORT void N(nearest_points)(const X *products, const X *sizes, const double *errors, i64 *found, uint8_t *unsure,
-                              double *least, double *second, i64 n, i64 g) {
+                              double *least, i64 n, i64 g) {
     for (i64 row = 0; row < n; row++) {
         const X *own = products + row * g;
         X one, two;
         found[row] = N(two_least)(own, sizes, g, &one, &two);
         least[row] = one;
-        second[row] = two;
         double limit = one + 2.0 * errors[row];
         unsure[row] = !(two > limit);
         for (i64 i = 0; unsure[row] && i < g; i++)
@@ -405,46 +404,6 @@ EXPORT void N(nearest_points)(const X *products, const X *sizes, const double *e
                 found[row] = i;
                 break;
             }
-    }
-}
-
-/* `moved`: by point its place among those that moved, or -1; `numbers`: these points. */
-EXPORT void N(nearest_moved)(const X *products, const i64 *moved, const i64 *numbers, const X *sizes,
-                             const double *errors, i64 *found, uint8_t *unsure, double *least, double *second,
-                             i64 n, i64 m, i64 g) {
-    (void)g;
-    for (i64 row = 0; row < n; row++) {
-        X one, two;
-        i64 point = numbers[N(two_least)(products + row * m, sizes, m, &one, &two)];
-        double top = one, next = two;
-        if (moved[found[row]] < 0) { /* the nearest so far is where it was */
-            if (least[row] < top) {
-                point = found[row];
-                next = top;
-                top = least[row];
-            } else
-                next = least[row] < next ? least[row] : next;
-        }
-        next = second[row] < next ? second[row] : next;
-        unsure[row] = !(next > top + 4.0 * errors[row]);
-        if (unsure[row]) continue;
-        found[row] = point;
-        least[row] = top;
-        second[row] = next;
-    }
-}
-
-EXPORT void N(name_cells)(const X *points, const i64 *rows, const i64 *sides, const X *shifts, double width,
-                          const uint64_t *factors, uint64_t *names, i64 n, i64 d, i64 m, i64 s) {
-    (void)n;
-    for (i64 row = 0; row < m; row++) {
-        uint64_t name = 0;
-        for (i64 side = 0; side < s; side++) {
-            double cell = floor((double)((points[rows[row] * d + sides[side]] + shifts[side]) / (X)width));
-            i64 whole = cell >= -0x1p63 && cell < 0x1p63 ? (i64)cell : INT64_MIN;
-            name += (uint64_t)whole * factors[side];
-        }
-        names[row] = name;
     }
 }
 
@@ -636,11 +595,8 @@ static void N(test)(struct made *made) {
     HASH(narrow);
     N(check_and_hash)(rows, made->keys, made->keys, 0.99, good, keys, marks, ROWS, WIDTH);
     HASH(good), HASH(keys), HASH(marks);
-    N(name_cells)(rows, made->numbers, made->numbers, rows, 0.1, made->keys, keys, ROWS, WIDTH, ROWS, ROWS);
-    N(nearest_points)(gram, rows, shares, found, good, one, two, ROWS, ROWS);
-    HASH(keys), HASH(found), HASH(good), HASH(one), HASH(two);
-    N(nearest_moved)(gram, made->codes, made->numbers, rows, shares, found, good, one, two, ROWS, ROWS, ROWS);
-    HASH(found), HASH(good), HASH(one), HASH(two);
+    N(nearest_points)(gram, rows, shares, found, good, one, ROWS, ROWS);
+    HASH(found), HASH(good), HASH(one);
     N(greedy)(rows, points, points + WIDTH, shares, 0.5, gram, NULL, 1e-2, 2.0, count, one, sums, found, two,
               wide, ROWS, WIDTH, PICKS);
     HASH(found), HASH(one), HASH(two), HASH(wide), HASH(sums);

@@ -282,56 +282,16 @@ def _two_least(values: _Array) -> tuple[_Array, _Array, _Array]:
 
 
 def nearest_points(
-    products: _Array,
-    sizes: _Array,
-    errors: _Array,
-    found: _Array,
-    unsure: _Array,
-    least: _Array,
-    second: _Array,
+    products: _Array, sizes: _Array, errors: _Array, found: _Array, unsure: _Array, least: _Array
 ) -> None:
     """Fill in the point nearest to each row, the first of those too close to tell, and who has rivals."""
     values = products * products.dtype.type(-2) + sizes
-    found[:], least[:], second[:] = _two_least(values)
+    found[:], least[:], second = _two_least(values)
     limit = least + 2.0 * errors
     unsure[:] = ~(second > limit)
     close = values <= limit[:, None]
     again = unsure & close.any(axis=1)
     found[again] = close[again].argmax(axis=1)
-
-
-def nearest_moved(
-    products: _Array,
-    moved: _Array,
-    numbers: _Array,
-    sizes: _Array,
-    errors: _Array,
-    found: _Array,
-    unsure: _Array,
-    least: _Array,
-    second: _Array,
-) -> None:
-    """Update what `nearest_points` filled in, after some points moved; say where that is unsure."""
-    at, one, two = _two_least(products * products.dtype.type(-2) + sizes)
-    point, top, rest = numbers[at], one.astype(np.float64), two.astype(np.float64)
-    stayed = moved[found] < 0
-    before = stayed & (least < top)
-    rest = np.where(before, top, np.where(stayed & (least < rest), least, rest))
-    point, top = np.where(before, found, point), np.where(before, least, top)
-    rest = np.where(second < rest, second, rest)
-    unsure[:] = ~(rest > top + 4.0 * errors)
-    sure = ~unsure
-    found[sure], least[sure], second[sure] = point[sure], top[sure], rest[sure]
-
-
-def name_cells(
-    points: _Array, rows: _Array, sides: _Array, shifts: _Array, width: float, factors: _Array, names: _Array
-) -> None:
-    """Fill in a hash of the cell of a grid that each of some points is in."""
-    cells = np.floor((points[rows[:, None], sides] + shifts) / points.dtype.type(width)).astype(np.float64)
-    inside = (cells >= -(2.0**63)) & (cells < 2.0**63)
-    whole = np.where(inside, np.where(inside, cells, 0.0).astype(np.int64), np.iinfo(np.int64).min)
-    names[:] = (whole.view(np.uint64) * factors).sum(axis=1)
 
 
 def _powers(x: _Array, factor: Any, bias: _Array) -> tuple[_Array, _Array]:

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ...arrays import FloatArray, IntArray, Keys, Mask, Rows, Vector
-from ...compute import kernels
-from ...compute.blocks import map_in_order
+from ...compute.blocks import map_in_order, tiles
 from ...compute.reads import EachRow
 from ...compute.runner import gather, run_read
+from ...location.centers import coordinate_median
 from ...validation import key_factors
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def find_copies(rows: Rows, keys: Keys, usable: Mask) -> Copies:
     links = [np.stack([order[:-1][equal], order[1:][equal]])]
     distinct = order[np.r_[True, ~equal]] if len(order) else order
     # Hashes are random, so that the smallest ones are those of a random sample.
-    sample = np.asarray(gather(rows, distinct[:_OTHERS]), np.float64)
+    sample = gather(rows, distinct[:_OTHERS])
     # Beside the median, and not the mean, the other rows keep their digits whatever a few rows hold.
-    origin = np.median(sample, axis=0) if len(sample) else np.zeros(rows.shape[1])
+    origin = coordinate_median(sample) if len(sample) else np.zeros(rows.shape[1])
     reach, sketch = _rounded_down(_NEAR * _typical_gap(sample - origin, len(distinct))), None
     if reach > 0:
         sketch = found = _sketch(rows, origin, reach)
@@ -96,7 +96,7 @@ def _typical_gap(offsets: Vector, n_rows: int) -> float:
     """
     if len(offsets) < 2:
         return 0.0
-    squares = np.add.reduce(offsets * offsets, axis=1)
+    squares = np.concatenate([np.add.reduce(offsets[own] ** 2, axis=1) for own in tiles(*offsets.shape)])
 
     def measured(probes: slice) -> tuple[Vector, Vector]:
         with threadpool_limits(1):
@@ -163,8 +163,10 @@ def _near(sketch: _Sketch, rows: IntArray, grid: int) -> IntArray:
     rng = np.random.default_rng([grid, 0x63656C])
     sides = rng.permutation(sketch.shape[1])[:_SIDES]
     shift = rng.uniform(0, _WIDTH, len(sides))
-    factors = key_factors(len(sides), grid)
-    names = kernels.name_cells(sketch, rows, sides, shift.astype(np.float32), _WIDTH, factors)
+    names = np.empty(len(rows), np.uint64)  # a hash of the cell of each
+    for some in tiles(len(rows), len(sides)):
+        cells = np.floor((sketch[rows[some, None], sides] + shift.astype(np.float32)) / np.float32(_WIDTH))
+        names[some] = (cells.astype(np.int64).view(np.uint64) * key_factors(len(sides), grid)).sum(axis=1)
     order = np.argsort(names)
     equal = names[order[1:]] == names[order[:-1]]
     shared = np.r_[False, equal] | np.r_[equal, False]
