@@ -407,7 +407,12 @@ def leaks(train: object, test: object, *, random_state: object = 0, **opening: A
     found = Holdout.of(foreign, opened, foreign.name, checked.rows.shape[1]).leaks(checked, seed)
     for data in (opened, foreign):
         data.check_unchanged()
-    return replace(found, read=tuple(files.names_of((train, test, *opened.files, *foreign.files))))
+    return replace(
+        found,
+        train_ids=None if opened.ids is None else opened.ids[found.train],
+        test_ids=None if foreign.ids is None else foreign.ids[found.test],
+        read=tuple(files.names_of((train, test, *opened.files, *foreign.files))),
+    )
 
 
 def _made(selection: Selection, data: object, verb: str) -> Outcome | None:
@@ -491,7 +496,7 @@ def _save_suspects(found: Suspects, path: str | os.PathLike[str], overwrite: boo
 def _save_leaks(found: Leaks, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     place = _checked_path(path, overwrite, "leaks")
     files.check_apart([place], found.read)
-    write_table(pa.table(found.columns()), place)
+    write_table(pa.table(found.columns() | found.ids()), place)
 
 
 def _settings(selection: Selection) -> dict[str, Any]:

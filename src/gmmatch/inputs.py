@@ -319,19 +319,26 @@ def numbers_of_rows(
     return values, good
 
 
-def open_foreign(given: object, encoder: object = None, text: str | None = None) -> Dataset:
+def open_foreign(
+    given: object, encoder: object = None, text: str | None = None, drop: bool = False
+) -> Dataset:
     """Open other data as this data was opened: a dataset, a path, an array, or `(X, y)`.
 
-    Its labels are not needed. `encoder`, `text`: how this data was encoded, for images and texts.
+    Its labels are not needed. `encoder`, `text`: how this data was encoded, for images and texts. `drop`:
+    whether its bad rows are left out, as those of this data are.
     """
     source = given[0] if isinstance(given, tuple) and len(given) == 2 else given
     if isinstance(source, Dataset):
         return source
-    return open_data(source, encoder=encoder, text=text, encode=True)
+    on_bad_rows = "drop" if drop else "error"
+    return open_data(source, encoder=encoder, text=text, on_bad_rows=on_bad_rows, encode=True)
 
 
 def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:
-    """Return the rows of other data in memory, of as many features as the rows of this, checked."""
+    """Return the rows of other data in memory, of as many features as the rows of this, checked.
+
+    Bad rows are NaN, where the data was opened to leave them out.
+    """
     rows = np.asarray(check_input(opened.numbers(), name=name, finite=False).rows[:])
     if rows.shape[1] != n_features:
         raise InvalidInput(
@@ -339,6 +346,6 @@ def rows_of(opened: Dataset, name: str, n_features: int) -> FloatArray:
             " with the same encoder"
         )
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if bad.size:
-        raise InvalidInput(f"{name} has {describe_bad_rows(bad)}")
+    if bad.size and not opened.drop:
+        raise InvalidInput(f"{name} has {describe_bad_rows(bad)}; on_bad_rows='drop' leaves them out")
     return rows

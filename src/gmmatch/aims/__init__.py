@@ -231,11 +231,13 @@ def open_aims(
     return OpenAims(
         include,
         None if exclude is None else excluded_rows(exclude, data, checked, include.rows),
-        None if holdout is None else Holdout.of(open_foreign(holdout, encoder, text), data, "holdout", width),
+        None
+        if holdout is None
+        else Holdout.of(open_foreign(holdout, encoder, text, data.drop), data, "holdout", width),
         drop,
         same_texts(content) if drop and content is not None and content.kind == "text" else None,
         None if aims.cost is None else Cost.of(aims.cost, data),
         None if aims.strata is None else open_strata(aims.strata, data),
-        None if aims.match_to is None else open_references(aims.match_to, width, seed, encoder, text),
+        None if aims.match_to is None else open_references(aims.match_to, width, seed, encoder, text, data.drop),
         None if aims.quality is None else Quality.of(aims.quality, data),
     )

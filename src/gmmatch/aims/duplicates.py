@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray, IntArray, Keys, Mask, Vector
+from ..arrays import FloatArray, IntArray, Keys, Labels, Mask, Vector
 from ..compute.keys import row_keys
 from ..compute.runner import gather
 from ..data import Dataset, StackedRows
@@ -121,6 +121,8 @@ class Leaks:
     correlation
         Of pairs that were found by their photos, the correlation of the greys under the crop of either that
         makes both most alike, at least 0.97; NaN of other pairs.
+    train_ids, test_ids
+        The id of each row of a pair, where the data has ids, as photos have.
     read
         Names of the files that were read, which nothing may be written to.
     """
@@ -132,6 +134,8 @@ class Leaks:
     cosine: float
     overlap: Vector
     correlation: Vector
+    train_ids: Labels | None = None
+    test_ids: Labels | None = None
     read: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -144,6 +148,11 @@ class Leaks:
         """Return the pairs as columns of a table."""
         found = {name: getattr(self, name) for name in ("train", "test", "distance")}
         return found | {name: own for name in _LIKENESS if np.isfinite(own := getattr(self, name)).any()}
+
+    def ids(self) -> dict[str, Labels]:
+        """Return the ids of the pairs as columns, where there are any."""
+        found = {"train_id": self.train_ids, "test_id": self.test_ids}
+        return {name: values for name, values in found.items() if values is not None}
 
     @property
     def by_text(self) -> int:
@@ -160,7 +169,7 @@ class Leaks:
         return as_frame(self.columns())
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write the pairs: .parquet, .csv or .jsonl."""
+        """Write the pairs, with their ids where the data has some: .parquet, .csv or .jsonl."""
         verb("save leaks")(self, path, overwrite)
 
     def summary(self) -> dict[str, Any]:
@@ -194,7 +203,7 @@ class Leaks:
 
 @dataclass(frozen=True, eq=False)
 class Holdout:
-    """Foreign rows, and which texts or photos of the data are nearly the same as theirs."""
+    """Foreign rows, and which texts or photos of the data are nearly the same as theirs; bad rows are NaN."""
 
     rows: FloatArray
     alike: Alike | None = None
@@ -215,15 +224,16 @@ class Holdout:
         Time: one read, and O(rows log rows).
         """
         rows, usable, alike = checked.rows, checked.usable, self.alike
+        good = np.asarray(np.isfinite(self.rows).all(axis=1))
         with np.errstate(over="ignore"):
             others = np.asarray(self.rows, rows.dtype)
-        if not np.isfinite(others).all():
+        if not np.isfinite(others[good]).all():
             raise InvalidInput(
                 f"the foreign rows have numbers that {rows.dtype}, as the rows are, cannot hold"
             )
         both, n_rows = StackedRows([rows, others], ["the rows", "holdout"]), len(rows)
         keys = np.r_[hashes_of(checked, seed), row_keys(others, seed)]
-        found = find_copies(both, keys, np.r_[usable, np.ones(len(others), bool)])
+        found = find_copies(both, keys, np.r_[usable, good])
         groups, other_groups = found.groups[:n_rows], found.groups[n_rows:]
         mine = np.flatnonzero(np.isin(groups, other_groups) & (groups >= 0))
         theirs = np.flatnonzero(np.isin(other_groups, groups[mine]))
@@ -234,7 +244,7 @@ class Holdout:
         train, test, distance = mine[near], theirs[test[near]], distance[near]
         measured = np.full((2, len(train)), np.nan)  # overlap and correlation
         if alike is not None:
-            more = usable[alike.train] & ~np.isin(alike.train, train)
+            more = usable[alike.train] & good[alike.test] & ~np.isin(alike.train, train)
             one, other = alike.train[more], alike.test[more]
             apart = np.subtract(gather(rows, one), others[other], dtype=np.float64)
             likeness = np.full((2, len(one)), np.nan)
@@ -243,7 +253,7 @@ class Holdout:
             train, test = np.r_[train, one][order], np.r_[test, other][order]
             distance = np.r_[distance, np.sqrt(np.square(apart).sum(axis=1))][order]
             measured = np.hstack([measured, likeness])[:, order]
-        return Leaks(train, test, distance, found.reach, as_cosine(others, found.reach), *measured)
+        return Leaks(train, test, distance, found.reach, as_cosine(others[good], found.reach), *measured)
 
 
 def _nearest_in_group(

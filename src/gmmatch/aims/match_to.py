@@ -50,19 +50,28 @@ class Reference:
 
 
 def open_references(
-    given: object, n_features: int, seed: int, encoder: object = None, text: str | None = None
+    given: object,
+    n_features: int,
+    seed: int,
+    encoder: object = None,
+    text: str | None = None,
+    drop: bool = False,
 ) -> list[Reference]:
-    """Open references: one, or a mapping from paths to shares."""
+    """Open references: one, or a mapping from paths to shares. `drop`: leave out their bad rows."""
     shares = given if isinstance(given, Mapping) else {None: 1.0}
     positive = all(is_number(share) and 0 < share < float("inf") for share in shares.values())
     named = all(name is None or isinstance(name, (str, os.PathLike)) for name in shares)
     if not (shares and positive and named):
-        raise InvalidParameter("match_to takes rows, or a mapping from each path to a positive share")
+        raise InvalidParameter(
+            "match_to takes rows, a path, or a mapping from each path to a positive share, such as"
+            " math.jsonl=0.5"
+        )
     found = []
     for name, share in shares.items():
         called = "match_to" if name is None else f"match_to ({os.fspath(name)})"
-        foreign = open_foreign(given if name is None else name, encoder, text)
+        foreign = open_foreign(given if name is None else name, encoder, text, drop)
         rows = rows_of(foreign, called, n_features)
+        rows = rows[np.isfinite(rows).all(axis=1)]
         order = np.argsort(row_keys(rows, seed), kind="stable")[:_MOST_ROWS]
         found.append(Reference(called, rows[np.sort(order)], float(share)))
     return found

@@ -13,7 +13,7 @@ from . import options
 from .friendly import say, show_progress
 
 
-@options.takes("embedding encoder text image")
+@options.takes("embedding encoder text image on_bad_rows")
 def leaks(
     train: Annotated[str, typer.Argument(metavar="TRAIN", help="Rows, as for `gmmatch select`.")],
     test: Annotated[str, typer.Argument(metavar="TEST", help="Rows that TRAIN must not hold.")],

@@ -185,3 +185,36 @@ def test_bad_photos_are_left_out(tmp_path: Path) -> None:
     )
     assert found.train.tolist() == list(range(10, 20))
     assert found.test.tolist() == list(range(10))
+
+
+def test_bad_photos_of_both_sides_are_left_out_and_pairs_have_ids(tmp_path: Path) -> None:
+    photos = made_up(30, 0)
+    for name, chosen in (("train", photos), ("test", photos[:3])):
+        (tmp_path / name / "a").mkdir(parents=True)
+        for number, photo in enumerate(chosen):
+            (tmp_path / name / "a" / f"{name}-{number:02}.png").write_bytes(packed(photo, format="PNG"))
+        (tmp_path / name / "a" / "000.png").write_bytes(b"no photo")
+    names = [str(tmp_path / name) for name in ("train", "test")]
+    refused = CliRunner().invoke(app, ["leaks", *names, "--encoder", "pixels"])
+    assert refused.exit_code == 3
+    assert "--on-bad-rows drop" in refused.output
+    found = gmmatch.leaks(*names, encoder="pixels", on_bad_rows="drop")
+    assert (found.train.tolist(), found.test.tolist()) == ([1, 2, 3], [1, 2, 3])
+    output = tmp_path / "leaks.csv"
+    drop = ["--encoder", "pixels", "--on-bad-rows", "drop"]
+    assert CliRunner().invoke(app, ["leaks", *names, *drop, "-o", str(output)]).exit_code == 0
+    header, first = output.read_text().splitlines()[:2]
+    assert header.endswith("train_id,test_id")
+    assert first.endswith("a/train-00.png,a/test-00.png")
+    for aim in ("holdout", "match-to"):
+        asked = ["select", names[0], f"--{aim}", names[1], "--keep", "5", "-o", str(tmp_path / f"{aim}.csv")]
+        done = CliRunner().invoke(app, [*asked, *drop])
+        assert done.exit_code == 0, done.output
+    assert (
+        "3 rows are near-duplicates of 3 held-out rows"
+        in CliRunner()
+        .invoke(
+            app, [*asked[:2], "--holdout", names[1], "--keep", "5", "-o", str(tmp_path / "again.csv"), *drop]
+        )
+        .output
+    )
