@@ -163,7 +163,8 @@ def gather_known(
     if reference is None and probabilities is None:
         return Known(groups=groups), ()
     if checked.classes is None or checked.codes is None:
-        raise InvalidInput("reference and probabilities are about labels, and there are none; pass labels")
+        what = "reference is" if probabilities is None else "probabilities are"
+        raise InvalidInput(f"{what} about labels, and there are none; pass labels")
     _, present = checked.judged()
     classes = checked.classes[present]
     known, notes = Known(groups=groups), []
@@ -205,7 +206,10 @@ def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int)
             f" {len(classes):,} classes; got shape {found.shape}"
         )
     if not np.isfinite(found).all() or found.min(initial=0.0) < 0:
-        raise InvalidInput("probabilities must be finite and at least 0")
+        odd = found[~(np.isfinite(found) & (found >= 0))][0]
+        raise InvalidInput(
+            f"probabilities must be finite and at least 0; got {odd:.4g} (a softmax turns logits into them)"
+        )
     sums = np.add.reduce(found, axis=1, dtype=np.float64)
     wrong = int(np.count_nonzero(np.abs(sums - 1) > _SUM_ERROR))
     if wrong:

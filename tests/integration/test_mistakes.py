@@ -46,6 +46,7 @@ MISTAKES = [
     (f"{ROWS} --engine spark", 2, "got 'spark'", "'local', 'processes' or 'ray'"),
     (f"{ROWS} --on-bad-rows ignore", 2, "got 'ignore'", "'error' or 'drop'"),
     (f"{ROWS} {NEW} --address auto", 2, "the engine is 'local'", "for the engine 'ray'"),
+    (f"{ROWS} {NEW} --workers 2", 2, "the engine is 'local'", "workers also for 'processes'"),
     # The rows.
     ("select none.npy --keep 10%", 3, "there is no file", "none.npy"),
     ("select flat.npy --keep 10%", 3, "flat.npy has shape (60,)", "two dimensions (rows, features)"),
@@ -67,6 +68,7 @@ MISTAKES = [
     ("select holes.csv --labels kind --keep 2", 3, "row 1: no label", "--on-bad-rows drop"),
     (f"{ROWS} {NEW} --suspects wrong.csv", 3, "need labels, and rows.npy has none", "--labels"),
     ("suspects rows.npy", 3, "need labels, and rows.npy has none", "--labels"),
+    ("suspects rows.npy --labels labels.npy --above 0.8", 2, "--above goes with fix", "--fix"),
     ("compare rows.npy", 3, "rows.npy has no labels", "--labels"),
     # Photos and texts.
     ("select photos --keep 4 --engine processes", 2, "selects from embeddings", "gmmatch embed"),
@@ -89,9 +91,13 @@ MISTAKES = [
     (f"{KNOWN} --reference none.csv", 3, "there is no file", "none.csv"),
     (f"{KNOWN} --reference rows.npy", 3, "the reference has no labels", "a dataset with labels"),
     (f"{KNOWN} --probabilities wide.npy", 3, "got shape (9, 7)", "a column for each of 2 classes"),
+    (f"{KNOWN} --probabilities logits.npy", 3, "finite and at least 0; got -", "a softmax"),
+    (f"{ROWS} {NEW} --probabilities logits.npy", 3, "--probabilities are about labels", "pass labels"),
+    (f"{KNOWN} --quality short.npy", 3, "--quality has 50 entries for 60 rows", "one per row"),
     (f"{KNOWN} --fix 1.5", 2, "got 1.5", "a probability from 0 to 1"),
     (f"{KNOWN} --holdout wide.npy", 3, "rows of 7 numbers", "the same encoder"),
     (f"{KNOWN} --match-to wide.npy", 3, "rows of 7 numbers", "the same encoder"),
+    (f"{KNOWN} --match-to rows.npy=0", 2, "a positive share", "math.jsonl=0.5"),
     (f"{KNOWN} --include foreign.csv", 3, "names ids, and rows.npy has none", "--ids"),
     (f"{TABLE} --keep 2M --cost token", 3, "'token' to take as cost (--cost)", "did you mean 'tokens'?"),
     (f"{TABLE} --keep 1 --cost tokens", 3, "does not pay for the first row", "keep more"),
@@ -124,7 +130,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = np.array(["a", "b"])[codes]
     arrays = {"rows": rows, "others": rows + 1, "gaps": gaps, "flat": rows[:, 0], "labels": labels}
     arrays |= {"short": codes[:50], "amounts": rng.normal(size=60), "many": np.arange(60).astype(str)}
-    arrays |= {"wide": rng.normal(size=(9, 7)), "objects": np.array([{}, []], dtype=object)}
+    arrays |= {
+        "wide": rng.normal(size=(9, 7)),
+        "objects": np.array([{}, []], dtype=object),
+        "logits": rows[:, :2],
+    }
     for name, values in arrays.items():
         np.save(folder / f"{name}.npy", values, allow_pickle=True)
     texts = {

@@ -185,7 +185,7 @@ def this_command() -> str:
 
 def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
     """Say in words what was done."""
-    classes = f" in {facts.classes} classes" if facts.classes else ""
+    classes = f" in {facts.classes:,} class{'es' * (facts.classes > 1)}" if facts.classes else ""
     rows = "row" if facts.bad_rows == 1 else "rows"
     dropped = f"; left out {facts.bad_rows:,} bad {rows}" if facts.bad_rows else ""
     wrong = f"; {facts.suspects['suspect']:,} rows seem wrong" if facts.suspects else ""
@@ -205,7 +205,7 @@ def sentences(facts: RunInfo, suspects: Path | None = None) -> list[str]:
 
 def describe(found: Estimate) -> str:
     """Say in words what would be done."""
-    classes = f" in {found.classes:,} classes" if found.classes else ""
+    classes = f" in {found.classes:,} class{'es' * (found.classes > 1)}" if found.classes else ""
     start = f"would keep {found.keep:,} of {found.rows:,} rows"
     if found.features is None:
         return (

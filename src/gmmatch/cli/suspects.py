@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import api
+from ..errors import InvalidParameter
 from . import options
 from .friendly import notes, say, show_progress
 from .options import ENGINE, OPENING, file, takes
@@ -18,6 +19,7 @@ _MOST_PAIRS = 5
 
 @takes(f"labels groups reference probabilities overwrite {OPENING} {ENGINE}")
 def suspects(
+    context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="INPUT", help="Rows, as for `gmmatch select`.")],
     output: Annotated[Path, options.output("What to write: .parquet, .csv or .jsonl.")] = Path(
         "suspects.parquet"
@@ -43,6 +45,8 @@ def suspects(
 
         gmmatch suspects embeddings.npy --labels labels.npy --fix better.csv --above 0.95
     """
+    if fix is None and getattr(context.get_parameter_source("above"), "name", None) == "COMMANDLINE":
+        raise InvalidParameter("above goes with fix; name a file for the labels: fix=...")
     started = time.perf_counter()
     with show_progress(quiet):
         found = api.list_suspects(source, random_state=seed, output=output, fix=fix, above=above, **asked)

@@ -44,5 +44,8 @@ def open_runner(
     if engine != "local":
         return (process_engine if engine == "processes" else ray_engine)(source, address, workers)
     if address is not None or workers is not None:
-        raise InvalidParameter("address and workers are for the engine 'ray'; the engine is 'local'")
+        raise InvalidParameter(
+            "address and workers are for the engine 'ray', workers also for 'processes'; the engine is"
+            " 'local'"
+        )
     return nullcontext(Threads(NO_ROWS if source is None else source.rows))

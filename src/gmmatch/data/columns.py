@@ -213,7 +213,7 @@ def _find(dataset: Dataset, given: Any, what: str, parameter: str | None = None)
             values = join(values, dataset, what)
     else:
         raise request.no_column(given, parameter or what, dataset.columns, dataset.name)
-    _check_length(values, len(dataset), what, dataset.name)
+    _check_length(values, len(dataset), parameter or what, dataset.name)
     return values
 
 

@@ -302,7 +302,7 @@ def _check_reasons(run: Run, on_bad_rows: str) -> None:
         return
     reasons = first_reasons(bad, lambda row: row if ids is None else ids[row])
     advice = "" if len(bad) == n_rows else "; on_bad_rows='drop' leaves them out and encodes nothing again"
-    raise InvalidInput(f"{len(bad)} of {n_rows} rows cannot be encoded{reasons}{advice}")
+    raise InvalidInput(f"{len(bad):,} of {n_rows:,} rows cannot be encoded{reasons}{advice}")
 
 
 @contextmanager
