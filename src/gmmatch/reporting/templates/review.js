@@ -21,7 +21,7 @@ const KINDS = {
   duplicates: { score: "Likeness", beside: () => "The row to keep" },
 };
 const places = review.tabs.map(() => 0); // the row of each tab that is looked at
-const reviewed = { tab: 0, decisions: new Map(), saved: false, stored: true };
+const reviewed = { tab: 0, decisions: new Map(), skipped: new Set(), saved: false, stored: true };
 const betterOf = (at) => (rows.suggested[at] >= 0 ? rows.suggested[at] : rows.code[at]);
 const tabNow = () => review.tabs[reviewed.tab];
 const placeNow = () => places[reviewed.tab];
@@ -38,6 +38,7 @@ function decide(choice, chosen = -1) {
   const label = { right: rows.code[at], wrong: newLabel(tab, at), neither: -1, other: chosen }[choice];
   if (choice === "skip") reviewed.decisions.delete(at);
   else reviewed.decisions.set(at, { choice, label });
+  reviewed.skipped[choice === "skip" ? "add" : "delete"](at);
   keepDecisions();
   step(1);
 }
@@ -46,6 +47,7 @@ function decide(choice, chosen = -1) {
 function keepDecisions() {
   reviewed.saved = false;
   const kept = [...reviewed.decisions].map(([at, { choice, label }]) => [rows.row[at], choice, label]);
+  kept.push(...[...reviewed.skipped].map((at) => [rows.row[at], "skip", -1]));
   try {
     if (kept.length) localStorage.setItem(STORE, JSON.stringify(kept));
     else localStorage.removeItem(STORE);
@@ -67,7 +69,9 @@ function recallDecisions() {
   for (const [row, choice, label] of Array.isArray(kept) ? kept : []) {
     const fits = Number.isInteger(label) && label >= -1 && label < report.classes.names.length;
     const known = choice === "other" || DECISIONS.some(([name]) => name === choice);
-    if (onMap.has(row) && known && fits) reviewed.decisions.set(onMap.get(row), { choice, label });
+    if (!onMap.has(row) || !known || !fits) continue;
+    if (choice === "skip") reviewed.skipped.add(onMap.get(row));
+    else reviewed.decisions.set(onMap.get(row), { choice, label });
   }
 }
 
@@ -226,14 +230,16 @@ function forgetAll() {
   const lost = plural(reviewed.decisions.size, "decision", "decisions");
   if (!reviewed.saved && !confirm(`Forget ${lost} that you have not saved?`)) return;
   reviewed.decisions.clear();
+  reviewed.skipped.clear();
   keepDecisions();
   drawReview();
 }
 
 function makeReview() {
   recallDecisions();
-  review.tabs.forEach((tab, number) => { // on with the first row that is not decided
-    places[number] = Math.max(tab.rows.findIndex((at) => !reviewed.decisions.has(at)), 0);
+  const open = (at) => !reviewed.decisions.has(at) && !reviewed.skipped.has(at);
+  review.tabs.forEach((tab, number) => { // on with the first row that is neither decided nor skipped
+    places[number] = Math.max(tab.rows.findIndex(open), 0);
   });
   drawReview();
   byId("accept").addEventListener("click", () => acceptAbove(Number(byId("accept-above").value)));
