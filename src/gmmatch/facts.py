@@ -211,12 +211,18 @@ class RunInfo:
         if not picks or "linear" not in mine or "linear" not in other:
             return None
         at = int(np.abs(np.log(np.array(picks) / max(self.kept, 1))).argmin())
+        ours, theirs = float(mine["linear"][at]), float(other["linear"][at])
+        # Two standard errors of an accuracy.
+        chance = 2 * np.sqrt(ours * (1 - ours) / max(1, tried.get("asked", 1)))
+        level = " (the difference may be chance)" if abs(ours - theirs) < chance else ""
         curve = tried.get("curve")
-        enough = f" {curve['share']:.1%} of the believed rows teach 99 % of what all do." if curve else ""
+        share = (
+            f" {100 * curve['share']:.3g} % of the believed rows teach 99 % of what all do." if curve else ""
+        )
         return (
-            f"Trained on {picks[at]:,} such picks of a sample, a linear model gets"
-            f" {100 * mine['linear'][at]:.0f} % of the given labels right; trained on as many random rows,"
-            f" {100 * other['linear'][at]:.0f} %.{enough}"
+            f"Tried on a sample: trained on {picks[at]:,} such picks, a linear model gets {100 * ours:.0f} %"
+            f" of the labels of other rows right; trained on {picks[at]:,} random rows, {100 * theirs:.0f} %"
+            f"{level}. Wrong labels count against both.{share}"
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -346,3 +346,19 @@ def test_a_loaded_selection_shows_how_its_verbs_take_the_data(selection, tmp_pat
         with pytest.raises(InvalidInput) as caught:
             getattr(loaded, call.partition("(")[0])(*given)
         assert f"pass it: sel.{call} (" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ours", "asked", "words"),
+    [
+        (0.72, 1024, "gets 72 % of the labels of other rows right; trained on 200 random rows, 60 %."),
+        (0.72, 50, "trained on 200 random rows, 60 % (the difference may be chance)."),
+        (0.61, 1024, "trained on 200 random rows, 60 % (the difference may be chance)."),
+    ],
+)  # fmt: skip
+def test_what_was_learned_is_called_chance_where_it_may_be(selection, ours, asked, words):
+    accuracy = {"rows": {"linear": [0.3, ours]}, "random": {"linear": [0.3, 0.6]}}
+    strategy = {"strategy": "rows", "picks": [20, 200], "asked": asked, "accuracy": accuracy}
+    info = dataclasses.replace(selection.info, kept=150, strategy=strategy)
+    assert words in info.learned()
+    assert info.learned().endswith("Wrong labels count against both.")
