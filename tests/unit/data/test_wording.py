@@ -114,6 +114,27 @@ def test_a_column_of_many_texts_is_refused_with_the_way_out(tmp_path) -> None:
         gmmatch.open(path, labels="label")
 
 
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        (lambda n: f'"{n},5"', r"got amount; amount has decimal commas, as '0,5'; write 0\.5$"),
+        (
+            lambda n: "n/a" if n == 70 else str(n),
+            r"got amount; amount holds numbers, but 'n/a' in row 70; leave such cells empty$",
+        ),
+        (
+            lambda n: f"2020-01-01 {n}",
+            r"try ids='amount' or name texts .* remove what is neither, such as dates$",
+        ),
+    ],
+)
+def test_columns_that_are_nearly_numbers_are_told_apart(tmp_path, cell, said) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(["amount,age,label", *(f"{cell(n)},{n},{n % 2}" for n in range(80))]))
+    with pytest.raises(GmmatchError, match=said):
+        gmmatch.open(path, labels="label")
+
+
 def test_the_refusal_of_a_table_names_only_the_columns_that_cannot_be_read(tmp_path) -> None:
     path = tmp_path / "people.csv"
     lines = [f"{2000 + n}/1/{n},{'abc'[n % 3]},{n},{n % 2}" for n in range(80)]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Rows, Vector
-from ...errors import InvalidInput, InvalidParameter
+from ...errors import InvalidInput, InvalidParameter, brief
 from ..dataset import Dataset, Entries, Items, Kind, Unreadable
 from ..request import Request, check_column, listed
 from .base import check_room, is_instance
@@ -29,6 +29,8 @@ ALPACA = ("instruction", "input", "output")
 TURNS = ("all", "user", "assistant", "system")
 _ROLES = {"human": "user", **dict.fromkeys(("gpt", "bot", "model", "chatgpt"), "assistant")}
 MOST_CATEGORIES = 50  # different values of a column of categories
+_NEARLY = 0.9  # of the cells, from which on a column is taken to hold numbers and some slips
+_COMMA = re.compile(r"[-+]?\d+,\d+")
 _FIELD = re.compile(r"\{(\w[^{}]*)\}")
 _LOOKED_AT, _FEWEST_IDS = 1000, 20  # rows by which columns are taken to be ids
 _MOST_UNITS = 64  # columns up to which each may have a unit of its own
@@ -131,11 +133,14 @@ def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list
 def _what_columns_are(table: Table, names: Sequence[str], request: Request) -> str:
     """Return advice how to name columns that are no numbers, by what their first values look like."""
     found: dict[str, str] = {}
+    nearly: list[str] = []
     for name in names:
         first = table.values(name, 0, min(table.n_rows, _LOOKED_AT))
         values = [value for value in first if value is not None]
         texts = [value for value in values if isinstance(value, str)]
-        if len(texts) < len(values) or not texts:
+        if odd := _odd_number(texts, table.values(name)):
+            nearly.append(f"{name} {odd}")
+        elif len(texts) < len(values) or not texts:
             found.setdefault("text", name) if name in CHATS else None
         elif np.mean([len(text.split()) for text in texts]) >= _WORDS:
             found.setdefault("text", name)
@@ -144,8 +149,36 @@ def _what_columns_are(table: Table, names: Sequence[str], request: Request) -> s
         elif len(set(texts)) == len(texts) and request.ids is None:
             found.setdefault("ids", name)
     named = [f"{what}={name!r}" for what, name in found.items()]
-    others = "" if "text" in found else "name texts with text=..., images with image=..."
-    return " or ".join(filter(None, [f"try {' '.join(named)}" if named else "", others]))
+    others = "name texts with text=..., images with image=..., and remove what is neither, such as dates"
+    others = "" if "text" in found or len(nearly) == len(names) else others
+    advice = " or ".join(filter(None, [f"try {' '.join(named)}" if named else "", others]))
+    return "; ".join(filter(None, [*nearly, advice]))
+
+
+def _odd_number(texts: Sequence[str], values: Entries) -> str:
+    """Say why a column that is nearly one of numbers is none; empty if it is of other things.
+
+    >>> _odd_number(["3,5", "1,25"], ["3,5", "1,25"]), _odd_number(["a", "b"], ["a", "b"])
+    ("has decimal commas, as '3,5'; write 3.5", '')
+    >>> _odd_number(["1", "2", "?"] + ["3"] * 7, ["1", "2", "?"])
+    "holds numbers, but '?' in row 2; leave such cells empty"
+    """
+    if 2 * sum(bool(_COMMA.fullmatch(text.strip())) for text in texts) > len(texts):
+        first = next(text for text in texts if _COMMA.fullmatch(text.strip()))
+        return f"has decimal commas, as {first!r}; write {first.strip().replace(',', '.')}"
+    if not texts or sum(_is_number(text) for text in texts) < _NEARLY * len(texts):
+        return ""
+    cells = enumerate(values)
+    row, odd = next((at, cell) for at, cell in cells if isinstance(cell, str) and not _is_number(cell))
+    return f"holds numbers, but {brief(odd)} in row {row}; leave such cells empty"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _remarks(rows: Rows, names: Sequence[str]) -> Iterator[str]:
