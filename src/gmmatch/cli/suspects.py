@@ -76,7 +76,8 @@ def sentences(facts: dict[str, Any]) -> list[str]:
     if fixed := facts.get("fixed"):
         pairs = Counter((change["from"], change["to"]) for change in fixed["changes"])
         words = [f"{old!r} to {new!r}: {count:,}" for (old, new), count in pairs.most_common(_MOST_PAIRS)]
-        more = f", and {len(pairs) - _MOST_PAIRS:,} other pairs" if len(pairs) > _MOST_PAIRS else ""
+        rest = len(pairs) - _MOST_PAIRS
+        more = f", and {rest:,} other pair{'s' * (rest > 1)}" if rest > 0 else ""
         told = f" ({', '.join(words)}{more})" if words else ""
         lines.append(
             f"Changed {len(fixed['changes']):,} labels, by suggestions of {fixed['above']:g} or more{told};"

@@ -117,7 +117,7 @@ def _numbers(table: Table, request: Request) -> tuple[Rows, dict[int, str], list
     categories = [name for name in wrong if named and is_category(table.values(name))]
     if wrong and categories == wrong:
         note = "numbers are in units of their spread, and gaps have a column of their own"
-        note = f"columns {listed(wrong)} were taken as categories; {note}"
+        note = f"taken as categories: {listed(wrong)}; {note}"
         return _mixed(table, rest, wrong, request), {}, [note]
     if wrong or not rest:
         others = [name for name in wrong if name not in categories]
