@@ -39,6 +39,7 @@ _TABS = {
     "outliers": ("Outliers", "Rows far from the others of their class, beside a typical row of it.", 1_000),
     "duplicates": ("Duplicates", "One of each group, largest groups first, beside the row to keep.", 1_000),
 }  # fmt: skip
+_UNLABELLED_OUTLIERS = "Rows far from all others, beside a typical row."
 _MOST_STEPS = 120_000  # budgets times classes
 _BUDGETS = 240
 _FEWEST_BUDGETS = 40
@@ -362,6 +363,8 @@ def find_tabs(inputs: Inputs, evidence: Suspicion) -> list[Tab]:
     tabs = []
     for name, (at, beside, score) in kinds.items():
         title, about, most = _TABS[name]
+        if name == "outliers" and not inputs.labelled:
+            about = _UNLABELLED_OUTLIERS
         few = at[:most]
         scores = [round(value, 3) for value in score[few].tolist()]
         tabs.append(

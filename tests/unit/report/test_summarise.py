@@ -397,3 +397,11 @@ def test_labels_are_saved_by_id_unless_ids_repeat(blobs):
     assert summarise(selection, data).review.labels.ids == names.tolist()
     names[7] = names[8]
     assert summarise(selection, data.replace(ids=names)).review.labels.ids is None
+
+
+def test_without_labels_the_page_speaks_of_no_class():
+    rows = np.random.default_rng(3).normal(size=(120, 5))
+    report = summarise(gmmatch.select(rows, keep=12), as_source(rows))
+    abouts = [tab.about for tab in report.review.tabs]
+    assert len(abouts) == 2
+    assert not any("class" in about for about in abouts)
