@@ -93,13 +93,17 @@ def output(text: str, metavar: str = "FILE") -> Any:
 # What is read.
 Labels = Annotated[str | None, column("Class of each row; may be wrong.", "FILE_OR_COLUMN")]
 Ids = Annotated[str | None, column("Name of each row; its number by default.", "FILE_OR_COLUMN")]
-Groups = Annotated[str | None, column("Rows that belong together (patient, user, video).", "FILE_OR_COLUMN")]
+_GROUPS = "Which rows belong together (patient, user, video): they are judged together."
+Groups = Annotated[str | None, column(_GROUPS, "FILE_OR_COLUMN")]
 Embedding = Annotated[str | None, column("Column, array or tensor with the embeddings.")]
-_ENCODERS = "What encodes images or texts, as `gmmatch embed`; by default efficientnet-lite0 or wordllama."
+_ENCODERS = (
+    "What encodes images or texts, as `gmmatch embed` does; by default efficientnet-lite0 or wordllama."
+)
 Encoder = Annotated[str | None, column(_ENCODERS, "NAME")]
-Text = Annotated[str | None, column("Column of the texts.")]
+_TEXT = "Column of the texts, a template such as '{title} {body}', or messages:user of chats."
+Text = Annotated[str | None, column(_TEXT)]
 Image = Annotated[str | None, column("Column of the images (paths or bytes).")]
-_BAD = "Rows with NaN or infinite values, or without a label: refuse the input, or drop them."
+_BAD = "Rows that cannot be used (unreadable, empty, NaN, without a label): refuse the input, or drop them."
 OnBadRows = Annotated[str, column(_BAD, "error|drop")]
 _UNLABELLED = "Rows without a label: as --on-bad-rows says, a class of their own, or picked to be labelled."
 Unlabelled = Annotated[str, column(_UNLABELLED, "error|class|pick")]

@@ -34,16 +34,20 @@ def select(
         typer.Argument(
             metavar="INPUT",
             help="Embeddings: .npy, .npz, Parquet, Arrow or safetensors, one file or a folder or glob of"
-            " shards; a table of numbers; a saved Hugging Face dataset; a folder of photos; with"
+            " shards; a table of numbers; a saved Hugging Face dataset; a folder of photos; chats; with"
             " --text a table of texts.",
         ),
     ],
     keep: Annotated[
         str | None,
-        choice("How many rows: 10%, 0.1, 5000, 2M, or +5000 beyond --include; or --settings.", "BUDGET"),
+        choice(
+            "How many rows to keep: 10%, 0.1, 5000, 2M, auto (as many as a learner needs), or +5000 beyond"
+            " --include. Needed without --settings.",
+            "BUDGET",
+        ),
     ] = None,
     settings: Annotated[
-        Path | None, choice("Repeat how a selection was made, but for what other options say.", "FILE")
+        Path | None, choice("Repeat the settings of a selection; options that you name win.", "FILE")
     ] = None,
     param: Annotated[
         list[str] | None, choice("A parameter of the method, such as clusters=off; repeatable.", "KEY=VALUE")
@@ -54,11 +58,15 @@ def select(
     ] = None,
     strata: Annotated[
         list[str] | None,
-        choice("Columns that share the budget beside the class; repeatable.", "COLUMN,COLUMN"),
+        choice("Columns whose values share the budget, as classes do; repeatable.", "COLUMN,COLUMN"),
     ] = None,
     quality: Annotated[
         str | None,
-        choice("How good rows are, and its weight: the worse do not compete.", "COLUMN_OR_FILE[=WEIGHT]"),
+        choice(
+            "A score of each row, larger is better. Of each class the worse rows, a share of WEIGHT (0.5), are"
+            " not picked.",
+            "COLUMN_OR_FILE[=WEIGHT]",
+        ),
     ] = None,
     output: Annotated[
         Path,
@@ -77,25 +85,21 @@ def select(
 
     Examples
     --------
-        gmmatch select embeddings.npy --keep 10% -o kept.parquet
-
-        gmmatch select embeddings.npy --labels labels.npy --keep 5000 --json
-
-        gmmatch select data.parquet --labels topic --keep 10% --budgets sqrt --materialize kept/
-
-        gmmatch select 'shards/*.npy' --keep 1% --memory 2GB --resume
-
-        gmmatch select data.parquet --embedding vector --labels topic --ids doc_id --keep 20% -o kept.csv
-
-        gmmatch select embeddings.npy --keep 30% --method gm-matching-paper --all-rows
-
-        gmmatch select data.parquet --labels topic --keep 10% --suspects wrong.csv --report report.html
-
         gmmatch select photos/ --keep 10% --report report.html
 
         gmmatch select tickets.csv --text body --labels intent --keep 20%
 
+        gmmatch select customers.csv --labels segment --ids customer --keep 20% --suspects wrong.csv
+
+        gmmatch select embeddings.npy --labels labels.npy --keep 5000 -o kept.parquet
+
+        gmmatch select data.parquet --embedding vector --labels topic --ids doc_id --keep 20% -o kept.csv
+
+        gmmatch select 'shards/*.npy' --keep 1% --memory 2GB --resume
+
         gmmatch select 'shards/*.npy' --keep 1% --engine ray --address auto --resume
+
+        gmmatch select data.parquet --labels topic --keep 10% --budgets sqrt --materialize kept/
 
         gmmatch select data.parquet --labels topic --keep 10% --holdout test.parquet --duplicates drop
 
@@ -104,6 +108,8 @@ def select(
         gmmatch select data.parquet --labels topic --keep 2M --cost tokens --strata source,language
 
         gmmatch select october.parquet --labels topic --settings september.parquet -o october-kept.parquet
+
+        gmmatch select embeddings.npy --keep 30% --method gm-matching-paper --all-rows
 
         gmmatch select embeddings.npy --labels labels.npy --keep 30% --method el2n --images images.npy
         --train-config train.toml --save-scores el2n.npy
