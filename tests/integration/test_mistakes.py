@@ -78,6 +78,7 @@ MISTAKES = [
     (f"select torn --encoder efficientnet-lite0 --keep 4 {NEW}", 3, "a/torn.jpg", "--on-bad-rows drop"),
     ("select tickets.csv --labels intent --keep 9", 3, "must be numbers; got body", "try --text body"),
     ("select tickets.csv --text bodi --keep 9", 3, "no column 'bodi'", "did you mean 'body'?"),
+    (f"select latin.csv --text text --labels kind --keep 9 {NEW}", 3, "not UTF-8", "saved as UTF-8 first"),
     ("embed tickets.csv -o new.npy", 3, "name the column", "--text"),
     # Outputs.
     (f"{ROWS} -o kept.parquet", 3, "it exists already", "--overwrite replaces it"),
@@ -150,6 +151,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in texts.items():
         (folder / name).write_text(text)
     text_table(folder / "tickets.csv")
+    (folder / "latin.csv").write_bytes(b"text,kind\n" + 20 * b"gr\xfcn,a\nred,b\n")
     for label in "ab":
         (folder / "photos" / label).mkdir(parents=True)
         for number in range(6):

@@ -63,8 +63,8 @@ def select(
     quality: Annotated[
         str | None,
         choice(
-            "A score of each row, larger is better. Of each class the worse rows, a share of WEIGHT (0.5), are"
-            " not picked.",
+            "A score of each row, larger is better. Of each class the worse rows, a share of WEIGHT (0.5),"
+            " are not picked.",
             "COLUMN_OR_FILE[=WEIGHT]",
         ),
     ] = None,

@@ -302,6 +302,8 @@ def _check_reasons(run: Run, on_bad_rows: str) -> None:
         return
     reasons = first_reasons(bad, lambda row: row if ids is None else ids[row])
     advice = "" if len(bad) == n_rows else "; on_bad_rows='drop' leaves them out and encodes nothing again"
+    if any(reason.startswith("not UTF-8") for reason in bad.values()):
+        advice += "; other encodings, such as Latin-1, must be saved as UTF-8 first"
     raise InvalidInput(f"{len(bad):,} of {n_rows:,} rows cannot be encoded{reasons}{advice}")
 
 
