@@ -18,11 +18,13 @@ from .arrays import FloatArray, IntArray, Labels, Vector
 from .compute.keys import look_at_rows
 from .data import Dataset, open_dataset, values_of_rows
 from .data.dataset import PLURALS
+from .data.formats.base import check_room
+from .data.joining import Values, id_column, join
 from .encoders import Embedded, choose_encoder, embed_input
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .records import Selection
 from .trust import Known
-from .validation import CheckedRows, check_input, describe_bad_rows, without_torch
+from .validation import CheckedRows, check_input, describe_bad_rows, first_rows, without_torch
 
 _SUM_ERROR = 1e-2  # of the probabilities of a row
 _SEEN = 0.999  # share of labels that a model predicts only if it learned from them, or all are right
@@ -167,12 +169,14 @@ def gather_known(
         raise InvalidInput(f"{what} about labels, and there are none; pass labels")
     _, present = checked.judged()
     classes = checked.classes[present]
-    known, notes = Known(groups=groups), []
+    known = Known(groups=groups)
+    notes: list[str] = []
     if probabilities is not None:
         columns = probabilities.values() if isinstance(probabilities, Mapping) else [probabilities]
         for column in columns:
             data.check_index(column, "probabilities")
-        found = as_probabilities(probabilities, classes, checked.classes, len(checked.rows))
+        found, more = as_probabilities(probabilities, classes, checked, data)
+        notes += more
         known = replace(known, probabilities=found)
         usable = np.flatnonzero(checked.usable)
         given = np.searchsorted(present, checked.codes[usable])
@@ -187,14 +191,24 @@ def gather_known(
     return known, tuple(notes)
 
 
-def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int) -> FloatArray:
-    """Return class probabilities in the order of the classes, or refuse what is none.
+def as_probabilities(
+    given: object, classes: Labels, checked: CheckedRows, data: Dataset
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return class probabilities in the order of the classes, and notes on them, or refuse what is none.
 
-    `classes`, `every`: the classes that have rows, and all of them; columns may be of either.
+    `classes`: those that have rows; the columns of an array may be of all classes, too. A table that has a
+    column of ids, as a file of labels may, is joined by these.
     """
-    table = _read(Path(given), n_rows) if isinstance(given, (str, os.PathLike)) else given
-    found, names = _by_name(table, classes, n_rows), classes
-    if found is None:
+    assert checked.classes is not None
+    n_rows, every = len(checked.rows), checked.classes
+    notes: tuple[str, ...] = ()
+    table = _read(Path(given), classes, n_rows) if isinstance(given, (str, os.PathLike)) else given
+    columns = _columns_of(table)
+    if columns is not None:
+        called = os.fspath(given) if isinstance(given, (str, os.PathLike)) else "probabilities"
+        found, notes = _by_class(table, columns, classes, checked, data, called)
+        names = classes
+    else:
         try:
             found = np.ma.filled(np.asanyarray(table), np.nan)
         except (TypeError, ValueError):
@@ -217,39 +231,72 @@ def as_probabilities(given: object, classes: Labels, every: Labels, n_rows: int)
             f"the probabilities of {wrong:,} of {n_rows:,} rows do not add up to 1; they add up to"
             f" {sums.min():.4g} to {sums.max():.4g}"
         )
-    return found if len(names) == len(classes) else found[:, np.isin(every, classes)]
+    return (found if len(names) == len(classes) else found[:, np.isin(every, classes)]), notes
 
 
-def _by_name(table: Any, classes: Labels, n_rows: int) -> FloatArray | None:
-    """Return the columns of the classes of a table or mapping, in their order; None: it is an array."""
+def _columns_of(table: Any) -> dict[str, Any] | None:
+    """Return the columns of a table or mapping by their names as text; None: it is an array."""
     names = table.column_names if isinstance(table, pa.Table) else getattr(table, "columns", None)
     names = table if isinstance(table, Mapping) else names
     if names is None or isinstance(table, np.ndarray):
         return None
-    called, wanted = list(map(str, names)), list(map(str, classes.tolist()))
+    called = list(map(str, names))
     columns = dict(zip(called, names, strict=True))
     if len(columns) < len(called):
         twice = next(name for name in called if called.count(name) > 1)
         raise InvalidInput(f"probabilities have more than one column {twice!r}; expected one for each class")
+    return columns
+
+
+def _by_class(
+    table: Any, columns: Mapping[str, Any], classes: Labels, checked: CheckedRows, data: Dataset, called: str
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return the columns of the classes in their order, joined by the ids beside them, if there are any."""
+    wanted, n_rows = list(map(str, classes.tolist())), len(checked.rows)
     missing = [name for name in wanted if name not in columns]
     if missing:
         raise InvalidInput(
             f"probabilities have no column for {len(missing):,} of {len(classes):,} classes, such as"
             f" {missing[0]!r}; name the columns by the classes"
         )
-    given = [as_numbers(table[columns[name]], n_rows, "each class of probabilities") for name in wanted]
-    return np.stack(given, axis=1)
+    others = [name for name in columns if name not in wanted]
+    beside = id_column(others, "", lambda name: np.asarray(table[columns[name]]).tolist())
+    keys = None if beside is None else np.asarray(table[columns[beside]]).tolist()
+    there = n_rows if keys is None else len(keys)
+    given = [as_numbers(table[columns[name]], there, "each class of probabilities") for name in wanted]
+    found = np.stack(given, axis=1)
+    if keys is None or beside is None:
+        return found, ()
+    joined = join(Values(range(there), keys, called, beside), data, "probabilities")
+    absent = [row for row in joined.absent if checked.usable[row]]
+    if absent:
+        raise InvalidInput(
+            f"{called} has no row for {len(absent):,} of {n_rows:,} rows ({first_rows(absent)}), by the ids"
+            f" in its column {beside!r}; expected one for each"
+        )
+    places = np.array([-1 if place is None else place for place in joined.entries])
+    ordered = np.where(places[:, None] >= 0, found[places], 1 / len(classes))  # of bad rows nothing is asked
+    return ordered, joined.notes
 
 
-def _read(path: Path, n_rows: int) -> Any:
-    """Return the array or the table of a file; a Parquet file of another number of rows is not read."""
+def _read(path: Path, classes: Labels, n_rows: int) -> Any:
+    """Return the array or the table of a file.
+
+    A Parquet file of another number of rows is not read, unless it has more columns than there are classes:
+    these may be ids.
+    """
     if path.exists() and not path.is_file():
         raise InvalidInput(f"probabilities are read from a file; {path} is none")
     try:
         if path.suffix == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False)
-        if path.suffix == ".parquet" and (found := pq.read_metadata(path).num_rows) != n_rows:
-            raise InvalidInput(f"probabilities must have a row for each of {n_rows:,}; {path} has {found:,}")
+        if path.suffix == ".parquet":
+            held = pq.read_metadata(path)
+            if held.num_rows != n_rows and held.num_columns <= len(classes):
+                raise InvalidInput(
+                    f"probabilities must have a row for each of {n_rows:,}; {path} has {held.num_rows:,}"
+                )
+            check_room(8 * held.num_rows * held.num_columns, str(path))
         if path.suffix in (".parquet", ".csv"):
             return pq.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
     except InvalidInput:

@@ -39,6 +39,8 @@ NAMES = {
     "labels": ("label", "labels", "class", "target", "y"),
     "ids": ("id", "ids"),
     "scores": ("score", "scores"),
+    "strata": ("stratum", "strata"),
+    "groups": ("group", "groups"),
 }
 KINDS = ".npy, .npz, IDX, .txt, .csv, .tsv, .jsonl, .parquet or .arrow"
 _MANY_NUMBERS = 30  # of classes, from which whole numbers may be amounts

@@ -98,13 +98,14 @@ def join(values: Values, dataset: Dataset, what: str) -> Values:
     keys = _checked_keys(values, what)
     found = None
     if values.key_column.strip().lower() != ROW_COLUMN:
-        found = _row_ids(dataset, values.key_column)
+        found = ids_of_rows(dataset, values.key_column)
     if found is None:
         if set(keys) != set(map(str, range(len(dataset)))):
+            own = f"its own (ids='{values.name}:{values.key_column}')"
             raise InvalidInput(
                 f"{values.name} has ids ({named(keys)}), and the rows of {dataset.name} have none but their"
-                f" numbers, 0 to {len(dataset) - 1}; give the rows' ids as well (ids), or, if the file is in"
-                f" the order of the rows, its own (ids='{values.name}:{values.key_column}')"
+                f" numbers, 0 to {len(dataset) - 1}; give the rows' ids as well (ids)"
+                + ("" if values.name == what else f", or, if the file is in the order of the rows, {own}")
             )
         found = list(range(len(dataset)))
     names = [None if is_missing(entry) else id_text(entry) for entry in found]
@@ -192,7 +193,7 @@ def _checked_keys(values: Values, what: str) -> list[str]:
 
 def notes_on_others(values: Values, dataset: Dataset) -> list[str]:
     """Point out columns that may say which row is which, where values belong to rows by position."""
-    names = [] if values.others is tuple else list(map(id_text, _row_ids(dataset, "") or ()))
+    names = [] if values.others is tuple else list(map(id_text, ids_of_rows(dataset) or ()))
     known, notes = set(names), []
     for name, entries in values.others():
         first = next(iter(entries), None)
@@ -219,7 +220,7 @@ def notes_on_others(values: Values, dataset: Dataset) -> list[str]:
     return notes
 
 
-def _row_ids(dataset: Dataset, key_column: str) -> list[Any] | None:
+def ids_of_rows(dataset: Dataset, key_column: str = "") -> list[Any] | None:
     """Return the id of each row, wherever there is one; None: the rows have none."""
     if dataset.ids is not None:
         return list(dataset.ids.tolist())

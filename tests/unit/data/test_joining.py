@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 from typer.testing import CliRunner
 
 import gmmatch
 from gmmatch.checkpoints import FileCheckpoint
 from gmmatch.cli import app
-from gmmatch.data import open_dataset
+from gmmatch.data import open_dataset, values_of_rows
 from gmmatch.data.joining import id_column
 from gmmatch.data.request import natural_order
 from gmmatch.errors import InvalidInput, InvalidParameter
@@ -172,6 +173,54 @@ def test_scores_belong_to_rows_by_id(here):
     )
     with pytest.raises(InvalidInput, match="have none but their numbers"):
         gmmatch.select("rows.npy", keep=5, method="top-scores", scores="scores.csv")
+
+
+@pytest.mark.parametrize("given", ["file.csv", "file.parquet", "table", "mapping"])
+def test_probabilities_belong_to_rows_by_id(here, given):
+    labels = LABELS % 2
+    sure = np.where(labels[:, None] == [0, 1], 0.9, 0.1)
+    ids = [f"img_{row}.png" for row in range(N)]
+    table = pa.table({"id": [ids[row] for row in ORDER], "0": sure[ORDER, 0], "1": sure[ORDER, 1]})
+    forms = {"table": table, "mapping": table.to_pydict()}
+    if given == "file.csv":
+        csv.write_csv(table, given)
+    elif given == "file.parquet":
+        pq.write_table(table, given)
+    data = gmmatch.open(ROWS, labels, ids=ids)
+    found = gmmatch.select(data, keep=9, probabilities=forms.get(given, given))
+    assert found.indices.tolist() == gmmatch.select(data, keep=9, probabilities=sure).indices.tolist()
+    assert found.info.tiers == gmmatch.select(data, keep=9, probabilities=sure).info.tiers
+    with pytest.raises(InvalidInput, match="have none but their numbers"):
+        gmmatch.select(ROWS, labels, keep=9, probabilities=forms.get(given, given))
+
+
+def test_probabilities_of_other_ids_are_counted_and_named(here):
+    labels = LABELS % 2
+    data = gmmatch.open(ROWS, labels, ids=[f"r{row}" for row in range(N)])
+
+    def select(rows):
+        columns = {"id": [f"r{row}" for row in rows], "0": [0.5] * len(rows), "1": [0.5] * len(rows)}
+        pq.write_table(pa.table(columns), "sure.parquet")
+        return gmmatch.select(data, keep=9, probabilities="sure.parquet")
+
+    assert "for 2 ids that no row has: 'r30', 'r31'" in select(range(N + 2)).info.hint.replace(" and ", ", ")
+    with pytest.raises(InvalidInput, match=r"sure\.parquet has no row for 3 of 30 rows \(first: 0, 1, 2\)"):
+        select(range(3, N))
+    with pytest.raises(InvalidInput, match="1 ids more than once: 'r5'"):
+        select([*range(N), 5])
+
+
+@pytest.mark.parametrize("what", ["strata", "groups"])
+def test_strata_and_groups_belong_to_rows_by_id(here, what):
+    values = RNG.integers(0, 3, N)
+    text = "".join(f"r{row},{values[row]},0\n" for row in ORDER)
+    Path("beside.csv").write_text(f"id,{what},other\n{text}")
+    ids = [f"r{row}" for row in range(N)]
+    found = gmmatch.open(ROWS, LABELS, ids=ids)
+    assert values_of_rows(found, "beside.csv", what).tolist() == values.tolist()
+    Path("beside.csv").write_text(f"id,mine,other\n{text}")
+    with pytest.raises(InvalidInput, match=f"which column of beside.csv holds the {what}"):
+        values_of_rows(found, "beside.csv", what)
 
 
 def test_which_column_holds_ids():
