@@ -276,17 +276,26 @@ class Dataset:
     def check_index(self, given: Any, name: str) -> None:
         """Refuse a column of pandas of another index than the table's: by position it might be of other rows.
 
-        What is an array, or of another length, has no index to compare.
+        Rows of other data than a table have their ids as an index: one that has these, or some of them, on
+        other rows is refused. What is an array, or of another length, has no index to compare.
         """
-        column = kinds_of(given) & {("pandas", "Series"), ("pandas", "DataFrame")}
-        if not column or ("pandas", "DataFrame") not in kinds_of(self.original):
+        if not kinds_of(given) & {("pandas", "Series"), ("pandas", "DataFrame")} or len(given) != len(self):
             return
-        own = self.original.index
-        if len(given) == len(own) and not given.index.equals(own):
+        if ("pandas", "DataFrame") in kinds_of(self.original):
+            own, index = self.original.index, given.index
+            differ, table, of = not index.equals(own), "table", "index"
+        elif self.ids is not None:
+            own, index = ([str(key) for key in keys.tolist()] for keys in (self.ids, given.index))
+            numbers = list(map(str, range(len(own))))
+            differ = index not in (own, numbers) and not set(index).isdisjoint(own)
+            table, of = "data", "ids"
+        else:
+            return
+        if differ:
             raise InvalidInput(
-                f"{name} has another index than the table (it begins {brief(given.index[0])}, the table's"
-                f" {brief(own[0])}, and they differ); pass {name}.loc[table.index] to join them by index, or"
-                f" {name}.to_numpy() by position"
+                f"{name} has another index than the {table} (it begins {brief(index[0])}, the {table}'s"
+                f" {brief(own[0])}, and they differ); pass {name}.loc[{table}.{of}] to"
+                f" join them by index, or {name}.to_numpy() by position"
             )
 
     def check_unchanged(self) -> None:

@@ -291,6 +291,24 @@ def test_whatever_is_said_of_rows_has_the_index_of_the_table(name, index):
         select(column.iloc[::-1], **others)
 
 
+@pytest.mark.parametrize("name", ["labels", "cost", "quality", "strata", "exclude"])
+def test_a_column_of_pandas_that_has_the_ids_of_the_rows_has_them_in_their_order(name):
+    rng = np.random.default_rng(0)
+    ids = [f"row {row}" for row in range(60)]
+    data = gmmatch.open(rng.normal(size=(60, 4)), np.arange(60) % 3, ids=ids)
+    others = {key: value for key, value in COLUMNS[name].items() if key != name}
+    column = pd.Series(COLUMNS[name][name], index=ids)
+
+    def select(column):
+        return gmmatch.select(data, **({"keep": 9} | {name: column} | others)).indices.tolist()
+
+    assert select(column) == select(column.to_numpy()) == select(column.reset_index(drop=True))
+    with pytest.raises(
+        InvalidInput, match=rf"{name} has another index than the data .* {name}\.loc\[data\.ids\]"
+    ):
+        select(column.iloc[::-1])
+
+
 def test_probabilities_have_the_index_of_the_table():
     labels = np.arange(60) % 3
     table = pd.DataFrame(np.eye(3)[labels] + np.random.default_rng(0).normal(size=(60, 3)))
