@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from . import files
 from .aims import Aims, Cost, OpenAims, Resolved, open_aims
 from .aims.duplicates import hashes_of
-from .aims.include import Include, excluded_rows
+from .aims.include import Exclude, Include
 from .aims.unlabelled import check_aims, join, share_rows
 from .arrays import Labels
 from .checkpoints import FileCheckpoint, outputs_of, state_files
@@ -782,7 +782,7 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
     out = np.ones(len(data), bool)
     out[np.concatenate([data.unlabelled, first.selection.indices])] = False
     if plan.aims.exclude is not None:
-        out[excluded_rows(plan.aims.exclude, data, first.checked, np.empty(0, np.int64))] = True
+        out[Exclude.of(plan.aims.exclude, data, first.checked, Include()).rows] = True
     out[data.bad_rows] = False
     aims = replace(plan.aims, include=Include(first.selection.indices), exclude=out)
     source = replace(data, labels=None, unlabelled=np.empty(0, np.int64))

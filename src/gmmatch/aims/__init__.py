@@ -24,7 +24,7 @@ from ..trust import Verdict
 from ..validation import Beyond, CheckedRows, check_choice, check_keep, is_whole, resolve_keep
 from .cost import Cost
 from .duplicates import Holdout, Leaks, drop_duplicates
-from .include import Include, excluded_rows
+from .include import Exclude, Include
 from .match_to import Reference, open_references, reference_parts
 from .quality import Quality
 from .strata import open_strata, strata_parts, unmet
@@ -93,7 +93,7 @@ class OpenAims:
     """Aims whose data was read."""
 
     include: Include
-    exclude: IntArray | None = None
+    exclude: Exclude | None = None
     holdout: Holdout | None = None
     drop: bool = False
     texts: IntArray | None = None  # which texts are the same, where duplicates are dropped
@@ -166,12 +166,14 @@ class OpenAims:
     ) -> tuple[Mask, list[str], dict[str, Any], Leaks | None]:
         """Return which rows may be picked, notes on that, what was found as plain data, and leaks."""
         first, earlier, leaks = self.include.rows, self.include.earlier, None
-        allowed, notes, info = checked.usable.copy(), [], {}
+        allowed, notes, info = checked.usable.copy(), list(self.include.notes), {}
+        allowed[self.include.again] = False
         if len(first) or earlier is not None:
             info["include"] = {"rows": len(first)} if earlier is None else {"elsewhere": len(earlier)}
         if self.exclude is not None:
-            allowed[self.exclude] = False
-            info["exclude"] = {"rows": len(self.exclude)}
+            allowed[self.exclude.rows] = False
+            notes += self.exclude.notes
+            info["exclude"] = {"rows": len(self.exclude.rows)}
         if self.holdout is not None:
             leaks = self.holdout.leaks(checked, seed)
             allowed[leaks.train] = False
@@ -230,7 +232,7 @@ def open_aims(
     drop, content, exclude, holdout = aims.duplicates == "drop", data.content, aims.exclude, aims.holdout
     return OpenAims(
         include,
-        None if exclude is None else excluded_rows(exclude, data, checked, include.rows),
+        None if exclude is None else Exclude.of(exclude, data, checked, include),
         None
         if holdout is None
         else Holdout.of(open_foreign(holdout, encoder, text, data.drop), data, "holdout", width),

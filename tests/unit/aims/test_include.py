@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gmmatch
@@ -261,3 +263,64 @@ def test_rows_of_a_selection_of_other_data_are_excluded_where_their_ids_are_know
     shared = set(first.ids) & set(ids[100:])
     assert found.info.aims is not None
     assert found.info.aims["exclude"] == {"rows": len(shared)}
+
+
+def test_rows_that_a_selection_of_other_data_has_are_not_picked_again() -> None:
+    ids = np.array([f"row-{row}" for row in range(len(ROWS))])
+    first = gmmatch.select(gmmatch.open(ROWS[:300], LABELS[:300], ids=ids[:300]), keep=60)
+    later = gmmatch.open(ROWS[100:], LABELS[100:], ids=ids[100:])
+    shared = set(first.ids) & set(ids[100:])
+    found = gmmatch.select(later, keep=len(later) - len(shared) + 60, include=first)
+    assert len(found) == len(later) - len(shared)
+    assert not set(found.ids) & set(first.ids)
+    assert f"{len(shared)} rows have ids that include names, and were not picked again" in found.info.hint
+
+
+def test_how_rows_of_another_fingerprint_were_found_is_said(whole: gmmatch.Selection) -> None:
+    corrected = LABELS.copy()
+    corrected[3] = (corrected[3] + 1) % 4
+    found = gmmatch.select(ROWS, corrected, keep="+30", include=whole)
+    assert "its 100 rows count as picked elsewhere" in found.info.hint
+    ids = np.arange(len(ROWS)) + 1
+    named = gmmatch.select(gmmatch.open(ROWS, LABELS, ids=ids), keep=60)
+    for aim in ("include", "exclude"):
+        found = gmmatch.select(gmmatch.open(ROWS, corrected, ids=ids), keep=90, **{aim: named})
+        assert f"{aim} is a selection of other rows or labels" in found.info.hint
+        assert "found by their ids" in found.info.hint
+    assert gmmatch.select(ROWS, LABELS, keep="+30", include=whole).info.hint is None
+
+
+@pytest.mark.parametrize("ending", [".csv", ".txt", ".npy", ".parquet"])
+def test_a_file_of_ids_names_ids_wherever_rows_have_some(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def write(ids: Any) -> Path:
+        path = Path(f"out{ending}")
+        if ending == ".npy":
+            np.save(path, np.array(ids))
+        elif ending == ".parquet":
+            pq.write_table(pa.table({"id": ids}), path)
+        else:
+            path.write_text("id\n" * (ending == ".csv") + "".join(f"{key}\n" for key in ids))
+        return path
+
+    def left_out(data: Any, ids: Any) -> list[int]:
+        found = gmmatch.select(data, keep=1.0, exclude=write(ids))
+        return sorted(set(range(len(ROWS))) - set(found.indices.tolist()))
+
+    zeros = gmmatch.open(ROWS, LABELS, ids=[f"{row:04d}" for row in range(len(ROWS))])
+    with pytest.raises(InvalidInput, match="names 2 ids that X does not have, such as '7'"):
+        left_out(zeros, [7, 8])
+    numbers = np.arange(len(ROWS)) + 1
+    assert left_out(gmmatch.open(ROWS, LABELS, ids=numbers), [8, 7]) == [6, 7]
+    assert left_out(gmmatch.open(ROWS, LABELS), [8, 7]) == [7, 8]
+    table = {"v": ROWS.tolist(), "label": LABELS, "id": numbers}
+    pq.write_table(pa.table(table), "rows.parquet")  # whose ids nobody named
+    with pytest.raises(InvalidInput, match="names 8, which may be the number of a row or an id"):
+        left_out(gmmatch.open("rows.parquet", "label"), [8, 7])
+    pq.write_table(pa.table(table | {"id": [f"row-{row}" for row in numbers]}), "rows.parquet")
+    assert left_out(gmmatch.open("rows.parquet", "label"), ["row-8", "row-7"]) == [6, 7]
+    pq.write_table(pa.table(table | {"id": numbers - 1}), "rows.parquet")
+    assert left_out(gmmatch.open("rows.parquet", "label"), [8, 7]) == [7, 8]
