@@ -346,7 +346,7 @@ def list_suspects(
     check_probability(above, "above")
 
     def check_places(found: Dataset) -> None:
-        files.check_apart(outputs, found.files)
+        files.check_apart(outputs, (*found.files, *found.beside))
         for kind, place in places.items():
             files.remove_partials(place)  # what a killed run left
             files.check_new(place, plan.overwrite)
@@ -367,7 +367,7 @@ def list_suspects(
                 write_suspects(found, partial)
             else:
                 write_labels(found.fix(above=above), partial, opened)
-    names = tuple(files.names_of((*plan.read, *opened.files)))
+    names = tuple(files.names_of((*plan.read, *opened.files, *opened.beside)))
     return replace(found, notes=(*found.notes, *remarks), read=names)
 
 

@@ -222,12 +222,14 @@ def check_apart(outputs: Sequence[Path], inputs: Iterable[object]) -> None:
         if there and (number := _file_number(name)) in there:
             raise InvalidParameter(f"{there[number]} is the input; name another file for the output")
         for path in outputs:
-            if not path.exists() and _would_join(path, name):
+            if _would_join(path, name):
+                if path.exists():
+                    raise InvalidParameter(f"{path} is the input; name another file for the output")
                 raise InvalidParameter(f"{path} would be read with {name} from then on; name another folder")
 
 
 def _would_join(path: Path, name: str) -> bool:
-    """Return True if a new file would be a part of what a folder or a pattern names.
+    """Return True if a file is, or would be, a part of what a folder or a pattern names.
 
     Of a folder only the files of some endings are shards.
     """

@@ -22,6 +22,7 @@ from .data.formats.base import check_room
 from .data.joining import Values, id_column, join
 from .encoders import Embedded, choose_encoder, embed_input
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
+from .files import names_of
 from .records import Selection
 from .trust import Known
 from .validation import CheckedRows, check_input, describe_bad_rows, first_rows, without_torch
@@ -73,7 +74,9 @@ def open_data(
     opening |= {"split": split, "memory": memory, "on_bad_rows": on_bad_rows, "header": header}
     found = open_dataset(x, labels, ids, unlabelled=unlabelled, **opening)
     if groups is not None:
-        found = found.replace(groups=values_of_rows(found, groups, "groups"))
+        values = values_of_rows(found, groups, "groups")
+        column = isinstance(groups, str) and groups in found.columns
+        found = found.replace(groups=values, beside=(*found.beside, *names_of(() if column else [groups])))
     done = not named and (not encode or found.rows is not None or found.content is None)
     if done or encode is None:
         return found

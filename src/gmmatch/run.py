@@ -383,7 +383,7 @@ class Outcome:
         """
         include = self.plan.aims.include
         given = [own for own in self.plan.read if own is not include]
-        return files.names_of((*self.dataset.files, *given))
+        return files.names_of((*self.dataset.files, *self.dataset.beside, *given))
 
     def check_apart(self, path: Path) -> None:
         """Refuse to write what was read."""
@@ -491,7 +491,7 @@ def check_before_reading(plan: Plan, params: dict[str, Any], data: Dataset) -> t
     if plan.fix is not None and checked.classes is None:
         raise InvalidInput(f"fix is about labels, and {data.name} has none; name them: labels=...")
     plan.check_outputs()
-    plan.check_read(data.files)
+    plan.check_read((*data.files, *data.beside))
     if plan.cap is not None:
         needed = plan.entry.build(**params).costs(checked).least_bytes
         if not fits(needed, plan.cap):

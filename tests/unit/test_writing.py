@@ -84,6 +84,19 @@ class TestWhatIsReadIsNotOverwritten:
             "export kept.parquet pq --ids names.csv --to cleanlab -o names.csv",
             "select sh --labels labels.npy --keep 9 -o labels.npy",
             "select sh --keep 9 --method top-scores --scores scores.npy -o scores.npy",
+            "select sh --labels labels.npy --groups names.csv --keep 9 -o names.csv",
+            "select sh --quality scores.npy=0.3 --keep 9 -o scores.npy",
+            "select sh --quality scores.npy --keep 9 -o scores.npy",
+            "select sh --strata names.csv,scores.npy --keep 9 -o scores.npy",
+            "select sh --strata names.csv:id --keep 9 -o names.csv",
+            "select sh --holdout pq --keep 9 -o pq/p1.parquet",
+            "select sh --match-to pq=0.5 --match-to sh/s0.npy=1 --keep 9 -o pq/p1.parquet",
+            "select sh --settings kept.parquet --keep 9 -o kept.parquet",
+            "select sh --exclude kept.parquet --keep 9 -o kept.parquet",
+            "select sh --labels labels.npy --probabilities scores.npy --keep 9 -o scores.npy",
+            "suspects sh --labels labels.npy --groups names.csv -o names.csv",
+            "suspects sh --labels labels.npy --probabilities names.csv -o w.csv --fix names.csv",
+            "suspects sh --labels labels.npy --reference test.parquet -o test.parquet",
             "embed images.npy --encoder pixels -o images.npy",
             "corrupt labels.npy -o labels.npy",
             "corrupt photos --preview photos/0.png",
@@ -135,6 +148,21 @@ class TestWhatIsReadIsNotOverwritten:
         done = run(words)
         assert done.exit_code == 2, done.output
         assert "from then on" in done.output or "lies inside the input" in done.output
+        assert contents(".") == before
+
+    @pytest.mark.parametrize("name", ["labels.npy", "names.csv", "groups.csv"])
+    def test_what_a_dataset_was_opened_with(self, folder, name):
+        """Files of labels, ids and groups are known to what a dataset gave, after it was opened."""
+        Path("names.csv").write_text("".join(f"row-{row}\n" for row in range(300)))
+        Path("groups.csv").write_text("".join(f"group-{row // 2}\n" for row in range(300)))
+        before = contents(".")
+        data = gmmatch.open("sh/*.npy", "labels.npy", ids="names.csv", groups="groups.csv")
+        link = Path(f"link{Path(name).suffix.replace('npy', 'csv')}")
+        link.symlink_to(name)
+        for found in (gmmatch.suspects(data), gmmatch.select(data, keep=9).suspects()):
+            with pytest.raises(InvalidParameter, match="is the input; name another file"):
+                found.save(link, overwrite=True)
+        link.unlink()
         assert contents(".") == before
 
     def test_by_python(self, folder):

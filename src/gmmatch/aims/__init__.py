@@ -54,7 +54,13 @@ class Aims:
 
     def given(self) -> list[Any]:
         """Return all that was given, paths among it: nothing of it may be written to."""
-        return [each for own in vars(self).values() for each in (own if isinstance(own, Mapping) else [own])]
+        found: list[Any] = []
+        for name, value in vars(self).items():
+            several = [*value, *value.values()] if isinstance(value, Mapping) else value
+            if name == "strata" and isinstance(value, str):
+                several = [*value.split(","), value]
+            found += several if isinstance(several, (list, tuple)) else [several]
+        return found
 
     def settings(self, columns: Sequence[str]) -> dict[str, Any]:
         """Return the aims that hold for other data, too: they name columns, and no rows, files or arrays."""

@@ -137,7 +137,7 @@ def select(
             found = estimate(plan)
             typer.echo(json.dumps(found.as_dict()) if as_json else describe(found))
             return
-        plan.check_read([scores])
+        plan.check_read([scores, settings])
         stopped = not plan.overwrite and any(path.exists() for path in plan.outputs.values())
         if plan.resume and plan.state is not None and not is_there(plan.state) and not (quiet or stopped):
             kept = "; what was encoded before is not encoded again" if encodes(plan) else ""

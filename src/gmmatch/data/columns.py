@@ -20,7 +20,7 @@ import numpy as np
 
 from ..arrays import IntArray, Labels
 from ..errors import InvalidInput, InvalidInputType
-from ..files import SHARDS, file_and_column
+from ..files import SHARDS, file_and_column, names_of
 from ..validation import first_rows, is_missing, label_values, nearest
 from . import request
 from .dataset import Dataset, Entries, Unreadable, spelled
@@ -122,7 +122,12 @@ def attach(
         raise request.refuse_bad(bad, len(dataset), dataset.name, lacks_labels, notes, dataset.ids)
     if bad and len(bad) == len(dataset):
         raise request.all_bad(bad, len(dataset), dataset.name)
-    return dataset.replace(bad=bad, notes=(*dataset.notes, *notes))
+    beside = names_of(given for given in (labels, ids) if not _is_column(dataset, given))
+    return dataset.replace(bad=bad, notes=(*dataset.notes, *notes), beside=(*dataset.beside, *beside))
+
+
+def _is_column(dataset: Dataset, given: object) -> bool:
+    return isinstance(given, str) and given in dataset.columns
 
 
 def repeated_ids(ids: Labels, missing: IntArray) -> list[str]:

@@ -162,6 +162,8 @@ class Dataset:
         Size and modification time of the files when they were opened.
     groups
         What rows belong together (patient, user, video), one value per row, where it was told.
+    beside
+        The files that labels, ids and groups came from.
     drop
         Whether it was opened to leave bad rows out.
     unlabelled
@@ -190,6 +192,7 @@ class Dataset:
     stamps: Mapping[str, str] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
     groups: Labels | None = None
+    beside: tuple[str, ...] = ()
     drop: bool = False
     unlabelled: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
