@@ -17,6 +17,7 @@ from pyarrow import csv
 from .arrays import FloatArray, IntArray, Labels, Vector
 from .compute.keys import look_at_rows
 from .data import Dataset, open_dataset, values_of_rows
+from .data.columns import notes_on_alike
 from .data.dataset import PLURALS
 from .data.formats.base import check_room
 from .data.joining import Values, id_column, join
@@ -164,16 +165,19 @@ def gather_known(
     array (rows, classes) in the order of the sorted classes, a table or mapping with a column per class, or
     a file of one. `like`: how the rows were opened (encoder, columns), for a reference that is a path.
     """
-    groups = None if data.groups is None else np.unique(data.groups, return_inverse=True)[1]
+    groups = None
+    notes: list[str] = []
+    if data.groups is not None:
+        names, groups = np.unique(data.groups, return_inverse=True)
+        notes += notes_on_alike(names, "groups")
     if reference is None and probabilities is None:
-        return Known(groups=groups), ()
+        return Known(groups=groups), tuple(notes)
     if checked.classes is None or checked.codes is None:
         what = "reference is" if probabilities is None else "probabilities are"
         raise InvalidInput(f"{what} about labels, and there are none; pass labels")
     _, present = checked.judged()
     classes = checked.classes[present]
     known = Known(groups=groups)
-    notes: list[str] = []
     if probabilities is not None:
         columns = probabilities.values() if isinstance(probabilities, Mapping) else [probabilities]
         for column in columns:

@@ -27,7 +27,7 @@ from .duplicates import Holdout, Leaks, drop_duplicates
 from .include import Exclude, Include
 from .match_to import Reference, open_references, reference_parts
 from .quality import Quality
-from .strata import open_strata, strata_parts, unmet
+from .strata import notes_on_strata, open_strata, strata_parts, unmet
 from .texts import same_texts
 
 __all__ = ["Aims", "Cost", "Holdout", "Leaks", "OpenAims", "Resolved", "open_aims"]
@@ -137,6 +137,7 @@ class OpenAims:
         if self.strata is not None:
             parts = strata_parts(self.strata, checked, by_class, params.get("budgets"))
             info["strata"] = {"columns": list(self.strata), "parts": len(parts.names)}
+            notes += notes_on_strata(self.strata)
         if self.match_to is not None:
             if self.cost is None:
                 keep = k = resolve_keep(params["keep"], int(allowed.sum()))

@@ -8,10 +8,11 @@ import numpy as np
 
 from ..arrays import AnyArray, IntArray, Mask, Vector
 from ..data import Dataset, values_of_rows
+from ..data.columns import notes_on_alike
 from ..errors import InvalidInput
 from ..matching.budgets import Weights, is_bounds, share
 from ..selectors.groups import Part, Parts
-from ..validation import CheckedRows, as_labels, is_number
+from ..validation import CheckedRows, as_labels, is_number, label_values
 
 _MOST_PARTS = 1 << 16
 
@@ -28,6 +29,15 @@ def open_strata(given: object, data: Dataset) -> dict[str, AnyArray]:
     if not given:
         raise InvalidInput("strata names no column; leave it out, or name one")
     return {str(name): values_of_rows(data, values, "strata") for name, values in given.items()}
+
+
+def notes_on_strata(strata: Mapping[str, AnyArray]) -> list[str]:
+    """Point out values that look alike, as labels that look alike are."""
+    return [
+        note
+        for name, column in strata.items()
+        for note in notes_on_alike(np.unique(label_values(column, name)[0]), f"strata ({name})")
+    ]
 
 
 def strata_parts(

@@ -163,21 +163,38 @@ def notes_on(classes: Labels) -> list[str]:
             return [f"{said} as a class; if they are amounts, such as ages, divide them into bins first"]
     if classes.dtype.kind != "U":
         return []
+    notes = notes_on_alike(classes)
+    for word, name in {_plain(name): name for name in reversed(classes.tolist())}.items():
+        if word in _NO_LABEL:
+            notes.append(
+                f"class {name!r} reads like a missing label; rows whose label is left empty can be dropped"
+                " (on_bad_rows)"
+            )
+    return notes
+
+
+def notes_on_alike(classes: Labels, what: str = "classes") -> list[str]:
+    """Return a note on names that differ in what is hardly seen, if there are any; `what`: of what."""
     alike: dict[str, list[str]] = {}
-    for name in classes.tolist():
-        alike.setdefault(" ".join(_visible(name).split()).casefold(), []).append(name)
+    for name in classes.tolist() if classes.dtype.kind == "U" else ():
+        alike.setdefault(_plain(name), []).append(name)
     notes = []
     several = [names for names in alike.values() if len(names) > 1]
     if several:
         hidden = any(_visible(name) != name for name in several[0])
         *others, last = map(ascii if hidden else repr, several[0][:_MOST_NAMED])
         more = sum(map(len, several)) - len(others) - 1
-        what = f"spaces{', accents, invisible letters' if hidden else ''} or capitals"
-        said = f"{', '.join(others)} and {last}{f', and {more} more' if more else ''}"
-        notes.append(f"classes that differ in {what} only are taken as different: {said}")
-    way = "rows whose label is left empty can be dropped (on_bad_rows)"
-    unnamed = (names[0] for word, names in alike.items() if word in _NO_LABEL)
-    return notes + [f"class {name!r} reads like a missing label; {way}" for name in unnamed]
+        notes.append(
+            f"{what} that differ in spaces{', accents, invisible letters' if hidden else ''} or capitals"
+            " only are taken as different:"
+            f" {', '.join(others)} and {last}" + (f", and {more} more" if more else "")
+        )
+    return notes
+
+
+def _plain(name: str) -> str:
+    """Return what is seen of a name, without capitals and further spaces."""
+    return " ".join(_visible(name).split()).casefold()
 
 
 def _visible(name: str) -> str:

@@ -395,6 +395,14 @@ class TestHeader:
         Path("named.csv").write_text("a,yes\n1,no\n2,yes\n")
         assert open_dataset("named.csv", "yes").labels.tolist() == ["no", "yes"]  # all words: names
 
+    @pytest.mark.parametrize("first", [",,", "a,,", '"",b,""'])
+    def test_columns_without_a_name_are_not_lost(self, here, first):
+        Path("rows.csv").write_text(f"{first}\n{self.BELOW}")
+        with pytest.raises(InvalidInput, match="several columns without a name; expected a name for each"):
+            open_dataset("rows.csv")
+        Path("rows.csv").write_text(",b,c\n0,0.1,0.5\n1,0.4,0.2\n2,0.7,0.3\n")  # as pandas writes an index
+        assert len(open_dataset("rows.csv")) == 3
+
     @pytest.mark.parametrize(
         ("first", "below", "named"),
         [
@@ -513,6 +521,12 @@ class TestText:
         ).info.hint
         assert "classes that differ in spaces, accents, invisible letters or capitals only" in hint
         assert "'caf\\xe9'" in hint
+        names = np.array(["caf\u00e9", other, "tea"] * 10)
+        hint = gmmatch.select(ROWS, keep=6, strata=names, guard="off").info.hint
+        assert "strata (strata) that differ in spaces, accents, invisible letters or capitals only" in hint
+        data = gmmatch.open(ROWS, LABELS % 2, groups=names)
+        hint = gmmatch.select(data, keep=6).info.hint
+        assert "groups that differ in spaces, accents, invisible letters or capitals only" in hint
 
 
 def test_the_index_that_pandas_wrote_holds_ids_whatever_it_is_called(here):

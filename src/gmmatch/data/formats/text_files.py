@@ -390,9 +390,10 @@ def _open_delimited(place: Place, request: Request) -> Dataset:
     for name in map(readable, names):
         if isinstance(name, Unreadable):
             raise InvalidInput(f"the first line of {found.path}, which names the columns, is {name}")
-    twice = next((name for name, count in Counter(names).items() if name and count > 1), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise InvalidInput(f"{found.path} has several columns called {twice!r}; expected a name for each")
+        called = f"called {twice!r}" if twice else "without a name"
+        raise InvalidInput(f"{found.path} has several columns {called}; expected a name for each")
     return table_dataset(delimited_table(found, has_header, notes), request, "csv", place.files)
 
 
