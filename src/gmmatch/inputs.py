@@ -20,7 +20,7 @@ from .data import Dataset, open_dataset, values_of_rows
 from .data.columns import notes_on_alike
 from .data.dataset import PLURALS
 from .data.formats.base import check_room
-from .data.joining import Values, id_column, join
+from .data.joining import Values, id_column, join, notes_on_others
 from .encoders import Embedded, choose_encoder, embed_input
 from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .files import names_of
@@ -273,7 +273,8 @@ def _by_class(
     given = [as_numbers(table[columns[name]], there, "each class of probabilities") for name in wanted]
     found = np.stack(given, axis=1)
     if keys is None or beside is None:
-        return found, ()
+        lists = ((name, np.asarray(table[columns[name]]).tolist()) for name in others)
+        return found, tuple(notes_on_others(Values(range(there), None, called, others=lambda: lists), data))
     joined = join(Values(range(there), keys, called, beside), data, "probabilities")
     absent = [row for row in joined.absent if checked.usable[row]]
     if absent:
@@ -305,12 +306,21 @@ def _read(path: Path, classes: Labels, n_rows: int) -> Any:
                 )
             check_room(8 * held.num_rows * held.num_columns, str(path))
         if path.suffix in (".parquet", ".csv"):
-            return pq.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
+            return pq.read_table(path) if path.suffix == ".parquet" else _read_csv(path, classes)
     except InvalidInput:
         raise
     except (OSError, ValueError) as error:
         raise InvalidInput(f"probabilities cannot be read from {path}: {error}") from None
     raise InvalidInput(f"probabilities are read from .npy, .parquet or .csv; got {path}")
+
+
+def _read_csv(path: Path, classes: Labels) -> pa.Table:
+    """Return a table of which all columns but those of the classes are text, as ids are: '007' is not 7."""
+    with csv.open_csv(path) as reader:
+        names = set(reader.schema.names).difference(map(str, classes.tolist()))
+    return csv.read_csv(
+        path, convert_options=csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+    )
 
 
 def _as_reference(

@@ -101,6 +101,52 @@ def test_outputs_inside_inputs(tmp_path, monkeypatch, ending, told):
     )
 
 
+BESIDE = {
+    "labels": "--labels {0}.npy", "ids": "--ids {0}.npy", "groups": "--groups {0}.npy",
+    "reference": "--reference {0}.parquet", "probabilities": "--probabilities {0}.npy",
+    "holdout": "--holdout {0}.parquet", "match-to": "--match-to {0}.parquet=0.5",
+    "include": "--include {0}.npy", "exclude": "--exclude {0}.npy", "cost": "--cost {0}.npy",
+    "strata": "--strata {0}.npy,more.npy", "quality": "--quality {0}.npy=0.4",
+    "settings": "--settings {0}.parquet",
+    "scores": "--method top-scores --scores {0}.npy", "images": "--images {0}.npy --report page.html",
+}  # fmt: skip
+LEADING = {
+    "its name": "{0}", "the whole path": "{1}/{0}", "the long way round": "../{2}/{0}", "a link": "link-{0}",
+    "a hard link": "hard-{0}", "through a link": "here/{0}",
+}  # fmt: skip
+
+
+@pytest.mark.drill
+def test_outputs_that_options_read(tmp_path, monkeypatch, told):
+    """No file that any option names is replaced, whatever it is called."""
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", ROWS)
+    np.save("more.npy", LABELS)
+    Path("here").symlink_to(tmp_path)
+    cases = 0
+    for name, words in BESIDE.items():
+        ending = ".npy" if ".npy" in words else ".parquet"
+        if ending == ".npy":
+            np.save(f"{name}.npy", LABELS)
+        else:
+            pq.write_table(pa.table({"v": ROWS[:30].tolist(), "label": LABELS[:30]}), f"{name}.parquet")
+        Path(f"link-{name}{ending}").symlink_to(f"{name}{ending}")
+        os.link(f"{name}{ending}", f"hard-{name}{ending}")
+        labels = "" if name == "labels" else "--labels more.npy"
+        before = contents()
+        for form, output in itertools.product(LEADING.values(), ("-o {0}", "-o x.csv --suspects {0}")):
+            if ending == ".npy" and "suspects" in output:
+                continue
+            place = output.format(form.format(f"{name}{ending}", tmp_path, tmp_path.name))
+            line = f"select rows.npy {labels} --keep 30 {words.format(name)} {place} --overwrite"
+            done = CliRunner().invoke(app, line.split())
+            assert done.exit_code in (2, 3), (line, done.output)
+            assert name == "settings" or "is the input" in done.output, (line, done.output)
+            assert contents() == before, line
+            cases += 1
+    told("an output that any option reads", "files beside the rows", cases, "one sentence, nothing replaced")
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -208,6 +208,13 @@ def test_probabilities_of_other_ids_are_counted_and_named(here):
         select(range(3, N))
     with pytest.raises(InvalidInput, match="1 ids more than once: 'r5'"):
         select([*range(N), 5])
+    table = {"0": [0.5] * N, "1": [0.5] * N}
+    csv.write_csv(pa.table(table | {"id": [f"{row:03d}" for row in range(N)]}), "sure.csv")
+    with pytest.raises(InvalidInput, match="has ids \\('000', '001' and 28 more\\)"):  # which are no numbers
+        gmmatch.select(ROWS, labels, keep=9, probabilities="sure.csv")
+    table["doc"] = [f"r{N - 1 - row}" for row in range(N)]
+    hint = gmmatch.select(data, keep=9, probabilities=table).info.hint
+    assert "column 'doc' of probabilities has the ids of the rows, and not as they are there" in hint
 
 
 @pytest.mark.parametrize("what", ["strata", "groups"])
