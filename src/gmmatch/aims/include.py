@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -199,7 +200,7 @@ def _opened(given: object) -> object:
     """Return what is given, or the selection that is saved where it says; other tables hold ids."""
     if isinstance(given, (str, os.PathLike)) and os.fspath(given).endswith(".parquet"):
         with suppress(OSError, ValueError):  # which `load_selection` says in a sentence
-            if METADATA_KEY not in (pq.read_schema(given).metadata or {}):
+            if Path(given).is_file() and METADATA_KEY not in (pq.read_schema(given).metadata or {}):
                 return given
         return load_selection(given)
     return given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,15 @@ def test_what_could_mean_other_rows_is_refused(aim: str) -> None:
     data = gmmatch.open(ROWS, LABELS, ids=np.arange(len(ROWS)) + 1)
     with pytest.raises(InvalidInput, match="names 5, which is an id of X, and 0, which is none"):
         gmmatch.select(data, keep=100, **{aim: [0, 5]})
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+@pytest.mark.parametrize("aim", ["include", "exclude"])
+def test_a_pipe_is_not_waited_for(aim: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "kept.parquet")
+    monkeypatch.setattr(pq, "read_schema", lambda path: pytest.fail("reading it would wait for ever"))
+    with pytest.raises(InvalidInput, match="cannot read the selection"):
+        gmmatch.select(ROWS, LABELS, keep=100, **{aim: tmp_path / "kept.parquet"})
 
 
 @pytest.mark.parametrize("aim", ["include", "exclude"])

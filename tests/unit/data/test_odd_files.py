@@ -145,6 +145,7 @@ class TestNamesThatAreNotText:
             materialize="rows", suspects="wrong.csv", by_class=False,
         )  # fmt: skip
         assert kept.info.bad_rows == 7
+        assert "no images in" not in kept.info.hint  # the folder of such a name has some
         assert set(kept.indices.tolist()) <= set(range(5))
         embedded = gmmatch.embed("photos", "pixels", on_bad_rows="drop", output="vectors.npy")
         assert [bad.id for bad in embedded.bad_rows][:2] == ["a/caf\\xe9.png", "th\\xe9/0.png"]

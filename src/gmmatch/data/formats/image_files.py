@@ -85,7 +85,7 @@ def _walk(folder: Path, above: set[tuple[int, int]]) -> Iterator[Path]:
 
 def _notes(root: Path, names: list[str], others: list[str], nested: int) -> Iterator[str]:
     used = {name.partition("/")[0] for name in names}
-    folders = sorted(entry.name for entry in os.scandir(root) if kind_of_entry(entry) == "folder")
+    folders = sorted(spelled(entry.name) for entry in os.scandir(root) if kind_of_entry(entry) == "folder")
     empty = [name for name in folders if name[0] != "." and name not in used]
     if empty:
         yield f"no images in {len(empty)} subfolder(s) of {root}: {', '.join(empty[:10])}"
