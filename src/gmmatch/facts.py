@@ -66,6 +66,12 @@ class Evidence:
             doubt[self.light] = np.maximum(doubt[self.light], _LIGHT)
         return doubt
 
+    @property
+    def judged(self) -> Mask:
+        """Which rows took part: what is in the last tier, and for no reason, did not."""
+        reason: Mask = self.far | self.clumped | (False if self.light is None else self.light)
+        return (self.tiers < _LAST_TIER) | reason
+
     def among(self, present: IntArray, n_classes: int | None) -> Evidence:
         """Return it by other positions of the classes: `present` says where each is among `n_classes`."""
         estimate = self.estimate

@@ -790,13 +790,20 @@ def run_unlabelled(plan: Plan, data: Dataset) -> Outcome:
     nothing: dict[str, Any] = dict.fromkeys((*OUTPUTS, "state", "reference", "probabilities", "fix"))
     keep = 1.0 if every else int(counts.sum())
     second = run(replace(known, source=source, keep=keep, aims=aims, params=params, resume=False, **nothing))
+    given = data
+    if plan.fix is not None and data.labels is not None and first.dataset.labels is not None:
+        fixed, labelled = data.labels.copy(), np.setdiff1d(np.arange(len(data)), data.unlabelled)
+        fixed[labelled] = first.dataset.labels[labelled]
+        data = replace(data, labels=fixed)
     found = join(first.selection, second.selection, data)
+    if plan.fix is not None and given.labels is not None:
+        found = replace(found, given_labels=given.labels[found.indices])
     # Rows without a label took no part in the first run, and are not left out for all that.
     told = set(left_out(first.dataset)) - set(left_out(data))
     hints = [line for line in (found.info.hint or "").splitlines() if line not in told]
     met: dict[str, Any] = {"bad_rows": second.info.bad_rows, "hint": "\n".join(hints) or None}
     found = replace(found, info=replace(found.info, **met, **plan.run_info(data, found)))
-    checked = check_input(data.numbers(), data.labels, name=data.name, finite=False)
+    checked = check_input(given.numbers(), given.labels, name=given.name, finite=False)
     outcome = replace(first, plan=plan, selection=found, dataset=data, checked=checked)
     return replace(outcome, selection=replace(found, made=outcome))
 

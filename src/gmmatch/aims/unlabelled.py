@@ -68,8 +68,14 @@ def join(labelled: Selection, both: Selection, data: Dataset) -> Selection:
     told = {"rows": len(unlabelled), "picked": int(counts[1]), "label": label.item()}
     hints = dict.fromkeys(filter(None, [labelled.info.hint, both.info.hint]))
     note = f"{counts[1]:,} of {len(unlabelled):,} rows without a label were picked, and are to be labelled"
+    tier_counts = labelled.info.tiers
+    if tier_counts is not None and both.tiers is not None and both.evidence is not None:
+        judged = both.evidence.judged[unlabelled]
+        more = np.bincount(both.tiers[unlabelled][judged], minlength=len(tier_counts)).tolist()
+        tier_counts = {name: own + extra for (name, own), extra in zip(tier_counts.items(), more, strict=True)}
     info = replace(
         labelled.info,
+        tiers=tier_counts,
         kept=len(indices),
         reads=(labelled.info.reads or 0) + (both.info.reads or 0),
         hint="\n".join([*hints, note]),

@@ -226,11 +226,13 @@ class Verdict:
         return Evidence(self.tiers, *columns, *place, self.labels is not None, self.light, self.estimate)
 
     def summary(self) -> dict[str, Any]:
-        """Return what was judged and why, as plain data."""
+        """Return what was judged and why, as plain data; rows that take no part are in no tier."""
+        outside = self.far | self.clumped | (False if self.light is None else self.light)
+        counts = np.bincount(self.tiers[(self.tiers != OUTSIDE) | outside], minlength=len(TIERS)).tolist()
         limits = self.thresholds[np.isfinite(self.thresholds)]
         found: dict[str, Any] = {
             "mode": "auto",
-            "tiers": dict(zip(TIERS, np.bincount(self.tiers, minlength=len(TIERS)).tolist(), strict=True)),
+            "tiers": dict(zip(TIERS, counts, strict=True)),
             "gate": {
                 "rule": "distance to the class centre at most median + 3 * 1.4826 * MAD; no clumps",
                 "far": int(self.far.sum()),
@@ -337,6 +339,7 @@ def judge(
         distances, far, clumped, *rest = run_read(rows, read)
     labels = None if rules.noise is None else LabelVerdict(*rest)
     clusters = None if rules.clusters is None else rest[0]
+    far, clumped = far & usable, clumped & usable
     tiers = np.where(~(far | clumped) & usable, TRUSTED, OUTSIDE).astype(np.int8)
     if labels is not None:
         tiers[(tiers == TRUSTED) & (labels.wrong >= WRONG)] = UNLIKELY_LABEL

@@ -154,3 +154,40 @@ def test_rows_that_compete_without_a_label_are_not_said_to_be_left_out():
     assert "10 of 30 rows without a label were picked" in found.info.hint
     data = gmmatch.open(np.nan_to_num(rows), labels, unlabelled="pick")
     assert gmmatch.select(data, keep=30).info.bad_rows == 0
+
+
+def test_counts_by_tier_are_those_of_the_rows_that_take_part() -> None:
+    rows = ROWS.copy()
+    rows[[3, 5, 450, 451]] = np.nan
+    data = gmmatch.open(rows, LABELS, unlabelled="pick", on_bad_rows="drop")
+    for source, n_rows in ((data, 596), (data.labelled(), 398)):
+        found = gmmatch.select(source, keep=90)
+        assert found.info.tiers is not None
+        assert found.tiers is not None
+        assert found.evidence is not None
+        assert sum(found.info.tiers.values()) == n_rows
+        took_part = np.ones(600, bool)
+        took_part[[3, 5, *range(400, 600)] if source is not data else [3, 5, 450, 451]] = False
+        counts = np.bincount(found.tiers[took_part], minlength=3).tolist()
+        assert list(found.info.tiers.values()) == counts
+
+
+def test_labels_are_fixed_beside_rows_without_one(tmp_path: Path) -> None:
+    labels = LABELS.copy()
+    labels[:20] = NAMES[(CODES[:20] + 1) % 4]
+    found = pick(600, labels=labels, fix=0.9)
+    assert found.labels is not None
+    assert found.given_labels is not None
+    given = found.given_labels.astype(object)
+    known = found.indices < 400
+    assert (given[known] == labels[found.indices[known]]).all()
+    assert (given[~known] == found.labels[~known]).all()
+    changed = found.indices[found.labels != found.given_labels]
+    assert len(changed) > 10
+    assert f"{len(changed)} labels were changed" in found.info.hint
+    assert (found.labels[found.labels != given] == NAMES[CODES[changed]]).all()
+    found.save(tmp_path / "kept.parquet")
+    loaded = gmmatch.load_selection(tmp_path / "kept.parquet")
+    assert loaded.labels.tolist() == found.labels.tolist()
+    assert loaded.given_labels.tolist() == found.given_labels.tolist()
+    found.report(tmp_path / "page.html")
