@@ -37,6 +37,7 @@ from .data import (
     Dataset,
     ForwardRows,
     as_address,
+    check_addresses_apart,
     check_free,
     machine_memory,
     send,
@@ -283,6 +284,8 @@ class Plan:
 
     def check_read(self, inputs: Iterable[object]) -> None:
         """Refuse to write what is read."""
+        inputs = list(inputs)
+        check_addresses_apart(self.elsewhere.values(), inputs)
         states = [] if self.state is None else state_files(self.state)
         files.check_apart([*self.outputs.values(), *states], inputs)
         if self.materialize is not None:

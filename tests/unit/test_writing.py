@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,10 +20,12 @@ from typer.testing import CliRunner
 import gmmatch
 from gmmatch import checkpoints, files
 from gmmatch.cli import app
+from gmmatch.data import check_addresses_apart
 from gmmatch.encoders import embed_input
 from gmmatch.encoders.store import KEY_BYTES, VectorStore
 from gmmatch.errors import InvalidInput, InvalidParameter
 from gmmatch.files import remove_partials, remove_partials_in, whole_file, whole_files
+from gmmatch.run import Plan
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 3, 300)
@@ -149,6 +152,36 @@ class TestWhatIsReadIsNotOverwritten:
         assert done.exit_code == 2, done.output
         assert "from then on" in done.output or "lies inside the input" in done.output
         assert contents(".") == before
+
+    @pytest.mark.parametrize(
+        ("given", "output", "said"),
+        [
+            ("s3://bucket/sh/s1.npy", "s3://bucket/sh/s1.npy", "is the input; name another file"),
+            ("s3://bucket/sh/s1.npy", "s3a://bucket/./sh//s1.npy", "is the input; name another file"),
+            ("s3://bucket/rows.npy --labels s3://bucket/y.npy", "s3://bucket/y.npy", "is the input"),
+            ("s3://bucket/rows.npy --labels s3://bucket/y.csv:b", "s3://bucket/y.csv", "is the input"),
+            ("s3://bucket/sh/*.npy", "s3://bucket/sh/s1.npy", "would be read with s3://bucket/sh/*.npy"),
+            ("s3://bucket/sh", "s3://bucket/sh/kept.npy", "would be read with s3://bucket/sh; name another"),
+            (
+                "s3://bucket/rows.npy --holdout s3://bucket/test",
+                "s3://bucket/test/a.parquet",
+                "would be read",
+            ),
+            ("hf://datasets/me/rows/*.parquet", "hf://datasets/me/rows/kept.parquet", "would be read with"),
+        ],
+    )
+    def test_behind_an_address(self, folder, monkeypatch, given, output, said):
+        """Nothing is asked of a store first: the names say it."""
+        monkeypatch.setattr("gmmatch.data.remote.find_file_system", None)
+        source, *words = given.split()
+        options = dict(zip([word[2:] for word in words[::2]], words[1::2], strict=True))
+        plan = Plan.of(source, 9, options | {"output": output, "overwrite": True})
+        with pytest.raises(InvalidParameter, match=re.escape(said)):
+            plan.check_outputs()
+
+    def test_addresses_that_are_others_may_be_written_to(self):
+        for output in ("s3://bucket/kept/s1.npy", "s3://other/sh/s1.npy", "gs://bucket/sh/s1.npy"):
+            check_addresses_apart([output], ["s3://bucket/sh/*.npy", "s3://bucket/sh", "rows.npy", None])
 
     @pytest.mark.parametrize("name", ["labels.npy", "names.csv", "groups.csv"])
     def test_what_a_dataset_was_opened_with(self, folder, name):

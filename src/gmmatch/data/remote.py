@@ -17,6 +17,7 @@ import http.client
 import io
 import itertools
 import os
+import posixpath
 import re
 import shutil
 import tempfile
@@ -38,6 +39,7 @@ from pyarrow import fs
 
 from ..arrays import FloatArray
 from ..errors import GmmatchError, InvalidInput, InvalidParameter, first_line, require
+from ..files import SHARDS
 from ..version import __version__
 
 T = TypeVar("T")
@@ -45,6 +47,7 @@ P = ParamSpec("P")
 
 PATIENCE_SECONDS = 60.0  # without any success: an object store that is gone for longer is gone
 _ADDRESS = re.compile(r"(s3a?|gc?s|az|abfss?|hf|https?|memory|file):/{1,2}([^/].*)")
+_SAME = {"s3a": "s3", "gcs": "gs", "gc": "gs"}  # schemes of one store
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 5.0
 _SECONDS = 10.0  # without a byte from a web server
@@ -343,6 +346,28 @@ def check_free(address: str, overwrite: bool) -> None:
         info = system.get_file_info(path)
     if info.type != fs.FileType.NotFound and not overwrite:
         raise InvalidInput(f"cannot write {address}: it exists already; overwrite=True replaces it")
+
+
+def check_addresses_apart(addresses: Iterable[str], inputs: Iterable[object]) -> None:
+    """Refuse to write to an address that is read, by its name or as a part of a folder or a pattern.
+
+    `inputs`: as for `files.check_apart`.
+    """
+    names = [name for name in map(as_address, inputs) if name is not None]
+    for address, name in itertools.product(addresses, names):
+        target, read = _plain(address), _plain(name)
+        if read == target or read.startswith(f"{target}:"):  # ``FILE:COLUMN``
+            raise InvalidParameter(f"{address} is the input; name another file for the output")
+        is_folder = Path(read).suffix.lower() not in SHARDS and not any(mark in read for mark in "*?[")
+        pattern = f"{read}/*" if is_folder else read
+        if fnmatchcase(target, pattern) and Path(target).suffix.lower() in (*SHARDS, ""):
+            raise InvalidParameter(f"{address} would be read with {shown(name)}; name another folder")
+
+
+def _plain(address: str) -> str:
+    """Return an address without a query, and without dots and further slashes in its path."""
+    scheme, _, path = shown(address).removesuffix("?...").partition("://")
+    return f"{_SAME.get(scheme, scheme)}://{posixpath.normpath(path)}"
 
 
 def send(path: Path, address: str) -> None:
