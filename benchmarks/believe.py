@@ -63,7 +63,9 @@ class Store:
     def keep(self, cell: Cell, draw: int, who: str, values: Values) -> None:
         """Keep what was measured, but for the probabilities of a network: they are as many as the rows."""
         line = self._line(cell, draw, who)
-        values = {name: _short(value) for name, value in values.items() if name != "network"}
+        values = {
+            name: _short(value) for name, value in values.items() if (who, name) != ("rivals", "network")
+        }
         self.cells.add(line | {"values": values})
         self.found_values[self._key(line)] = values
 

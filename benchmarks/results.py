@@ -44,7 +44,7 @@ STEPS = {
     "linear-probe": _paper("linear-probe", 2),
     "convergence": _paper("convergence", 5),
     "centres": Step(_module("centres"), 10),
-    "curate": Step(_module("curate", "--page", str(RESULTS / "curate.md")), 20),
+    "curate": Step(_module("curate"), 20),
     "stability": Step(_module("stability"), 20),
     "cifar10": _paper("cifar10", 20),
     "cifar10-neighbours": _paper("cifar10-neighbours", 20),
