@@ -81,9 +81,14 @@ class Cells:
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         self.file, self.digests = file, {labelled: digest(labelled) for labelled in (True, False)}
-        text = file.read_text(encoding="utf-8") if file.exists() else ""
-        lines = csv.DictReader(text.splitlines())
-        self.all: list[Line] = [{name: _value(value) for name, value in line.items()} for line in lines]
+        self.all = self._read()
+
+    def _read(self) -> list[Line]:
+        text = self.file.read_text(encoding="utf-8") if self.file.exists() else ""
+        return [
+            {name: _value(value) for name, value in line.items()}
+            for line in csv.DictReader(text.splitlines())
+        ]
 
     def digest(self, scenario: str) -> str:
         """Return the digest of the picks that a scenario depends on."""
@@ -104,9 +109,10 @@ class Cells:
         self._write([line], "a")
 
     def prune(self) -> None:
-        """Write the file anew: cells of older picks go, and lines are in order."""
+        """Write the file anew, with what others added to it: older picks go, and lines are in order."""
+        self.all = self._read()
         self.all = sorted(
-            self.current(), key=lambda li: (li["scenario"], li["method"], li["seed"], li["keep"])
+            self.current(), key=lambda line: [line[name] for name in ("scenario", "method", "seed", "keep")]
         )
         self._write(self.all, "w")
 
