@@ -156,8 +156,10 @@ def _mean(lines: Sequence[dict[str, str]], key: str) -> float:
 
 
 def make_points(name: str, scale: str, folder: Path = RESULTS) -> None:
-    """Draw a figure of made-up points, and write its page."""
-    made = reproduce(name, scale, OUT / digest()).folder
+    """Draw a figure of made-up points, unless it is there, and write its page."""
+    made = OUT / digest() / f"{name}-{scale}"
+    if not (made / f"{name}.csv").exists():
+        reproduce(name, scale, OUT / digest())
     shutil.copy(made / f"{name}.csv", folder)
     shutil.copy(made / f"{name}.png", folder)
     lines = _lines(folder / f"{name}.csv")
