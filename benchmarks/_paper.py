@@ -174,15 +174,20 @@ def _write(folder: Path, name: str, said: str, command: str, rest: str) -> None:
     Page(load_spec(name).title, question, said, command, shows_not, [rest]).write(folder / f"{name}.md")
 
 
-def make(name: str, scale: str, workers: int | None, folder: Path = RESULTS) -> None:
-    """Measure the rows of a table whose picks are not of today, and write its page and files."""
+def make(
+    name: str, scale: str, workers: int | None, only: Sequence[str] | None, folder: Path = RESULTS
+) -> None:
+    """Measure the rows of a table whose picks are not of today, and write its page and files.
+
+    `only`: methods to measure; others whose picks changed are left out of the page.
+    """
     kept, out = folder / f"{name}.csv", OUT / digest()
     lines = _lines(kept) if kept.exists() else []
     methods = list(dict.fromkeys(name for grid in load_spec(name).grids[scale] for name in grid.methods))
     carried = [line for line in lines if line.get("picks") == digest_of_row(line["method"])]
-    days = dict.fromkeys(methods, datetime.now(UTC).date().isoformat())
-    days |= {line["method"]: line["date"] for line in carried}
-    stale = [method for method in methods if method not in {line["method"] for line in carried}]
+    days = {line["method"]: line["date"] for line in carried}
+    stale = [method for method in methods if method not in days and (only is None or method in only)]
+    days |= dict.fromkeys(stale, datetime.now(UTC).date().isoformat())
     records: list[dict[str, Any]] = []
     if stale:
         records = reproduce(name, scale, out, part={"methods": stale}, workers=workers, say=print).records
@@ -200,7 +205,7 @@ def make(name: str, scale: str, workers: int | None, folder: Path = RESULTS) -> 
     shutil.copy(made / "curves.png", folder / f"{name}.png")
     text = (made / f"{name}.md").read_text(encoding="utf-8")
     measured = "; ".join(
-        f"{day}: {', '.join(method for method in methods if days[method] == day)}"
+        f"{day}: {', '.join(method for method in methods if days.get(method) == day)}"
         for day in sorted(set(days.values()))
     )
     _write(
@@ -220,9 +225,10 @@ def main() -> None:
     parser.add_argument("name", choices=list(QUESTIONS))
     parser.add_argument("--scale", default="cpu")
     parser.add_argument("--workers", type=int)
+    parser.add_argument("--methods", nargs="+", help="measure these; others that changed are left out")
     asked = parser.parse_args()
     if load_spec(asked.name).kind == "grid":
-        make(asked.name, asked.scale, asked.workers)
+        make(asked.name, asked.scale, asked.workers, asked.methods)
     else:
         make_points(asked.name, asked.scale)
 
