@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,28 +25,17 @@ class Judged:
     interval: list[float] | None
 
 
-def takes(function: Any, parameters: dict[str, Any]) -> bool:
-    """Return True if a function of the installed version has these parameters."""
-    return parameters.keys() <= inspect.signature(function).parameters.keys()
-
-
-def judge(rows: Rows, labels: Labels, seed: int, **known: Any) -> Judged | None:
-    """Return what `gmmatch.suspects` says; None if the version does not take what is known of the rows."""
-    if not takes(gmmatch.suspects, known):
-        return None
+def judge(rows: Rows, labels: Labels, seed: int, **known: Any) -> Judged:
+    """Return what `gmmatch.suspects` says; `known`: what is known of the rows."""
     found = gmmatch.suspects(rows, labels, random_state=seed, **known)
-    order, probability = np.empty(len(rows)), np.empty(len(rows))
+    order = np.empty(len(rows))
     order[found.rows] = found.suspicion
-    # In version 0.2 suspicion is more than the label's: a column of its own has that.
-    probability[found.rows] = vars(found).get("wrong_label", found.suspicion)
     shares = found.summary()["wrong_labels"]
-    return Judged(order, np.nan_to_num(probability), shares.get("estimate"), shares.get("interval"))
+    return Judged(order, np.nan_to_num(order), shares.get("estimate"), shares.get("interval"))
 
 
 def select(rows: Rows, labels: Labels, keep: float | int, seed: int, **settings: Any) -> Any:
-    """Return what `gmmatch.select` keeps; None if the version does not take the settings."""
-    if not takes(gmmatch.select, settings):
-        return None
+    """Return what `gmmatch.select` keeps."""
     return gmmatch.select(rows, labels=labels, keep=keep, random_state=seed, **settings)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from ._believe_parts import ARMS, KEEP, REFERENCE_SIZES
 from ._believe_rivals import SCORES
+from ._page import table
 
 Draw = dict[str, Any]  # what our package and the rivals found in one draw
 
@@ -80,11 +81,6 @@ def _number(value: float, digits: int = 3) -> str:
     return "" if np.isnan(value) else f"{value:.{digits}f}"
 
 
-def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [list(head), ["---"] * len(head), *map(list, lines)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
-
-
 def _few(names: Sequence[str], most: int = 8) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return "; ".join(names[:most]) + more
@@ -140,16 +136,8 @@ def _small(cells: Sequence[Found]) -> tuple[list[Bar], str]:
             f"behind: {_few(far)}" if far else f"{len(tables)} tables",
         )
     )
-    head = [
-        "set",
-        "cell",
-        "draws",
-        "gmmatch",
-        "regression",
-        "boosting",
-        "lead on the regression",
-        "calibration",
-    ]
+    head = ["set", "cell", "draws", "gmmatch", "regression", "boosting", "lead on the regression",
+            "calibration"]  # fmt: skip
     lines = []
     for cell in cells:
         lead = _lead(cell, "regression")
@@ -161,7 +149,7 @@ def _small(cells: Sequence[Found]) -> tuple[list[Bar], str]:
                 _number(_mean(_values(cell, "calibration"))),
             ]
         )
-    return bars, _table(head, lines)
+    return bars, table(head, lines)
 
 
 # tails and select ------------------------------------------------------------------------------------------
@@ -189,17 +177,8 @@ def _tails(cells: Sequence[Found]) -> tuple[list[Bar], str]:
                 + (f"; not: {_few(lost, 9)}" if lost else ""),
             )
         )
-    head = [
-        "set",
-        "cell",
-        "draws",
-        "good believed",
-        "smallest third",
-        "wrong believed",
-        "AUC",
-        "wrong",
-        "estimate",
-    ]
+    head = ["set", "cell", "draws", "good believed", "smallest third", "wrong believed", "AUC",
+            "wrong", "estimate"]  # fmt: skip
     lines = [
         [cell.sets, cell.name, str(len(cell.draws))]
         + [_number(100 * _mean(_values(cell, "believed", kind)), 1) for kind in _BELIEVED]
@@ -207,7 +186,7 @@ def _tails(cells: Sequence[Found]) -> tuple[list[Bar], str]:
         + [_number(100 * _mean(_values(cell, key)), 1) for key in ("wrong", "estimate")]
         for cell in cells
     ]
-    return bars, _table(head, lines)
+    return bars, table(head, lines)
 
 
 def _select(cells: Sequence[Found]) -> tuple[list[Bar], str]:
@@ -258,7 +237,7 @@ def _select(cells: Sequence[Found]) -> tuple[list[Bar], str]:
         )
     )
     head = ["set", "cell", "keep", "draws", "auto", "guard off", "oracle", "gain", "starved classes"]
-    return bars, _table([*head, "wrong picks, auto", "off"], lines)
+    return bars, table([*head, "wrong picks, auto", "off"], lines)
 
 
 # balanced --------------------------------------------------------------------------------------------------
@@ -314,19 +293,9 @@ def _balanced(
             f"{_mean(losses):.1f} % over {len(losses)} cells, at most {max(losses):.1f} %",
         )
     )
-    head = [
-        "set",
-        "noise",
-        "seed",
-        "gmmatch",
-        "0.2.0",
-        "best of cleanlab",
-        "self",
-        "margin",
-        "entropy",
-        "good rows lost",
-    ]
-    return bars, _table(head, lines)
+    head = ["set", "noise", "seed", "gmmatch", "0.2.0", "best of cleanlab", "self", "margin",
+            "entropy", "good rows lost"]  # fmt: skip
+    return bars, table(head, lines)
 
 
 # estimate --------------------------------------------------------------------------------------------------
@@ -382,7 +351,7 @@ def _estimate(cells: Sequence[Found]) -> tuple[list[Bar], str]:
         ),
     ]
     head = ["part", "set", "cell", "rows", "draws", "wrong", "estimate", "error", "truth held", "width"]
-    return bars, _table(head, lines)
+    return bars, table(head, lines)
 
 
 def _holds(draw: Draw) -> bool:
@@ -438,7 +407,7 @@ def _reference(cells: Sequence[Found]) -> tuple[list[Bar], str]:
         ),
     ]
     head = ["set", "cell", "reference rows", "draws", "gmmatch", "20 % of it wrong", "reference alone"]
-    text = _table([*head, "gmmatch without", "regression without", "wrong"], lines)
+    text = table([*head, "gmmatch without", "regression without", "wrong"], lines)
     for cell in cells:
         if cell.name == "reviewed" and cell.draws:
             draw = cell.draws[0]
@@ -490,15 +459,9 @@ def _probabilities(cells: Sequence[Found]) -> tuple[list[Bar], str]:
             else "",
         ),
     ]
-    head = [
-        "set",
-        "labels",
-        "draws",
-        "gmmatch on the network's",
-        "best of cleanlab on them",
-        "gmmatch on its own",
-    ]
-    return bars, _table([*head, *(f"accuracy at {100 * k:g} %, own / network's" for k in KEEP)], lines)
+    head = ["set", "labels", "draws", "gmmatch on the network's", "best of cleanlab on them",
+            "gmmatch on its own"]  # fmt: skip
+    return bars, table([*head, *(f"accuracy at {100 * k:g} %, own / network's" for k in KEEP)], lines)
 
 
 # the page --------------------------------------------------------------------------------------------------

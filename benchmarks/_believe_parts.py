@@ -53,7 +53,6 @@ class Cell:
 
 def _judged(task: Task, draw: int, believed: bool) -> Values:
     found = _believe_ours.judge(task.rows, task.labels, draw)
-    assert found is not None
     values: Values = {
         "order": _believe_rivals.told(task.wrong, found.order),
         "calibration": _believe_ours.calibration(found.probability, task.wrong),
@@ -313,14 +312,13 @@ def _reference_ours(name: str, shape: tuple[int, int], draw: int) -> Values:
     found = _weak_task(name, shape, draw)
     task = found.task
     alone = _believe_ours.judge(task.rows, task.labels, draw)
-    assert alone is not None
     values: Values = {
         "alone": _believe_rivals.told(task.wrong, alone.order),
         "wrong": float(task.wrong.mean()),
     }
     for words, reference in _references(draw, found).items():
         judged = _believe_ours.judge(task.rows, task.labels, draw, reference=reference)
-        values[words] = None if judged is None else _believe_rivals.told(task.wrong, judged.order)
+        values[words] = _believe_rivals.told(task.wrong, judged.order)
     return values
 
 
@@ -339,7 +337,6 @@ def _reference_rivals(name: str, shape: tuple[int, int], draw: int) -> Values:
 def _reviewed_ours(_: int) -> Values:
     rows, labels, unconfirmed = _believe_sets.reviewed()
     found = _believe_ours.judge(rows, labels, 0)
-    assert found is not None
     return {"reviewed": _among_first(found.order, unconfirmed)}
 
 
@@ -408,18 +405,13 @@ def _network_ours(name: str, noise: str, draw: int, rivals: Values) -> Values:
     values: Values = {}
     for words, known in (("own", {}), ("network", {"probabilities": found})):
         judged = _believe_ours.judge(task.rows, task.labels, draw, **known)
-        values[words] = None if judged is None else _believe_rivals.told(task.wrong, judged.order)
+        values[words] = _believe_rivals.told(task.wrong, judged.order)
         for keep in KEEP:
             kept = _believe_ours.select(task.rows, task.labels, keep, draw, **known)
-            if kept is not None:
-                picks = np.asarray(kept.indices)
-                values[f"{words} {keep}"] = _believe_rivals.accuracy(
-                    task.rows[picks],
-                    task.labels[picks],
-                    task.test,
-                    task.test_truth,
-                    int(task.truth.max()) + 1,
-                )
+            picks = np.asarray(kept.indices)
+            values[f"{words} {keep}"] = _believe_rivals.accuracy(
+                task.rows[picks], task.labels[picks], task.test, task.test_truth, int(task.truth.max()) + 1
+            )
     return values
 
 

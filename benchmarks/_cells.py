@@ -1,11 +1,14 @@
-"""Cells of `benchmarks.teach` and `benchmarks.ablation`: a scenario, a seed, a method and a budget.
+"""Cells of a study such as `benchmarks.teach`: a scenario, a seed, a method and a budget.
 
-Finished cells are JSON lines of a file, so that a run can be stopped and started again. What depends on this
-package's picks is measured again when their digest changes; what does not is measured once.
+Finished cells are lines of a CSV file in benchmarks/cells, in the repository: a run goes on where another one
+stopped, on whichever machine. What depends on the picks of this package is measured again when their
+digest changes; what does not is measured once.
 """
 
 from __future__ import annotations
 
+import argparse
+import csv
 import json
 import os
 import subprocess
@@ -21,13 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from tools.check_figures import digest
+from tools.check_figures import RESULTS, digest
 
 from ._learners import LEARNERS, logistic, score, tuned
 from ._scenes import Scene
 from ._sets import Labels, Rows
 
 Line = dict[str, Any]
+KEPT = Path(__file__).with_name("cells")
 
 
 @dataclass(frozen=True)
@@ -72,13 +76,19 @@ METHODS: dict[str, Method] = {
 
 
 class Cells:
-    """Finished cells in a file of JSON lines."""
+    """Finished cells in a CSV file: the header is of the first cell, values are JSON, a name is bare."""
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         self.file, self.digests = file, {labelled: digest(labelled) for labelled in (True, False)}
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        self.all: list[Line] = [json.loads(line) for line in lines]
+        self.all = self._read()
+
+    def _read(self) -> list[Line]:
+        text = self.file.read_text(encoding="utf-8") if self.file.exists() else ""
+        return [
+            {name: _value(value) for name, value in line.items()}
+            for line in csv.DictReader(text.splitlines())
+        ]
 
     def digest(self, scenario: str) -> str:
         """Return the digest of the picks that a scenario depends on."""
@@ -96,8 +106,48 @@ class Cells:
     def add(self, line: Line) -> None:
         """Append a finished cell."""
         self.all.append(line)
-        with self.file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        self._write([line], "a")
+
+    def prune(self) -> None:
+        """Write the file anew, with what others added to it: older picks go, and lines are in order."""
+        self.all = self._read()
+        self.all = sorted(
+            self.current(), key=lambda line: [line[name] for name in ("scenario", "method", "seed", "keep")]
+        )
+        self._write(self.all, "w")
+
+    def _write(self, lines: Sequence[Line], mode: str) -> None:
+        with self.file.open(mode, encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(self.all[0]), lineterminator="\n") if self.all else None
+            if writer is not None and not file.tell():
+                writer.writeheader()
+            for line in lines if writer is not None else ():
+                writer.writerow({name: _text(value) for name, value in line.items()})
+
+
+def _text(value: Any) -> str:
+    """Return a value as a cell of the file; accuracies have two decimals."""
+    if value is None or (isinstance(value, str) and _value(value) == value):
+        return value or ""
+    return json.dumps(round(value, 2) if isinstance(value, float) else value)
+
+
+def _value(text: str) -> Any:
+    """Return what `_text` wrote."""
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return text
+
+
+def study_parser(text: str | None, name: str) -> argparse.ArgumentParser:
+    """Return the options that all studies have: seeds, the file of cells, the folder of pages, `--show`."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--out", type=Path, default=KEPT / f"{name}.csv", help="finished cells")
+    parser.add_argument("--pages", type=Path, default=RESULTS, help="folder of the pages")
+    parser.add_argument("--show", action="store_true", help="measure nothing; write the pages")
+    return parser
 
 
 def measure(

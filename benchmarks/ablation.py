@@ -1,26 +1,23 @@
 """What each part of the default is worth: the default with one part off, on five sets.
 
-``python -m benchmarks.ablation [--seeds 0 1] [--keeps 0.02 0.05 0.1 0.3] [--out FILE] [--show]`` writes
-docs/results/ablation.md. Cells are kept in FILE, and a rerun does only what is missing. Needs what `_scenes`
-needs.
+``python -m benchmarks.ablation [--seeds 0 1] [--keeps 0.02 0.05 0.1 0.3] [--show]`` writes
+docs/results/ablation.md. Finished cells are kept (see `_cells`). Needs what `_scenes` needs.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gmmatch.trust.noise import NoiseModel
 
-from ._cells import Cells, Line, Method, measure
-from ._page import RESULTS, Page, table
+from ._cells import Cells, Line, Method, measure, study_parser
+from ._page import Page, table
 from .teach import KEEPS, by_cell, error, gaps
 
 LABELLED = (
@@ -138,14 +135,8 @@ def _of_scenario(cells: Any, methods: Sequence[str], name: str, keeps: Sequence[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser = study_parser(__doc__, "ablation")
     parser.add_argument("--keeps", type=float, nargs="+", default=list(KEEPS))
-    parser.add_argument("--out", type=Path, default=Path("out/ablation.jsonl"))
-    parser.add_argument("--page", type=Path, default=RESULTS / "ablation.md")
-    parser.add_argument("--show", action="store_true", help="measure nothing; write the page")
     asked = parser.parse_args()
     cells = Cells(asked.out)
     for seed in [] if asked.show else asked.seeds:
@@ -153,7 +144,8 @@ def main() -> None:
             for scenario in names:
                 measure(cells, scenario, seed, methods, asked.keeps, learners=LEARNERS)
                 print(f"{scenario}, seed {seed}", flush=True)
-    page(cells.current()).write(asked.page)
+    cells.prune()
+    page(cells.all).write(asked.pages / "ablation.md")
 
 
 if __name__ == "__main__":

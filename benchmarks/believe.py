@@ -1,10 +1,9 @@
 """Which labels to believe: small classes, long tails, estimates, what is known of the rows; beside rivals.
 
 ``python -m benchmarks.believe --part small --sets choose`` measures the cells of one part; without `--part`
-all of them. Every draw of a cell is kept in a file of its own, by a digest of what was asked for, so that a
-run that was stopped goes on where it stopped; figures of rivals are measured once, those of this package
-again whenever the digest of its picks changes. `--quick` makes a fifth of the draws. The page holds all that
-was measured.
+all of them. Finished draws are kept (see `_cells`): figures of rivals are measured once, those of this
+package again whenever the digest of its picks changes. `--quick` makes a fifth of the draws. The page holds
+all that was measured.
 
 Needs GMMATCH_DATA (see `_features`), the tables of `_tables`, cleanlab, and for `--sets report`
 Fashion-MNIST (see `_sets`).
@@ -13,24 +12,18 @@ Fashion-MNIST (see `_sets`).
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
-import os
-import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import gmmatch
-from tools.check_figures import digest
 
 from . import _believe_page
 from ._believe_page import Found
 from ._believe_parts import PARTS, Cell, Values
 from ._believe_rivals import VERSION
-from ._page import RESULTS, Page
+from ._cells import Cells, Line, study_parser
+from ._page import Page
 
 BEFORE = Path(__file__).with_name("believe-0.2.0.json")  # the order of version 0.2.0, as its page has it
 _COMMAND = """`python -m benchmarks.believe --sets choose report`. All cells are shown. Draws are paired:
@@ -48,41 +41,33 @@ _TITLES = {"choose": "Sets that settings were chosen on", "report": "Sets to rep
 
 
 class Store:
-    """Finished measurements in a folder, one file for each."""
+    """Finished measurements: lines of a file of cells, one for each draw and who was measured."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
+    def __init__(self, file: Path) -> None:
+        self.cells = Cells(file)
+        self.found_values = {self._key(line): line["values"] for line in self.cells.current()}
 
-    def _file(self, cell: Cell, draw: int, who: str) -> Path:
-        code = VERSION if who == "rivals" else f"{VERSION} {digest(labelled=True)}"
-        key = json.dumps([cell.part, cell.sets, cell.name, draw, who, code])
-        return self.folder / f"{cell.part}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
+    @staticmethod
+    def _key(line: Line) -> tuple[str, int, str]:
+        return line["scenario"], line["seed"], line["method"]
+
+    def _line(self, cell: Cell, draw: int, who: str) -> Line:
+        name = f"{cell.part}: {cell.sets}, {cell.name}"
+        own = None if who == "rivals" else self.cells.digest(name)
+        return {"scenario": name, "seed": draw, "method": f"{who} {VERSION}", "keep": 0, "digest": own}
 
     def get(self, cell: Cell, draw: int, who: str) -> Values | None:
         """Return what was measured before, if it was."""
-        file = self._file(cell, draw, who)
-        return json.loads(file.read_text(encoding="utf-8"))["values"] if file.exists() else None
+        return self.found_values.get(self._key(self._line(cell, draw, who)))
 
-    def measure(self, cell: Cell, draw: int, who: str, function: Callable[[], Values]) -> Values:
-        """Return what was measured before, or measure it and keep it."""
-        values = self.get(cell, draw, who)
-        if values is not None:
-            return values
-        start = time.perf_counter()
-        values = function()
-        record = {
-            "set": cell.sets,
-            "cell": cell.name,
-            "draw": draw,
-            "who": who,
-            "version": gmmatch.__version__,
+    def keep(self, cell: Cell, draw: int, who: str, values: Values) -> None:
+        """Keep what was measured, but for the probabilities of a network: they are as many as the rows."""
+        line = self._line(cell, draw, who)
+        values = {
+            name: _short(value) for name, value in values.items() if (who, name) != ("rivals", "network")
         }
-        record |= {"seconds": round(time.perf_counter() - start, 2), "values": values}
-        with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".partial", delete=False) as partial:
-            json.dump(record, partial)
-        os.replace(partial.name, self._file(cell, draw, who))
-        return values
+        self.cells.add(line | {"values": values})
+        self.found_values[self._key(line)] = values
 
     def found(self, cell: Cell) -> Found:
         """Return the cell with its finished draws, the first ones without a gap."""
@@ -92,20 +77,31 @@ class Store:
             rivals = {} if cell.rivals is None else self.get(cell, draw, "rivals")
             if ours is None or rivals is None:
                 break
-            # What both call the same is ours, but for the probabilities of the network, which nobody shows.
-            draws.append(rivals | ours)
+            draws.append(rivals | ours)  # what both call the same is ours
         return Found(cell.part, cell.sets, cell.name, draws)
 
 
+def _short(value: Any) -> Any:
+    """Return a value with five decimals."""
+    if isinstance(value, dict):
+        return {name: _short(other) for name, other in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(other) for other in value]
+    return round(value, 5) if isinstance(value, float) else value
+
+
 def measure(cell: Cell, draw: int, store: Store, rivals_only: bool) -> None:
-    """Measure one draw of a cell, unless it is finished."""
+    """Measure what is missing of one draw of a cell."""
+    missing = store.get(cell, draw, "ours") is None and not rivals_only
     rivals: Values = {}
-    if cell.rivals is not None:
-        run = cell.rivals
-        rivals = store.measure(cell, draw, "rivals", lambda: run(draw))
-    if not rivals_only:
-        given = (rivals,) if cell.after_rivals else ()
-        store.measure(cell, draw, "ours", lambda: cell.ours(draw, *given))
+    if cell.rivals is not None and (
+        store.get(cell, draw, "rivals") is None or (missing and cell.after_rivals)
+    ):
+        rivals = cell.rivals(draw)
+        if store.get(cell, draw, "rivals") is None:
+            store.keep(cell, draw, "rivals", rivals)
+    if missing:
+        store.keep(cell, draw, "ours", cell.ours(draw, *((rivals,) if cell.after_rivals else ())))
 
 
 def _before() -> dict[str, list[float]]:
@@ -114,17 +110,12 @@ def _before() -> dict[str, list[float]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = study_parser(__doc__, "believe")
     parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--sets", nargs="+", choices=list(_TITLES), default=["choose"])
     parser.add_argument("--only", nargs="+", help="names of sets; others are left out")
     parser.add_argument("--quick", action="store_true", help="a fifth of the draws")
     parser.add_argument("--rivals-only", action="store_true", help="measure what does not depend on gmmatch")
-    parser.add_argument("--show", action="store_true", help="measure nothing; print what there is")
-    parser.add_argument("--out", type=Path, default=Path("out/believe"), help="folder of the measurements")
-    parser.add_argument("--page", type=Path, default=RESULTS / "believe.md", help="file of the page")
     return parser
 
 
@@ -141,6 +132,7 @@ def main() -> None:
                     measure(cell, draw, store, asked.rivals_only)
                 seconds = time.perf_counter() - start
                 print(f"{part}: {cell.sets}, {cell.name}: {seconds:.0f} s", flush=True)
+    store.cells.prune()
     found, counts = {}, []
     for sets, title in _TITLES.items():
         cells = [store.found(cell) for part in PARTS.values() for cell in part(sets == "report")]
@@ -160,7 +152,7 @@ def main() -> None:
         "labels that are wrong as the rows look, data of more than 12,000 rows, or encoders that were trained"
         " on the rows.",
         parts,
-    ).write(asked.page)
+    ).write(asked.pages / "believe.md")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What aims achieve: near-copies of a test set, rows like a reference, costs, shards that come one by one.
+"""What aims achieve: near-copies of a test set, rows like a reference, shards that come one by one.
 
-``python -m benchmarks.curate [--only texts photos reference cost shards] [--page docs/results/curate.md]``
+``python -m benchmarks.curate [--only texts photos reference shards]`` writes docs/results/curate.md.
 
 Needs GMMATCH_DATA with clinc150.csv, letters.csv and cifar10.npz, and wordllama; `photos` needs what
 `_features` needs. SemHash is measured where it is installed. Results are kept as JSON lines in the file that
@@ -16,7 +16,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ import gmmatch
 from gmmatch import corrupt
 from gmmatch.data import Dataset, Items
 
+from ._page import RESULTS, Page, table
+
 Rows = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
 Result = dict[str, Any]
@@ -34,7 +36,7 @@ Result = dict[str, Any]
 PLANTED = 1_000
 EDITS = ("capitals and a question mark", "two letters swapped", '"please" in front', "a word left out")
 SHARDS = 10
-COST_SHARES = 0.05, 0.1, 0.2  # of all words
+FIRST = "match_to, labels"
 
 
 def _lines() -> list[dict[str, str]]:
@@ -255,7 +257,7 @@ def measure_reference(seed: int = 0, n_reference: int = 50, keep: int = 500) -> 
     near = unit @ (reference / np.linalg.norm(reference, axis=1, keepdims=True)).T
     nearest = np.argsort(-near.max(axis=1), kind="stable")[:keep]
     found = {
-        "match_to, labels": gmmatch.select(own, codes, keep=keep, match_to=reference).indices,
+        FIRST: gmmatch.select(own, codes, keep=keep, match_to=reference).indices,
         "match_to, no labels": gmmatch.select(own, keep=keep, match_to=reference).indices,
         "nearest to a reference row (RDS+)": nearest,
         "weights of hashed word pairs (DSIR)": _dsir(
@@ -322,42 +324,6 @@ def learn(rows: Rows, labels: Labels, test: Rows, truth: Labels) -> list[float]:
     return [100 * float((learner.predict(asked) == truth).mean()) for learner in learners]
 
 
-def measure_costs(seed: int = 0, n_rows: int = 9_000) -> list[Result]:
-    """Spend the same number of words on CLINC150's texts, a fifth under wrong labels, in two ways."""
-    lines = _lines()
-    vectors = _embedded([line["text"] for line in lines])
-    part = np.array([line["split"] for line in lines])
-    intents = np.array([line["intent"] for line in lines])
-    names = np.unique(intents[part == "train"])
-    pool = np.random.default_rng(seed).permutation(np.flatnonzero(part == "train"))[:n_rows]
-    tested = np.flatnonzero((part == "test") & np.isin(intents, names))
-    rows, truth = vectors[pool], np.searchsorted(names, intents[pool])
-    test, test_truth = vectors[tested], np.searchsorted(names, intents[tested])
-    labels = corrupt.corrupt_labels(truth, 0.2, "symmetric", rng=seed)[0]
-    words = np.array([len(lines[row]["text"].split()) for row in pool])
-    order = gmmatch.select(rows, labels, keep=0.5).indices
-    results = []
-    for share in COST_SHARES:
-        budget = int(share * words.sum())
-        found = {
-            "picked by cost": gmmatch.select(rows, labels, keep=budget, cost=words).indices,
-            "by number, as many as are paid for": order[np.cumsum(words[order]) <= budget],
-        }
-        results += [
-            {
-                "part": "cost",
-                "name": name,
-                "seed": seed,
-                "share": share,
-                "rows": len(picks),
-                "spent": float(words[picks].sum() / budget),
-                "learners": learn(rows[picks], labels[picks], test, test_truth),
-            }
-            for name, picks in found.items()
-        ]
-    return results
-
-
 def measure_shards(n_rows: int = 6_000, keep: int = 600) -> list[Result]:
     """Add ten shards of letters one by one, against one run over all of them."""
     rows, truth = _letters()
@@ -411,7 +377,6 @@ PARTS: dict[str, Callable[[], list[Result]]] = {
     "texts": measure_texts,
     "photos": measure_photos,
     "reference": lambda: [result for seed in range(3) for result in measure_reference(seed)],
-    "cost": lambda: [result for seed in range(3) for result in measure_costs(seed)],
     "shards": measure_shards,
 }
 
@@ -420,125 +385,90 @@ def _per_cent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def page(results: list[Result]) -> str:
-    """Return the page of all results."""
-    by_part: dict[str, list[Result]] = {}
-    for result in results:
-        by_part.setdefault(result["part"], []).append(result)
-    found = [
-        "# What aims achieve",
-        "",
-        "`python -m benchmarks.curate` measures it, here with version 0.3.0 before its release;",
-        "`--only` measures a part. The aims are described in",
-        "[Say what the picks should be like](../howto/aims.md). Texts are embedded by WordLlama.",
-        "",
+def _scores(values: list[float]) -> list[str]:
+    return [f"{value:.1f}" for value in values]
+
+
+def _copies(some: list[Result], edits: Sequence[str]) -> str:
+    rows = [
+        [
+            own["name"],
+            *map(_per_cent, [own["recall"], *own["by_edit"]]),
+            _per_cent(own["precision"]) if own["recall"] else "-",
+            f"{own['alike_before']:,}",
+            f"{own['seconds']:.1f}",
+        ]
+        for own in some
     ]
-    if "texts" in by_part:
-        found += [
+    return table(["", "recall", *edits, "precision", "alike before", "seconds"], rows)
+
+
+def _references(some: list[Result]) -> str:
+    keys = ("right", "intents", "fewest", "open_set", "wrong_label")
+    rows = []
+    for name in dict.fromkeys(own["name"] for own in some):
+        mean = {key: float(np.mean([own[key] for own in some if own["name"] == name])) for key in keys}
+        rows.append(
+            [name, _per_cent(mean["right"]), *_scores([mean[key] for key in keys[1:4]]),
+             _per_cent(mean["wrong_label"])]
+        )  # fmt: skip
+    head = ["", "of the 10 intents", "intents picked", "picks of the rarest", "of no intent", "wrong label"]
+    return table(head, rows)
+
+
+def page(results: list[Result]) -> Page:
+    """Return the page of all results."""
+    texts, photos, references, shards = (
+        [own for own in results if own["part"] == part] for part in PARTS
+    )  # in the order of PARTS
+    rows = [[own["name"], f"{own['objective']:.3f}", *_scores(own["learners"])] for own in shards]
+    lost = np.subtract(shards[0]["learners"], shards[1]["learners"])
+    reach, (packed, cropped) = photos[0]["reach"], photos[0]["apart"][:2]
+    return Page(
+        "What aims achieve",
+        "Are copies of a test set found, are the picks like a reference, and what do shards cost that come"
+        " one by one?",
+        f"Embeddings alone hardly find copies: {_per_cent(texts[0]['recall'])} of edited texts and"
+        f" {_per_cent(photos[0]['recall'])} of edited photos; with the texts and photos themselves it is"
+        f" {_per_cent(texts[1]['recall'])} and {_per_cent(photos[1]['recall'])}. Ten shards cost"
+        f" {', '.join(_scores(list(lost)))} points for the three learners below. Of the picks that should be"
+        " like a reference"
+        f" {_per_cent(float(np.mean([own['right'] for own in references if own['name'] == FIRST])))} are of"
+        " its intents, if the rows have labels.",
+        "`python -m benchmarks.curate`. [What aims are](../howto/aims.md). Texts are embedded by WordLlama,"
+        " photos by EfficientNet-Lite0; the seconds are of one core. *Precision* is the share of the"
+        " planted rows found whose pair is what was copied. *Alike before* are rows that are found though"
+        " they were not planted. The rivals: SemHash on the same embeddings; the rows nearest to a"
+        " reference row (RDS+); weights of hashed words and pairs of words, half of the target being the"
+        " pool (DSIR).",
+        "what a cost changes: it says where the sequence of picks ends, and prefers nothing.",
+        [
             "## Copies of a test set among texts: `holdout`",
-            "",
-            f"{PLANTED:,} edited copies of CLINC150's 4,500 test texts are planted among its 15,000 training",
-            "texts. *Precision* is the share of the planted rows found whose pair is the text that was",
-            "copied. *Alike before* are training texts that are found too: they were that similar to a test",
-            "text before anything was planted, and are not counted. All work on the same",
-            "embeddings; the seconds are of one core.",
-            "",
-            f"| | recall | {' | '.join(EDITS)} | precision | alike before | seconds |",
-            "|---|---|" + "---|" * (len(EDITS) + 3),
-        ]
-        for own in by_part["texts"]:
-            edits = " | ".join(map(_per_cent, own["by_edit"]))
-            found.append(
-                f"| {own['name']} | {_per_cent(own['recall'])} | {edits} | {_per_cent(own['precision'])} |"
-                f" {own['alike_before']:,} | {own['seconds']:.1f} |"
-            )
-        found.append("")
-    if "photos" in by_part:
-        edited = list(_photo_edits())
-        found += [
+            f"{PLANTED:,} edited copies of CLINC150's 4,500 test texts among its 15,000 training texts.",
+            _copies(texts, EDITS),
             "## Copies of a test set among photos",
-            "",
-            f"{PLANTED:,} copies of CIFAR-10's first 1,000 test photos among 500 training photos: a quarter",
-            "each packed again as JPEG of quality 50, cropped to 28 of 32 pixels and enlarged, of another",
-            "size (20 to 64 pixels), and cropped and packed again (quality 75). EfficientNet-Lite0 features.",
-            "(The photos were recompressed before: their pixels differ from the original CIFAR-10 by 5.8/255",
-            "on average.) *Precision* and *alike before* as above.",
-            "",
-            f"| | recall | {' | '.join(edited)} | precision | alike before | seconds |",
-            "|---|---|" + "---|" * (len(edited) + 3),
-        ]
-        for own in by_part["photos"]:
-            recalls = " | ".join(map(_per_cent, own["by_edit"]))
-            precision = _per_cent(own["precision"]) if own["recall"] else "-"
-            found.append(
-                f"| {own['name']} | {_per_cent(own['recall'])} | {recalls} | {precision} |"
-                f" {own['alike_before']:,} | {own['seconds']:.1f} |"
-            )
-        own = by_part["photos"][0]
-        found += [
-            "",
-            f"Rows are near-duplicates within {own['reach']:.3g} of each other. Half of the copies that were",
-            f"packed again are farther than {own['apart'][0]:.3g} from their photo, and half of the cropped",
-            f"ones farther than {own['apart'][1]:.3g}: the features of small photos change much.",
-            "",
-        ]
-    if "reference" in by_part:
-        found += [
+            f"{PLANTED:,} copies of CIFAR-10's first 1,000 test photos among 500 training photos: a quarter"
+            " each packed again as JPEG of quality 50, cropped to 28 of 32 pixels and enlarged, of another"
+            " size (20 to 64 pixels), and cropped and packed again (quality 75). The photos were"
+            " recompressed before: their pixels differ from the original CIFAR-10 by 5.8/255 on average.",
+            _copies(photos, list(_photo_edits())),
+            f"Rows are near-duplicates within {reach:.3g} of each other. Half of the copies that were packed"
+            f" again are farther than {packed:.3g} from their photo, and half of the cropped ones farther"
+            f" than {cropped:.3g}: the features of small photos change much.",
             "## Rows like a reference: `match_to`",
-            "",
-            "CLINC150's 15,000 training texts of 150 intents, a fifth of the labels wrong, and 1,200 texts",
-            "of no intent under random labels. The reference has 50 rows of 10 intents, and",
-            "500 rows are picked; means of three draws.",
-            "",
-            "| | of the 10 intents | intents picked | picks of the rarest | of no intent | wrong label |",
-            "|---|---|---|---|---|---|",
-        ]
-        for name in dict.fromkeys(own["name"] for own in by_part["reference"]):
-            mean = {
-                key: float(np.mean([own[key] for own in by_part["reference"] if own["name"] == name]))
-                for key in ("right", "intents", "fewest", "open_set", "wrong_label")
-            }
-            found.append(
-                f"| {name} | {_per_cent(mean['right'])} | {mean['intents']:.1f} | {mean['fewest']:.1f} |"
-                f" {mean['open_set']:.1f} | {_per_cent(mean['wrong_label'])} |"
-            )
-        found.append("")
-    if "cost" in by_part:
-        found += [
-            "## The same number of words, spent in two ways: `cost`",
-            "",
-            "9,000 training texts of CLINC150, a fifth under wrong labels; a text costs its words; means of",
-            "three draws. *By number* is the default's sequence up to the last text that the budget pays",
-            "for. Both are the same rows here: the cost says where the sequence ends, not what it prefers.",
-            "",
-            "| words | | texts | spent | logistic regression | neighbours | RBF-SVM |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        for share, name in dict.fromkeys((own["share"], own["name"]) for own in by_part["cost"]):
-            same = [own for own in by_part["cost"] if (own["share"], own["name"]) == (share, name)]
-            scores = " | ".join(
-                f"{score:.1f}" for score in np.mean([own["learners"] for own in same], axis=0)
-            )
-            texts, spent = (np.mean([own[key] for own in same]) for key in ("rows", "spent"))
-            found.append(f"| {share:.0%} | {name} | {texts:,.0f} | {_per_cent(spent)} | {scores} |")
-        found.append("")
-    if "shards" in by_part:
-        found += [
+            "CLINC150's training texts of 150 intents, a fifth of the labels wrong, and 1,200 texts of no"
+            " intent under random labels. The reference has 50 rows of 10 intents; 500 rows are picked;"
+            " means of three draws.",
+            _references(references),
             "## Shards that come one by one: `include`",
-            "",
-            "Letters in ten shards of 600 rows, 60 rows picked of each, against one run over all 6,000 rows.",
-            "*Error* is the distance of the picks' mean from that of the class, weighted by picks. *Rows",
-            "alone* matches neither teaching picks nor Fourier features. The last two lines are a plain loop",
-            "that knows the mean of all rows from the beginning: what shards cost whoever picks.",
-            "",
-            "| | error | logistic regression | neighbours | RBF-SVM |",
-            "|---|---|---|---|---|",
-        ]
-        for own in by_part["shards"]:
-            scores = " | ".join(f"{score:.1f}" for score in own["learners"])
-            found.append(f"| {own['name']} | {own['objective']:.3f} | {scores} |")
-        found.append("")
-    return "\n".join(found)
+            "Letters in ten shards of 600 rows, 60 rows picked of each, against one run over all 6,000"
+            " rows. *Error* is the distance of the picks' mean from that of the class, weighted by picks."
+            " *Rows alone* matches neither teaching picks nor Fourier features. The last two lines are a"
+            " plain loop that knows the mean of all rows from the beginning: what shards cost whoever"
+            " picks.",
+            table(["", "error", "logistic regression", "neighbours", "RBF-SVM"], rows),
+        ],
+    )
 
 
 def main() -> None:
@@ -547,17 +477,14 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--out", type=Path, default=Path("out/curate.jsonl"))
-    parser.add_argument("--page", type=Path)
+    parser.add_argument("--pages", type=Path, default=RESULTS, help="folder of the page")
     asked = parser.parse_args()
     results = [json.loads(line) for line in asked.out.read_text().splitlines()] if asked.out.exists() else []
     for part in asked.only:
         results = [own for own in results if own["part"] != part] + PARTS[part]()
         asked.out.parent.mkdir(parents=True, exist_ok=True)
         asked.out.write_text("".join(f"{json.dumps(own)}\n" for own in results))
-    if asked.page is not None:
-        asked.page.write_text(page(results), encoding="utf-8")
-    else:
-        print(page(results))
+    page(results).write(asked.pages / "curate.md")
 
 
 if __name__ == "__main__":

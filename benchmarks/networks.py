@@ -1,21 +1,18 @@
 """Compare methods by what a network learns from the photos of their picks.
 
-``python -m benchmarks.networks [--seeds 0 1 2] [--keeps 0.02 0.05 0.1 0.2 0.3] [--out FILE] [--show]`` writes
-docs/results/networks.md. Cells are kept in FILE, and a rerun does only what is missing. Needs torch and what
-`_scenes` needs.
+``python -m benchmarks.networks [--seeds 0 1 2] [--keeps 0.02 0.05 0.1 0.2 0.3] [--show]`` writes
+docs/results/networks.md. Finished cells are kept (see `_cells`). Needs torch and what `_scenes` needs.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 
-from ._cells import METHODS, Cells, Line, measure
-from ._page import RESULTS, Page, table
+from ._cells import METHODS, Cells, Line, measure, study_parser
+from ._page import Page, table
 from .teach import accuracies, by_cell, error, gaps
 
 SCENARIOS = (
@@ -101,16 +98,10 @@ def page(lines: Sequence[Line]) -> Page:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser = study_parser(__doc__, "networks")
     parser.add_argument("--keeps", type=float, nargs="+", default=KEEPS)
     parser.add_argument("--scenarios", nargs="+", default=SCENARIOS)
     parser.add_argument("--methods", nargs="+", default=WAYS)
-    parser.add_argument("--out", type=Path, default=Path("out/networks.jsonl"), help="finished cells")
-    parser.add_argument("--pages", type=Path, default=RESULTS, help="folder of the page")
-    parser.add_argument("--show", action="store_true", help="write the page of what is finished")
     asked = parser.parse_args()
     cells = Cells(asked.out)
     for seed in [] if asked.show else asked.seeds:
@@ -119,7 +110,8 @@ def main() -> None:
                 ways = {name: METHODS[name] for name in asked.methods}
                 measure(cells, scenario, seed, ways, [keep], learners=LEARNERS)
                 print(f"seed {seed}, {keep:.0%}, {scenario}", flush=True)
-    page(cells.current()).write(asked.pages / "networks.md")
+    cells.prune()
+    page(cells.all).write(asked.pages / "networks.md")
 
 
 if __name__ == "__main__":

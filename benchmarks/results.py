@@ -1,8 +1,9 @@
 """Make the pages of docs/results: `make results`, or some of them: `make results ONLY="believe teach"`.
 
 ``python -m benchmarks.results [NAME ...] [--list] [--quick]`` runs one step after another, the cheapest
-first. Every step keeps what it measured in `out/` and a rerun does only what is missing, so that it can be
-stopped at any time. At the end README's table and the list of pages in docs/results/index.md follow.
+first. Every step keeps what it measured, in benchmarks/cells, in the CSV files of docs/results and in `out/`;
+a rerun does only what is missing or of other picks, and can be stopped at any time. At the end README's table
+and the list of pages in docs/results/index.md follow.
 GMMATCH_OLD names the `src` folder of version 0.2.0; without it the comparison with that version is left out.
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -20,52 +20,44 @@ from pathlib import Path
 
 from tools.check_figures import RESULTS, digest, write_index, write_readme
 
-_OUT = Path("out/results")
-
 
 @dataclass(frozen=True)
 class Step:
-    """A command, what it takes in minutes on two cores, and the pages that it makes.
-
-    `reproduces`: the name of a table of the paper; its page is written beside the figures and copied.
-    """
+    """A command, and the minutes that it takes on two cores if everything is measured."""
 
     command: tuple[str, ...]
     minutes: int
-    pages: tuple[str, ...]
-    reproduces: bool = False
 
 
 def _module(name: str, *more: str) -> tuple[str, ...]:
     return (sys.executable, "-m", f"benchmarks.{name}", *more)
 
 
-def _paper(name: str, minutes: int, scale: str = "cpu") -> Step:
-    command = (sys.executable, "-m", "gmmatch", "reproduce", name, "--scale", scale, "-o", str(_OUT / name))
-    return Step(command, minutes, (name,), reproduces=True)
+def _paper(name: str, minutes: int) -> Step:
+    return Step(_module("_paper", name), minutes)
 
 
 _OLD = ("--old", os.environ["GMMATCH_OLD"]) if "GMMATCH_OLD" in os.environ else ()
 STEPS = {
     "toy": _paper("toy", 1),
-    "bounds": _paper("bounds", 1, "smoke"),
+    "bounds": _paper("bounds", 1),
     "linear-probe": _paper("linear-probe", 2),
     "convergence": _paper("convergence", 5),
-    "centres": Step(_module("centres"), 10, ("centres",)),
-    "curate": Step(_module("curate", "--page", str(RESULTS / "curate.md")), 20, ("curate",)),
-    "stability": Step(_module("stability"), 20, ("stability",)),
+    "centres": Step(_module("centres"), 10),
+    "curate": Step(_module("curate"), 20),
+    "stability": Step(_module("stability"), 20),
     "cifar10": _paper("cifar10", 20),
     "cifar10-neighbours": _paper("cifar10-neighbours", 20),
     "cifar10-converged": _paper("cifar10-converged", 25),
-    "unlabelled": Step(_module("teach", "--study", "unlabelled", *_OLD), 30, ("unlabelled",)),
-    "performance": Step(("make", "bench"), 40, ("performance",)),
-    "ablation": Step(_module("ablation"), 40, ("ablation",)),
-    "networks": Step(_module("networks"), 240, ("networks",)),
+    "unlabelled": Step(_module("teach", "--study", "unlabelled", *_OLD), 30),
+    "performance": Step(("make", "bench"), 40),
+    "ablation": Step(_module("ablation"), 40),
+    "networks": Step(_module("networks"), 240),
     "network-transfer": _paper("network-transfer", 45),
     "fashion-mnist": _paper("fashion-mnist", 60),
     "domain-transfer": _paper("domain-transfer", 70),
-    "teach": Step(_module("teach", "--study", "labelled", "report", *_OLD), 180, ("teach",)),
-    "believe": Step(_module("believe", "--sets", "choose", "report"), 240, ("believe",)),
+    "teach": Step(_module("teach", "--study", "labelled", "report", *_OLD), 180),
+    "believe": Step(_module("believe", "--sets", "choose", "report"), 240),
 }
 _QUICK = {
     "believe": ("--quick",),
@@ -75,14 +67,11 @@ _MADE = re.compile(r"\*\*Picks\*\* `[0-9a-f]+`")
 
 
 def run(name: str, quick: bool) -> int:
-    """Run a step, write its pages, and return the command's exit code."""
+    """Run a step, name the picks on its page, and return the command's exit code."""
     step, start = STEPS[name], time.perf_counter()
     done = subprocess.run([*step.command, *(_QUICK.get(name, ()) if quick else ())], check=False)
-    if done.returncode == 0 and step.reproduces:
-        for file in sorted((_OUT / name).glob(f"{name}*.*")):
-            shutil.copy(file, RESULTS / file.name)
-    for page in step.pages if done.returncode == 0 else ():
-        _name_digest(RESULTS / f"{page}.md")
+    if done.returncode == 0:
+        _name_digest(RESULTS / f"{name}.md")
     print(f"== {name}: {time.perf_counter() - start:.0f} s", flush=True)
     return done.returncode
 

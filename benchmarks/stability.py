@@ -1,22 +1,20 @@
 """How much of the picks and of the suspects survives another seed, 1 % other rows, another encoder.
 
-``python -m benchmarks.stability [--seeds 0 1 2] [--out FILE] [--show]`` writes docs/results/stability.md.
-Pairs of runs are kept in FILE, and a rerun does only what is missing. Needs what `_scenes` needs.
+``python -m benchmarks.stability [--seeds 0 1 2] [--show]`` writes docs/results/stability.md. Finished pairs
+of runs are kept (see `_cells`). Needs what `_scenes` needs.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import gmmatch
 
-from ._cells import Cells, Line, pick
-from ._page import RESULTS, Page, table
+from ._cells import Cells, Line, pick, study_parser
+from ._page import Page, table
 from ._scenes import Scene
 from ._sets import Labels, Rows
 
@@ -65,7 +63,7 @@ def _survive(first: dict[str, Any], second: dict[str, Any], numbers: set[int]) -
     for name in first.keys() & second.keys():
         rows = first[name]
         seen = rows & numbers
-        shares[name] = 100 * len(seen & second[name]) / max(len(seen), 1)
+        shares[name] = round(100 * len(seen & second[name]) / max(len(seen), 1), 1)
     return shares
 
 
@@ -134,20 +132,14 @@ def page(lines: Sequence[Line]) -> Page:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--out", type=Path, default=Path("out/stability.jsonl"))
-    parser.add_argument("--page", type=Path, default=RESULTS / "stability.md")
-    parser.add_argument("--show", action="store_true", help="measure nothing; write the page")
-    asked = parser.parse_args()
+    asked = study_parser(__doc__, "stability").parse_args()
     cells = Cells(asked.out)
     for seed in [] if asked.show else asked.seeds:
         for scenario in SCENARIOS:
             measure(cells, scenario, seed)
             print(f"{scenario}, seed {seed}", flush=True)
-    page(cells.current()).write(asked.page)
+    cells.prune()
+    page(cells.all).write(asked.pages / "stability.md")
 
 
 if __name__ == "__main__":

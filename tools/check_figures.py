@@ -34,6 +34,13 @@ SCENARIOS = {
     "letters, all right": "letters/none",
 }
 METHODS = ("gmmatch", "herding+guard", "cleanlab+matching", "cleanlab+facility-location")
+_DEFAULT, _UNGUARDED = r"gm-matching[ ,]|suspects", r"gm-matching, (batches, )?guard off"
+_CASES = {  # frozen cases of rows that do not go by the name of a method
+    "gm-matching": _DEFAULT,
+    "gm-matching-unguarded": _UNGUARDED,
+    "cleanlab+gm-matching": _UNGUARDED,
+    "small-loss": "small-loss, out of fold",
+}
 _COMMAND = re.compile(r"`(gmmatch reproduce|python -m benchmarks)")
 _PICKS = re.compile(r"\*\*Picks\*\* `([0-9a-f]{8})`")
 _LIST = "## Which picks the pages are of"
@@ -45,8 +52,19 @@ def digest(labelled: bool | None = None) -> str:
     A page of results names the digest that its figures are of; see `tests/contract/test_frozen.py`.
     `labelled`: of the cases with labels alone, or of those without.
     """
+    return _digest(_DEFAULT, labelled)
+
+
+def digest_of_row(method: str) -> str:
+    """Return the digest of the frozen cases that a row of a table of `gmmatch reproduce` stands on."""
+    name, guard, _ = method.removeprefix("cleanlab+").partition("+guard")
+    found = _CASES.get(method) or rf"{name} (labelled|unlabelled|tail)$"
+    return _digest(rf"{name} guarded|suspects" if guard else found)
+
+
+def _digest(cases: str, labelled: bool | None = None) -> str:
     frozen = json.loads(FROZEN.read_text(encoding="utf-8"))
-    own = {name: picks for name, picks in frozen.items() if re.match(r"gm-matching[ ,]|suspects", name)}
+    own = {name: picks for name, picks in frozen.items() if re.match(cases, name)}
     if labelled is not None:
         own = {name: picks for name, picks in own.items() if labelled != ("unlabelled" in name)}
     return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]

@@ -9,6 +9,7 @@ import pytest
 from benchmarks import results
 from benchmarks._cells import Cells, clean, pick
 from benchmarks._learners import score
+from benchmarks._paper import records_of
 from benchmarks._scenes import Scene
 from benchmarks.teach import by_cell, leads
 from tools import check_figures
@@ -62,6 +63,56 @@ def test_cells_of_other_picks_are_measured_again_and_those_of_rivals_are_not(
     _change(frozen, **{"gm-matching labelled": [9]})
     assert Cells(cells.file).done("letters/none", 0, "default") == set()
     assert Cells(cells.file).done("letters/none", 0, "random") == {0.1}
+
+
+@pytest.mark.parametrize(
+    ("row", "case", "changes"),
+    [
+        ("random", "random tail", True),
+        ("cleanlab+random", "random tail", True),
+        ("random", "gm-matching labelled", False),
+        ("gm-matching", "suspects digits", True),
+        ("random+guard", "suspects digits", True),
+        ("random+guard", "random guarded", True),
+        ("gm-matching-unguarded", "gm-matching labelled", False),
+        ("cleanlab+gm-matching", "gm-matching, guard off, tail", True),
+        ("gm-matching-paper", "gm-matching-paper labelled", True),
+        ("gm-matching-paper", "gm-matching labelled", False),
+    ],
+)
+def test_a_row_of_a_table_stands_on_the_cases_of_its_own_method(
+    frozen: Path, row: str, case: str, changes: bool
+) -> None:
+    before = check_figures.digest_of_row(row)
+    _change(frozen, **{case: [9]})
+    assert (check_figures.digest_of_row(row) != before) == changes
+
+
+def test_lines_that_are_carried_over_keep_their_mean_spread_and_seeds() -> None:
+    line = dict.fromkeys(("table", "scale", "dataset", "scenario", "proxy", "target", "method"), "a")
+    for seeds, spread in ((1, ""), (2, "0.3"), (3, "1.25")):
+        numbers = {"keep": "0.1", "seeds": str(seeds), "accuracy": "61.5", "spread": spread}
+        shares = {"corrupted_picks": "0.25", "corrupted_rows": ""}
+        found = list(records_of([line | numbers | shares]))
+        values = [record["accuracy"] for record in found]
+        assert [record["seed"] for record in found] == list(range(seeds))
+        assert np.mean(values) == pytest.approx(61.5)
+        assert seeds == 1 or np.std(values, ddof=1) == pytest.approx(float(spread))
+        assert (found[0]["corrupted_picks"], found[0]["corrupted_rows"]) == (0.25, None)
+
+
+def test_cells_are_the_same_after_they_were_written(tmp_path: Path) -> None:
+    cells = Cells(tmp_path / "cells.csv")
+    own = cells.digest("letters/none")
+    line = {"scenario": "letters/none", "seed": 1, "method": "a, b", "keep": 0.1, "digest": own}
+    written = [line | {"values": {"x": [1.5, None]}}, line | {"seed": 0, "values": {}}]
+    for cell in written:
+        cells.add(cell)
+    cells.add(line | {"digest": "12345678", "values": {}})
+    assert Cells(cells.file).all[:2] == written
+    assert Cells(cells.file).all[2]["digest"] == "12345678"
+    cells.prune()
+    assert Cells(cells.file).all == written[::-1]
 
 
 def test_a_page_without_a_digest_is_a_find_and_one_of_other_picks_is_told(
