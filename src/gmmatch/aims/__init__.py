@@ -247,6 +247,8 @@ def open_aims(
         same_texts(content) if drop and content is not None and content.kind == "text" else None,
         None if aims.cost is None else Cost.of(aims.cost, data),
         None if aims.strata is None else open_strata(aims.strata, data),
-        None if aims.match_to is None else open_references(aims.match_to, width, seed, encoder, text, data.drop),
+        None
+        if aims.match_to is None
+        else open_references(aims.match_to, width, seed, encoder, text, data.drop),
         None if aims.quality is None else Quality.of(aims.quality, data),
     )

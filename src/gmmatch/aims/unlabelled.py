@@ -72,7 +72,9 @@ def join(labelled: Selection, both: Selection, data: Dataset) -> Selection:
     if tier_counts is not None and both.tiers is not None and both.evidence is not None:
         judged = both.evidence.judged[unlabelled]
         more = np.bincount(both.tiers[unlabelled][judged], minlength=len(tier_counts)).tolist()
-        tier_counts = {name: own + extra for (name, own), extra in zip(tier_counts.items(), more, strict=True)}
+        tier_counts = {
+            name: own + extra for (name, own), extra in zip(tier_counts.items(), more, strict=True)
+        }
     info = replace(
         labelled.info,
         tiers=tier_counts,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import FloatArray, IntArray, Vector
-from ..compute.blocks import group_order, turns
+from ..compute.blocks import group_order
 from ..compute.runner import gather
 from ..data import Dataset
 from ..errors import InvalidInput
