@@ -480,7 +480,8 @@ def file_columns(files: Sequence[str], name: str, base: Path | None = None) -> C
     described = [ask(file, _describe, file) for file in files]
     for schema, file in described:
         if not schema.equals(described[0][0]):
-            raise InvalidInput(f"{file.name} has other columns than {files[0]}")
+            what = "rows of another width or type" if isinstance(file, NpyFile) else "other columns"
+            raise InvalidInput(f"{shown(file.name)} has {what} than {shown(files[0])}")
     return Columns(name, described[0][0], [file for _, file in described], base)
 
 
