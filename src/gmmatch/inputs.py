@@ -267,7 +267,7 @@ def _by_class(
             f" {missing[0]!r}; name the columns by the classes"
         )
     others = [name for name in columns if name not in wanted]
-    beside = id_column(others, "", lambda name: np.asarray(table[columns[name]]).tolist())
+    beside = id_column(others, lambda name: np.asarray(table[columns[name]]).tolist())
     keys = None if beside is None else np.asarray(table[columns[beside]]).tolist()
     there = n_rows if keys is None else len(keys)
     given = [as_numbers(table[columns[name]], there, "each class of probabilities") for name in wanted]
