@@ -12,8 +12,8 @@ of the storages' names, then each storage as a count and its raw values.
 import glob
 import math
 import os
-from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -145,6 +145,24 @@ class _Graph:
 # ---- weights ----
 
 
+@dataclass(frozen=True)
+class _Tensor:
+    storage: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def cut_from(self, values: AnyArray) -> AnyArray:
+        last = self.offset + sum(
+            (side - 1) * step for side, step in zip(self.shape, self.strides, strict=True)
+        )
+        wrong = min((self.offset, *self.shape, *self.strides)) < 0 or last >= len(values)
+        if wrong or math.prod(self.shape) > len(values):
+            raise InvalidInput("holds a tensor that reaches outside its storage")
+        steps = [step * values.itemsize for step in self.strides]
+        return as_strided(values[self.offset :], self.shape, steps, writeable=False)
+
+
 def read_weights(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
     """Return the arrays of a saved dictionary of tensors by name.
 
@@ -153,7 +171,7 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
     try:
         with Path(path).open("rb") as stream:
             return _read(stream)
-    except (OSError, InvalidInput, ValueError, LookupError, AttributeError, TypeError) as error:
+    except (OSError, InvalidInput, ValueError, KeyError, AttributeError, TypeError) as error:
         raise InvalidInput(f"cannot read the weights {os.fspath(path)}: {error}") from error
 
 
@@ -161,34 +179,26 @@ def _read(stream: IO[bytes]) -> dict[str, AnyArray]:
     kinds: dict[str, str] = {}
 
     def storage(reference: Any) -> str:
-        _, kinds[reference[2]], name, *_ = reference
+        _, kind, name, *_ = reference
+        kinds[name] = kind.stand_in
         return str(name)
 
     symbols = {
         **_STORAGES,
-        "collections OrderedDict": OrderedDict,
-        "torch._utils _rebuild_tensor_v2": lambda *values: values,
-        "persistent": storage,
+        "collections OrderedDict": dict,
+        "torch._utils _rebuild_tensor_v2": lambda *values: _Tensor(*values[:4]),
     }
     if read_pickle(stream) != _MAGIC:
         raise InvalidInput("not in the layout that torch wrote before version 1.6")
     for _ in ("protocol", "machine"):
         read_pickle(stream)
-    tensors = read_pickle(stream, symbols)
+    tensors = read_pickle(stream, symbols, persistent=storage)
     values = {}
     for name in read_pickle(stream):
         count = int.from_bytes(stream.read(8), "little")
         size = count * np.dtype(kinds[name]).itemsize
         if size > os.fstat(stream.fileno()).st_size:
             raise InvalidInput("is cut short, or promises more values than it has")
-        values[name] = np.frombuffer(stream.read(size), kinds[name], count)
-    return {name: _cut(values[store], *where) for name, (store, *where, _, _) in tensors.items()}
-
-
-def _cut(values: AnyArray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> AnyArray:
-    """Return the tensor that lies in a storage, however it was turned or cut."""
-    last = offset + sum((side - 1) * step for side, step in zip(shape, strides, strict=True))
-    if min((offset, *shape, *strides)) < 0 or last >= len(values) or math.prod(shape) > len(values):
-        raise InvalidInput("holds a tensor that reaches outside its storage")
-    steps = [step * values.itemsize for step in strides]
-    return as_strided(values[offset:], shape, steps, writeable=False)
+        content = stream.read(size)
+        values[name] = np.frombuffer(content, dtype=kinds[name], count=count)
+    return {name: tensor.cut_from(values[tensor.storage]) for name, tensor in tensors.items()}

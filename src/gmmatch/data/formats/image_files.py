@@ -257,7 +257,7 @@ def _read_python(path: Path) -> tuple[UInt8Array, IntArray | None]:
             f"{path} holds {', '.join(sorted(batch)) or type(content).__name__};"
             f" expected data, uint8 of shape (rows, {PIXELS}), and labels"
         )
-    return np.asarray(pixels), None if labels is None else np.asarray(labels, dtype=np.int64)
+    return pixels, None if labels is None else np.asarray(labels, dtype=np.int64)
 
 
 def _is_folder(x: object, request: Request) -> bool:
