@@ -137,20 +137,12 @@ def ask_students(
     about: dict[str, Any] = {"strategy": chosen.name, "picks": budgets, "asked": len(students.asked),
                              "accuracy": accuracy, "sentence": sentence}  # fmt: skip
     if whole is not None:
-        about["curve"] = _curve(sample, whole, learner)
-        about["sentence"] += f"; {about['curve']['share']:.1%} of the believed rows teach 99 % of what all do"
+        sizes, known = curve_budgets(sample), whole.curve(learner)
+        # A share and not a number: from more rows than the sample has there is more to learn.
+        share = round(enough_picks(sizes, known) / sizes[-1], 6)
+        about["curve"] = {"picks": sizes, "accuracy": known, "share": share}
+        about["sentence"] += f"; {share:.1%} of the believed rows teach 99 % of what all do"
     return Advice(chosen.name, about)
-
-
-def _curve(sample: Sample, whole: Learned, learner: str) -> dict[str, Any]:
-    """Return what is learned after more and more picks, and from which share of them nearly all."""
-    sizes, accuracy = curve_budgets(sample), whole.curve(learner)
-    # A share and not a number: from more rows than the sample has there is more to learn.
-    return {
-        "picks": sizes,
-        "accuracy": accuracy,
-        "share": round(enough_picks(sizes, accuracy) / sizes[-1], 6),
-    }
 
 
 def _candidates(teaches: bool, fourier_features: str | int, spread: float) -> list[str]:

@@ -397,6 +397,10 @@ def _stream(
     save = None if checkpoint is None else lambda state: checkpoint.save(state | found)
     centers, epsilons = found["centers"], found["epsilons"].tolist()
     pairs = list(zip(centers, groups, strict=True))
+    sizes = np.array([len(group.members) for group in groups])
+    streams = -(-sizes // _AUTO_STREAM_ROWS)
+    if settings.streams != "auto":  # chains beyond the number of batches would have none
+        streams = np.minimum(-(-sizes // settings.rows_per_batch), settings.streams)
     stream = Stream(
         rows=rows,
         codes=codes,
@@ -406,7 +410,7 @@ def _stream(
         budgets=budgets,
         step=settings.step,
         batch_size=settings.rows_per_batch,
-        streams=_streams(groups, settings),
+        streams=streams,
         seed=seed,
     )
     results = stream.run(save, saved if saved is not None and "theta" in saved else None)
@@ -426,16 +430,6 @@ def _stream(
             zip(groups, results, strict=True)
         )
     ]
-
-
-def _streams(groups: list[Group], settings: Settings) -> IntArray:
-    """Return into how many chains each group is split."""
-    sizes = np.array([len(group.members) for group in groups])
-    if settings.streams == "auto":
-        return -(-sizes // _AUTO_STREAM_ROWS)
-    # Chains beyond the number of batches would have none.
-    batches: IntArray = -(-sizes // settings.rows_per_batch)
-    return batches.clip(max=settings.streams)
 
 
 def _sampled(groups: list[Group], target: Any, sample: float | int | None) -> list[Center] | None:

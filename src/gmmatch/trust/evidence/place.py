@@ -86,8 +86,8 @@ class Limits:
 
         A class reaches at least as far as the typical one does. `distances`: to the centre of their own.
         """
-        strays, typical = np.zeros(len(rows), bool), self._typical
-        if typical == 0:
+        strays, finite = np.zeros(len(rows), bool), np.sort(self.thresholds[np.isfinite(self.thresholds)])
+        if not len(finite) or (typical := float(finite[len(finite) // 2])) == 0:
             return strays
         known = np.where(np.isfinite(self.thresholds), self.thresholds, typical)
         reach = _BEYOND * np.maximum(known, typical)
@@ -113,12 +113,6 @@ class Limits:
             within = map_in_order(lambda own: self._within(rows[own], reach), parts)
             found[members] |= np.concatenate(list(within))
         return strays, found
-
-    @property
-    def _typical(self) -> float:
-        """How far the typical class reaches; 0 where none is judged."""
-        finite = np.sort(self.thresholds[np.isfinite(self.thresholds)])
-        return float(finite[len(finite) // 2]) if len(finite) else 0.0
 
     def _within(self, rows: FloatArray, reach: Vector, own: IntArray | None = None) -> Mask:
         """Return True for rows that are within the reach of one class or more, beside their own."""
@@ -167,7 +161,10 @@ def find_gate(
     apart[inside] *= (counts / np.maximum(counts - 1, 1))[code[inside]]
     if one_cloud:
         thresholds = _thresholds(apart[counted], code[counted], n_classes)
-        distinct = _distinct(code[counted], keys[counted])
+        # In a table of few categories half of a class may be one row, which says nothing of how far others
+        # spread: of rows that are equal and of one class the first counts.
+        marks = keys[counted] + code[counted].astype(keys.dtype) * _ODD_FACTOR
+        distinct = np.sort(np.unique(marks, return_index=True)[1])
         if 2 * len(distinct) < np.count_nonzero(counted):
             wider = _thresholds(apart[counted][distinct], code[counted][distinct], n_classes)
             # The median of all rows bounds it: else many odd rows would outvote few that occur often.
@@ -176,15 +173,6 @@ def find_gate(
     else:
         thresholds = _GROSS * group_quantiles(apart[counted], code[counted], n_classes)[:, 0]
     return Limits(centers, thresholds, spots, reaches)
-
-
-def _distinct(codes: IntArray, keys: Keys) -> IntArray:
-    """Return the first of all rows that are equal and of one class.
-
-    In a table of few categories half of a class may be one row, which says nothing of how far others spread.
-    """
-    marks = keys + codes.astype(keys.dtype) * _ODD_FACTOR
-    return np.sort(np.unique(marks, return_index=True)[1])
 
 
 def _thresholds(distances: Vector, codes: IntArray, n_classes: int) -> Vector:
