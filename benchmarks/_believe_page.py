@@ -196,6 +196,8 @@ def _select(cells: Sequence[Found]) -> tuple[list[Bar], str]:
         for keep in KEEP:
             auto, off, oracle = (_values(cell, f"{arm} {keep}", "accuracy") for arm in ARMS)
             gain = auto - off
+            if np.isnan(gain).all():
+                continue  # fewer picks than classes
             if _behind(gain, 1.0):
                 lost.append(f"{cell.words}, keep {100 * keep:g} % {_mean(gain):+.1f}")
             ways.setdefault(cell.name.split(",")[0], []).append((_mean(gain), _mean(oracle - off)))

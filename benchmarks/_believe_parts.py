@@ -187,6 +187,8 @@ def _selected(name: str, wrong: float, budgets: str, draw: int) -> Values:
     values: Values = {}
     for keep in KEEP:
         k = round(keep * len(task.rows))
+        if k < len(np.unique(task.labels)):
+            continue  # a class would have no row
         shares = class_shares(task.labels, k, BUDGETS[budgets])
         for arm in ARMS:
             pool = np.flatnonzero(~task.wrong) if arm == "oracle" else np.arange(len(task.rows))
