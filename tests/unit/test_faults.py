@@ -140,7 +140,7 @@ class TestWhatOutlivesAKill:
         assert left == ["kept.parquet.state.learned", "kept.parquet.state.verdict"]
         with monkeypatch.context() as patched:
             module = importlib.import_module("gmmatch.trust.judge")  # the name in the package is the function
-            patched.setattr(module, "_learn_labels", interrupted)
+            patched.setattr(module._Sample, "_learn_labels", interrupted)
             patched.setattr(module, "Judge", interrupted)
             assert run(f"{words} --resume").exit_code == 0
         assert Path("kept.parquet").read_bytes() == Path("whole.parquet").read_bytes()

@@ -398,7 +398,7 @@ class TestStates:
     def state(self, folder, monkeypatch):
         """Leave the state of a run that was interrupted before its outputs were written."""
         monkeypatch.setattr(checkpoints, "_SECONDS_BETWEEN_SAVES", -1.0)
-        plan = gmmatch.planning.Plan.of("sh", 30, {"labels": "labels.npy", "output": "kept.parquet"})
+        plan = gmmatch.run.Plan.of("sh", 30, {"labels": "labels.npy", "output": "kept.parquet"})
         gmmatch.run.run(plan)
         assert Path("kept.parquet.state.verdict").exists()
         return plan.state

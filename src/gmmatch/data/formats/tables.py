@@ -168,9 +168,10 @@ def _odd_number(texts: Sequence[str], values: Entries) -> str:
         return f"has decimal commas, as {first!r}; write {first.strip().replace(',', '.')}"
     if not texts or sum(_is_number(text) for text in texts) < _NEARLY * len(texts):
         return ""
-    cells = enumerate(values)
-    row, odd = next((at, cell) for at, cell in cells if isinstance(cell, str) and not _is_number(cell))
-    return f"holds numbers, but {brief(odd)} in row {row}; leave such cells empty"
+    for row, cell in enumerate(values):
+        if isinstance(cell, str) and not _is_number(cell):
+            return f"holds numbers, but {brief(cell)} in row {row}; leave such cells empty"
+    return ""  # numbers as Python writes them, that the reader of files does not take as such
 
 
 def _is_number(text: str) -> bool:
