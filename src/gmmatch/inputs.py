@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,19 @@ from .errors import InvalidInput, InvalidInputType, InvalidParameter
 from .files import names_of
 from .records import Selection
 from .trust import Known
-from .validation import CheckedRows, check_input, describe_bad_rows, first_rows, without_torch
+from .validation import (
+    CheckedRows,
+    check_input,
+    check_parameters,
+    describe_bad_rows,
+    first_rows,
+    without_torch,
+)
 
+_OPENING = (
+    "labels", "ids", "groups", "encoder", "text", "image", "embedding", "on_bad_rows", "unlabelled", "header",
+    "split", "memory",
+)  # fmt: skip
 _SUM_ERROR = 1e-2  # of the probabilities of a row
 _SEEN = 0.999  # share of labels that a model predicts only if it learned from them, or all are right
 
@@ -71,6 +83,7 @@ def open_data(
         options.pop("mapped", None)
     else:
         mapped = options.pop("mapped", False) or engine == "ray"
+        check_parameters(options.keys() - signature(open_dataset).parameters.keys(), _OPENING, "gmmatch.open")
         opening, options = {"embedding": embedding, "mapped": mapped, **options}, {}
     opening |= {"split": split, "memory": memory, "on_bad_rows": on_bad_rows, "header": header}
     found = open_dataset(x, labels, ids, unlabelled=unlabelled, **opening)

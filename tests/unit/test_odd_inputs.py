@@ -351,3 +351,9 @@ def test_columns_of_far_other_units_are_pointed_out(tmp_path):
     assert gmmatch.open(path).notes[-1].startswith("column 'insulin' spreads")
     for same in (table / table.std(), rows):  # an array has no columns with units
         assert "spreads" not in gmmatch.select(same, LABELS[:200], keep=30).info.hint
+
+
+@pytest.mark.parametrize("call", [gmmatch.open, lambda rows, **words: gmmatch.leaks(rows, rows, **words)])
+def test_a_misspelt_word_of_opening_is_named_with_the_right_one(call):
+    with pytest.raises(TypeError, match=r"gmmatch\.open has no .*'on_bad_row' \(did you mean 'on_bad_rows'"):
+        call(np.eye(8), on_bad_row="drop")
