@@ -116,13 +116,16 @@ def page(results: dict[str, dict[str, Any]]) -> Page:
         column: [name for name, found in results.items() if found[column] > ours[column]]
         for column in ("cases held", "mixtures held")
     }
-    words = [f"{column}: {', '.join(names) or 'none'}" for column, names in better.items()]
+    words = [
+        f"Ahead of the default in {column}: {'; '.join(f'*{name}*' for name in names) or 'none'}."
+        for column, names in better.items()
+    ]
     lost = [f"d {case['d']}, {case['share']:.0%} at {case['distance']:g}, spread {case['spread']:g}"
             for case in ours["not held"]]  # fmt: skip
     return Page(
         "Centres under clusters of wrong rows",
         "Which centre do wrong rows move least, and does it keep all modes of a class whose rows are right?",
-        f"Ahead of the default are, by {'; by '.join(words)}. The default holds {ours['cases held']:.0%} of"
+        f"{' '.join(words)} The default holds {ours['cases held']:.0%} of"
         f" the cases and {ours['mixtures held']:.0%} of the mixtures. Not held: {'; '.join(lost) or 'none'}.",
         f"`python -m benchmarks.centres`; {SEEDS} seeds. {len(CASES)} cases, each held if at most 1 % of the"
         f" picks are wrong under all seeds. {len(MIXTURES)} mixtures; each held if every mode has at least"
