@@ -543,10 +543,10 @@ def test_long_names_of_classes_need_no_sideways_scrolling(visit, tmp_path):
     )
     page = visit(tmp_path / "page.html", viewport={"width": 390, "height": 844}, is_mobile=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    ends = "[one, one.closest('.panel')].map((found) => found.getBoundingClientRect().right)"
-    sides = page.locator("#pinned .line .side").evaluate_all(f"(all) => all.map((one) => {ends})")
-    assert sides
-    assert all(right <= panel for right, panel in sides)
+    ends = "[one, one.closest('section')].map((found) => found.getBoundingClientRect().right)"
+    names = page.locator("#pinned dd, .verdict .reason").evaluate_all(f"(all) => all.map((one) => {ends})")
+    assert names
+    assert all(right <= section for right, section in names)
 
 
 def test_print_leaves_out_what_paper_cannot_do(visit, digits):

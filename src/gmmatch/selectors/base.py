@@ -483,7 +483,7 @@ class Selector(Estimator):
             indices=indices,
             scores=np.concatenate([pick.scores for pick in picks])[place],
             distances=np.concatenate([pick.distances for pick in picks])[place],
-            objective=objective,
+            objective=np.nan if info.objective is None else info.objective,
             method=self.name,
             params=params,
             n_rows=len(checked.rows),
