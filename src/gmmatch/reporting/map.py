@@ -2,8 +2,6 @@
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
 from ..arrays import FloatArray, IntArray, Mask, Vector
@@ -149,6 +147,9 @@ def _anchors(centers: Vector) -> tuple[Vector, float]:
     Up to eight classes lie on a circle, more on a disc; who lies where follows from the first two principal
     coordinates of the centres.
     """
+    from scipy.optimize import linear_sum_assignment
+    from scipy.spatial.distance import cdist
+
     number, count = np.arange(len(centers)), len(centers)
     axes, lengths, _ = np.linalg.svd(centers - centers.mean(axis=0), full_matrices=False)
     seen = _signed((axes * lengths)[:, :2])
